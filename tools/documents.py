@@ -27,6 +27,7 @@ from statistics import fmean
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
+from seesay.protocols.grounding import conventions
 from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
 from seesay.results.published import (
@@ -38,7 +39,7 @@ from seesay.results.published import (
     sources,
 )
 from seesay.results.rows import Row, read_rows, repetitions
-from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
+from seesay.results.tables import markdown, number, recorded_table, spread, values_of
 from tools.orders import orders_table, read_claims
 from tools.variants import row_name
 
@@ -65,7 +66,7 @@ def results_table(
         SeesayError: no row is left, or one of `recipes` has none.
     """
     groups = _groups(rows, corpus, split, protocol, recipes)
-    columns = list(groups[0][0].result.columns())
+    columns = list(groups[0][0].result.metrics)
     lines = []
     for group, following in zip(groups, [*groups[1:], None], strict=True):
         lines.append(_measured_line(group, columns))
@@ -158,15 +159,15 @@ def _groups(
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
     system = f"`{row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
-    figures = [row.result.columns() for row in group]
-    cells = (spread(values_of(figures, column)) for column in columns)
+    measured = [row.result.metrics for row in group]
+    cells = (spread(values_of(measured, column)) for column in columns)
     return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
 
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:
     source = f"{row.source}, table {row.table}" + (f", on {corpus_title(row.corpus)}" if elsewhere else "")
-    figures = (number(row.figures.get(column)) for column in columns)
-    return [f"{row.system} ({source})", *figures, row.images]
+    printed = (number(row.metrics.get(column)) for column in columns)
+    return [f"{row.system} ({source})", *printed, row.images]
 
 
 def _plain(value: object) -> str:
@@ -224,15 +225,15 @@ def _missing() -> str:
 
 
 def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
-    columns = dict.fromkeys(column for row in rows for column in row.figures)
-    shown = [column for column in columns if any(row.figures.get(column) is not None for row in rows)]
+    columns = dict.fromkeys(column for row in rows for column in row.metrics)
+    shown = [column for column in columns if any(row.metrics.get(column) is not None for row in rows)]
     several = len({(row.corpus, row.protocol) for row in rows}) > 1
     measured_on = [f"{corpus_title(row.corpus)}, {row.protocol}" for row in rows]
     lines = [
         [
             row.system,
             *([on] if several else []),
-            *(number(row.figures.get(column)) for column in shown),
+            *(number(row.metrics.get(column)) for column in shown),
             _in_seesay(row),
         ]
         for row, on in zip(rows, measured_on, strict=True)

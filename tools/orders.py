@@ -128,7 +128,7 @@ def _printed_difference(lower: PublishedRow | None, higher: PublishedRow | None,
     """By how much a published row is above another of the same table; a dash where no table has both."""
     if lower is None or higher is None or lower == higher:
         return "–"
-    below, above = lower.figures.get(measure), higher.figures.get(measure)
+    below, above = lower.metrics.get(measure), higher.metrics.get(measure)
     if (lower.source, lower.table) != (higher.source, higher.table) or below is None or above is None:
         return "–"
     return f"{above - below:+.1f}"
@@ -143,5 +143,5 @@ def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
     return {
         row.provenance.seed: value
         for row in max(own, key=len, default=[])
-        if (value := row.result.columns().get(column)) is not None
+        if (value := row.result.metrics.get(column)) is not None
     }

@@ -13,12 +13,12 @@ from seesay.metrics.bootstrap import (
     RankSample,
     RetrievalSample,
     draws,
-    figures,
     image_draws,
     intervals,
+    mean_metrics,
 )
 from seesay.metrics.ranks import NO_ANSWER, Ranks
-from seesay.metrics.recall import MEASURES, DirectionMetrics, metrics_of
+from seesay.metrics.recall import METRICS, DirectionMetrics, metrics_of
 
 
 def sample(sentence, image, owners):
@@ -48,7 +48,7 @@ def test_weighted_figures_are_those_of_repeated_queries(n, seed, worst):
     fold = drawn(n, seed, worst=worst)
     chosen = np.random.default_rng(seed).integers(0, n, n)
     weights = np.bincount(chosen, minlength=n).astype(np.int32)
-    found = fold.figures(weights[None])[0]
+    found = fold.metrics(weights[None])[0]
     assert found == pytest.approx(plain_figures(fold, chosen))
 
 
@@ -64,7 +64,7 @@ def test_draws_are_those_of_a_loop_and_folds_are_averaged():
     expected_ends = np.percentile(expected, [2.5, 97.5], axis=0).T
     assert np.array(list(intervals(folds, 20, seed=11).values())) == pytest.approx(expected_ends, abs=1e-3)
     everything = [plain_figures(fold, range(len(fold.ranks.sentence))) for fold in folds]
-    assert list(figures(folds).values()) == pytest.approx(np.mean(everything, axis=0))
+    assert list(mean_metrics(folds).values()) == pytest.approx(np.mean(everything, axis=0))
 
 
 def test_images_that_are_no_query_are_not_drawn():
@@ -143,7 +143,7 @@ def test_ranks_of_one_direction_are_drawn_by_image():
         )
         for some in chosen_images(len(queried), 40)
     ]
-    for name in MEASURES:
+    for name in METRICS:
         expected = np.percentile([one.to_dict()[name] for one in each], [2.5, 97.5])
         assert found[(name,)] == pytest.approx(expected, abs=1e-3)
 

@@ -17,7 +17,7 @@ from seesay.metrics.kendall_tau import TauSample, kendall_tau
 def test_it_is_that_of_repeated_rows(n: int, scores: int, ratings: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     x, y, weights = draw.integers(0, scores, n) / 7, draw.integers(0, ratings, n), draw.integers(0, 4, n)
-    found = TauSample(x, y, np.arange(n)).figures(weights[None])[0] / 100
+    found = TauSample(x, y, np.arange(n)).metrics(weights[None])[0] / 100
     rows = np.repeat(np.arange(n), weights)
     if len(set(x[rows])) < 2 or len(set(y[rows])) < 2:
         assert np.isnan(found).all()

@@ -58,7 +58,7 @@ def test_the_precision_of_a_draw_is_that_of_repeated_images(n: int, seed: int) -
     draw = np.random.default_rng(seed)
     scores, targets = draw.integers(0, 4, n) / 3, draw.random(n) < 0.5
     weights = draw.integers(0, 3, (4, n)).astype(np.int32)
-    drawn = PrecisionSample(scores[:, None], targets[:, None]).figures(weights)[:, 0] if targets.any() else []
+    drawn = PrecisionSample(scores[:, None], targets[:, None]).metrics(weights)[:, 0] if targets.any() else []
     for found, times in zip(drawn, weights, strict=False):
         rows = np.repeat(np.arange(n), times)
         if targets[rows].any():
@@ -73,7 +73,7 @@ def test_a_figure_lies_within_its_interval() -> None:
     targets = draw.random((200, 2000)) < 0.01
     scores = draw.random((200, 2000)) + 0.1 * targets
     sample = PrecisionSample(scores, targets)
-    figure = sample.figures(np.ones((1, 200), np.int32))[0, 0]
+    figure = sample.metrics(np.ones((1, 200), np.int32))[0, 0]
     interval = intervals([sample], resamples=200)[("mAP",)]
     assert interval is not None
     assert interval.low < figure < interval.high

@@ -154,7 +154,7 @@ def test_the_result_of_a_file(tmp_path, corpus):
     subject = Subject("drawn", "test", corpus, MatrixScores(np.arange(18.0).reshape(3, 6)))
     result = measure(subject, "agreement", Options(judgements=judgements))
     assert result.tau_c == pytest.approx(taus([2, 2, 2, 6, 6, 6], [1, 1, 2, 1, 3, 2])[1], abs=1e-3)
-    assert result.columns() == {"tau-b": result.tau_b, "tau-c": result.tau_c}
+    assert result.metrics == {"tau-b": result.tau_b, "tau-c": result.tau_c}
     assert (result.pairs, result.ratings, result.left_out["sentence not in the split"]) == (2, 6, 2)
 
 
@@ -203,7 +203,7 @@ def test_judgements_of_flickr8k(tmp_path):
             Overlaps("", "test", corpus, None), "agreement", Options(read_judgements(tmp_path / kind))
         )
         assert (result.judgements, result.pairs) == (kind, 401 - left_out)
-        assert result.columns()[tau] > 25
+        assert result.metrics[tau] > 25
 
 
 def test_tau_is_drawn_by_image():

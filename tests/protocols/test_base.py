@@ -19,8 +19,8 @@ from seesay.protocols.base import (
     Result,
     read_result,
     register_protocol,
-    rounded_figures,
     rounded_intervals,
+    rounded_metrics,
 )
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
@@ -49,7 +49,7 @@ def test_every_recorded_row_is_a_provenance_and_a_result() -> None:
         result = read_result(figures)
         assert result.to_dict() == figures
         assert Provenance.model_validate(origin).model_dump(exclude_unset=True) == origin
-        assert set(result.columns()) == set(result.column_keys())
+        assert set(result.metrics) == set(result.metric_keys())
         assert str(result).startswith(f"{row['protocol']}, {row['split']}")
 
 
@@ -68,8 +68,8 @@ def test_a_result_prints_its_columns_with_their_intervals() -> None:
     lines = str(result).splitlines()
     assert lines[0] == "standard, test"
     low, high = result.interval("I R@5")
-    assert f"I R@5   {result.columns()['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
-    assert result.monitor == result.columns()["mR"]
+    assert f"I R@5   {result.metrics['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
+    assert result.monitor == result.metrics["mR"]
     assert read_result(result.to_dict()).interval("I R@5") == (low, high)
     assert "intervals" not in result.to_dict(uncertainty=False)
 
@@ -78,9 +78,9 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
     ours, theirs = (measure(subject_of(*noisy(seed)), "standard") for seed in (1, 2))
     compared = ours.model_copy(update={"against": ours.compare(theirs, "other run")})
     again = read_result(compared.to_dict())
-    for column, value in ours.columns().items():
+    for column, value in ours.metrics.items():
         difference = again.difference(column)
-        assert difference.theirs == theirs.columns()[column]
+        assert difference.theirs == theirs.metrics[column]
         assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
     assert again.against.name == "other run"
     with pytest.raises(SeesayError, match="needs the values of each query"):
@@ -98,11 +98,11 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
 class MarginResult(Result):
     """How far the own image is ahead of the mean of all."""
 
-    monitor_column: ClassVar[str] = "margin"
+    monitor_metric: ClassVar[str] = "margin"
 
     margin: float
 
-    def column_keys(self) -> dict[str, tuple[str, ...]]:
+    def metric_keys(self) -> dict[str, tuple[str, ...]]:
         return {"margin": ("margin",)}
 
 
@@ -118,7 +118,7 @@ def test_a_protocol_of_somebody_else_is_one_class() -> None:
             ahead = scores[owners, np.arange(len(owners))] - scores.mean(axis=0)
             samples = [((), [MeanSample([("margin",)], ahead[:, None], owners)])]
             about = {"protocol": self.name, "split": subject.split}
-            about |= rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)
+            about |= rounded_metrics(samples[0][1]) | rounded_intervals(samples, options.resamples)
             return MarginResult.model_validate(about).with_samples(samples)
 
     try:

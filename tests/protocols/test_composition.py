@@ -275,7 +275,7 @@ def test_two_runs_are_compared_sentence_by_sentence(vocabulary: Vocabulary) -> N
     for kind in ("shuffle", "swap"):
         difference = compared.difference(("by kind", kind, "true order"))
         assert (difference.theirs, difference.difference) == (50, 50)
-    assert list(ours.columns())[:2] == ["shuffle: true order %", "swap: true order %"]
+    assert list(ours.metrics)[:2] == ["shuffle: true order %", "swap: true order %"]
 
 
 def test_a_run_is_needed(tmp_path: Path, vocabulary: Vocabulary) -> None:

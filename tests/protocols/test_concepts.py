@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from seesay.protocols.concepts import concept_figures
+from seesay.protocols.concepts import concept_metrics
 from seesay.text.concepts import Concept, ConceptVocabulary
 
 
@@ -17,7 +17,7 @@ def test_means_over_concepts_and_over_images() -> None:
     # "red" occurs in no image, and the last image has no concept.
     targets = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
     scores = np.random.default_rng(1).random((4, 3))
-    measured = concept_figures(scores, targets, _vocabulary())
+    measured = concept_metrics(scores, targets, _vocabulary())
 
     def mean(scores: np.ndarray, targets: np.ndarray) -> float:
         there = [c for c in range(targets.shape[1]) if targets[:, c].any()]
@@ -35,5 +35,5 @@ def test_means_over_concepts_and_over_images() -> None:
 
 def test_truth_is_a_hundred() -> None:
     targets = np.array([[1, 0, 0], [0, 1, 1]], bool)
-    measured = concept_figures(targets.astype(float), targets, _vocabulary())
+    measured = concept_metrics(targets.astype(float), targets, _vocabulary())
     assert measured["mAP"] == measured["image mAP"] == 100

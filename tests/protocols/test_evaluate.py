@@ -74,13 +74,13 @@ def test_every_protocol_of_scores_is_compared_and_has_intervals(
     said = {"judgements": judgements, "split": "train"}
     ours = evaluate(named(files, "images"), corpus, protocol, against=named(files), resamples=30, **said)
     theirs = evaluate(named(files), corpus, protocol, resamples=0, **said)
-    for column, value in ours.columns().items():
+    for column, value in ours.metrics.items():
         if value is None:
             continue
         low, high = ours.interval(column)
         assert low <= high
         difference = ours.difference(column)
-        assert difference.theirs == pytest.approx(theirs.columns()[column], abs=1e-3)
+        assert difference.theirs == pytest.approx(theirs.metrics[column], abs=1e-3)
         assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
         assert difference.interval[0] <= difference.interval[1]
         assert 0 < difference.p <= 1

@@ -117,8 +117,8 @@ def test_the_columns_and_their_intervals():
     subject = Subject("drawn", "test", corpus, MatrixScores(draw.normal(size=(12, 36))))
     result = measure(subject, "graded", Options(resamples=100))
     names = ("nDCG@25", "R-precision", "mAP@R", "R@1")
-    assert list(result.columns()) == [f"{way} {name}" for way in "SI" for name in names]
-    for column, value in result.columns().items():
+    assert list(result.metrics) == [f"{way} {name}" for way in "SI" for name in names]
+    for column, value in result.metrics.items():
         low, high = result.interval(column)
         assert low <= value <= high
     low, high = result.interval("S nDCG@25")

@@ -132,8 +132,8 @@ def test_the_columns_and_their_intervals():
     vectors = draw.normal(size=(60, 4))
     subject = Subject("drawn", "test", corpus, EmbeddingScores(vectors, vectors))
     result = measure(subject, "image-to-image", Options(resamples=100))
-    assert list(result.columns()) == ["R@1", "R@5", "R@10", "Med r", "nDCG@25"]
+    assert list(result.metrics) == ["R@1", "R@5", "R@10", "Med r", "nDCG@25"]
     for name in ("R@1", "R@10", "nDCG@25"):
         low, high = result.interval(name)
-        assert low <= result.columns()[name] <= high
+        assert low <= result.metrics[name] <= high
         assert low < high

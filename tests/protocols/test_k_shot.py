@@ -67,7 +67,7 @@ def test_no_uncommon_words_are_a_result_and_not_a_crash(tmp_path):
     subject = subject_of(Embedding(), tmp_path, [" ".join(WORDS)] * 200)
     result = measure(subject, "k-shot")
     assert result.to_dict()["by K"]["3"] == {"N": 0, "images": 0, "sentences": 0}
-    assert result.columns() == {f"{k}-shot mR": None for k in range(4)}
+    assert result.metrics == {f"{k}-shot mR": None for k in range(4)}
     with pytest.raises(SeesayError, match="'0-shot': training has every word"):
         measure(subject, "0-shot")
 
@@ -77,7 +77,7 @@ def test_two_runs_are_compared_at_every_k(tmp_path):
     compared = ours.compare(theirs)
     for k in range(4):
         difference = compared.difference(("by K", str(k), "mR"))
-        mine, other = (result.columns()[f"{k}-shot mR"] for result in (ours, theirs))
+        mine, other = (result.metrics[f"{k}-shot mR"] for result in (ours, theirs))
         assert difference.difference == pytest.approx(mine - other, abs=2e-3)
 
 

@@ -118,7 +118,7 @@ def test_weights_count_queries_as_often(seed: int) -> None:
     often = np.repeat(np.arange(q), weights[0, images])
     repeated = NoMatchSample(present[often], absent[often], right[often], images[often], calibration)
     plain = np.ones((1, repeated.size), np.int64)
-    assert sample.figures(weights) == pytest.approx(repeated.figures(plain))
+    assert sample.metrics(weights) == pytest.approx(repeated.metrics(plain))
 
 
 @settings(max_examples=20, deadline=None)
@@ -130,7 +130,7 @@ def test_auc_is_between_chance_and_perfect(seed: int, better: float) -> None:
 
     def figures(present: np.ndarray) -> list[float]:
         sample = NoMatchSample(present, absent, right, images, calibration)
-        return sample.figures(np.ones((1, 40), np.int64))[0].tolist()
+        return sample.metrics(np.ones((1, 40), np.int64))[0].tolist()
 
     assert figures(absent)[0] == pytest.approx(50)
     assert figures(absent + better)[0] >= 50
@@ -154,7 +154,7 @@ def test_fitted_probabilities_are_calibrated(tmp_path: Path) -> None:
 
 def test_intervals_hold_the_figures(tmp_path: Path) -> None:
     result = measure(subject(tmp_path), "no-match", Options(resamples=200))
-    for column, value in result.columns().items():
+    for column, value in result.metrics.items():
         low, high = result.interval(column) or (0, 0)
         assert low - 1e-9 <= value <= high + 1e-9 or column == "ECE"  # which is biased upwards in resamples
 

@@ -68,14 +68,14 @@ def test_recalls_at_further_k_are_measured_and_leave_the_mean_as_it_is():
         measure(subject_of(scores, owners), "standard", Options(resamples=20, at=at))
         for at in ((), (50, 3, 5))
     )
-    assert list(found.columns())[:6] == ["S R@1", "S R@3", "S R@5", "S R@10", "S R@50", "S Med r"]
-    assert {key: found.columns()[key] for key in plain.columns()} == plain.columns()
+    assert list(found.metrics)[:6] == ["S R@1", "S R@3", "S R@5", "S R@10", "S R@50", "S Med r"]
+    assert {key: found.metrics[key] for key in plain.metrics} == plain.metrics
     expected = recall_at_k(ranks(scores, owners).image, 50)
-    assert found.columns()["I R@50"] == pytest.approx(expected, abs=1e-3)
+    assert found.metrics["I R@50"] == pytest.approx(expected, abs=1e-3)
     low, high = found.interval("I R@50")
     assert low <= expected <= high
     again = read_result(json.loads(json.dumps(found.to_dict())))
-    assert again.columns() == found.columns()
+    assert again.metrics == found.metrics
     assert found.compare(measure(subject_of(-scores, owners), "standard", Options(at=(3, 50)))).difference(
         ("image_retrieval", "R@50")
     )
@@ -91,7 +91,7 @@ def test_recalls_at_further_k_within_a_modality(protocol):
     vectors = draw.normal(size=(8, 4)), draw.normal(size=(16, 4))
     found = measured(vectors, owners, protocol, texts=texts, at=(2,))
     assert found["R@1"] <= found["R@2"] <= found["R@5"]
-    assert list(read_result(found).columns())[:2] == ["R@1", "R@2"]
+    assert list(read_result(found).metrics)[:2] == ["R@1", "R@2"]
     with pytest.raises(SeesayError, match="no such key 'imagse'"):
         read_result(found | {"imagse": 3})
 

@@ -34,7 +34,7 @@ def printed_rows():
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's text is not beside the repository")
 def test_every_row_is_the_papers():
-    ours = [(row.corpus, row.system, list(row.figures.values())[:-1]) for row in papers()["irmatch"].rows]
+    ours = [(row.corpus, row.system, list(row.metrics.values())[:-1]) for row in papers()["irmatch"].rows]
     assert ours == list(printed_rows())
     assert len(ours) == 61
 
@@ -54,7 +54,7 @@ def printed_columns(table):
 
 def recalls(row):
     """The six recalls of a row, or the three of one direction."""
-    return [value for name, value in row.figures.items() if name != "mR" and not name.endswith("Med r")]
+    return [value for name, value in row.metrics.items() if name != "mR" and not name.endswith("Med r")]
 
 
 def our_columns(table):
@@ -88,7 +88,7 @@ def mcnn_rows():
 @pytest.mark.skipif(not MCNN.exists(), reason="the paper's text is not beside the repository")
 def test_every_row_is_the_m_cnn_papers():
     chosen = papers()["mcnn"].rows
-    ours = [(row.corpus, row.system, list(row.figures.values())[:-1]) for row in chosen]
+    ours = [(row.corpus, row.system, list(row.metrics.values())[:-1]) for row in chosen]
     assert ours == list(mcnn_rows())
     assert len(ours) == 22 + 24
     assert {(row.corpus, row.table) for row in chosen} == {("flickr8k", 2), ("flickr30k", 3)}
@@ -108,8 +108,8 @@ def test_every_score_is_the_m_cnn_papers():
 def check_mean(row, printed):
     """MR is not kept: it is the printed numbers' mean, or a note says what it is printed as."""
     if printed is None:
-        assert row.figures["mR"] is None
-    elif abs(row.figures["mR"] - printed) > 0.07:  # rounded from numbers with more places than printed
+        assert row.metrics["mR"] is None
+    elif abs(row.metrics["mR"] - printed) > 0.07:  # rounded from numbers with more places than printed
         assert f"mR printed {printed}" in row.note
 
 
@@ -190,7 +190,7 @@ def test_a_row_stands_beside_its_recipe_and_its_systems_name():
     soft = beside("irmatch-s", "flickr8k")
     assert soft == beside("IRMatchS", "flickr8k")
     assert recalls(soft) == [30.0, 60.1, 74.1, 24.2, 55.0, 69.2]
-    assert (soft.figures["S Med r"], soft.figures["mR"]) == (4, pytest.approx(mean(recalls(soft))))
+    assert (soft.metrics["S Med r"], soft.metrics["mR"]) == (4, pytest.approx(mean(recalls(soft))))
     assert "VGG-19" in soft.images
     assert beside("irmatch-s", "scenes") is None
     assert beside("seesay-small", "flickr8k") is None
@@ -207,7 +207,7 @@ def test_sco_stands_beside_its_ablations_row():
 
 def test_a_row_of_the_protocol_comes_first_and_few_shot_rows_stand_beside_nothing_else():
     for protocol, first in (("standard", 68.5), ("0-shot", 62.5), ("3-shot", 63.8)):
-        assert beside("gvse-gated", "flickr30k", protocol).figures["S R@1"] == first
+        assert beside("gvse-gated", "flickr30k", protocol).metrics["S R@1"] == first
     assert beside("gvse-common", "flickr30k") is None
     assert beside("VSE++", "flickr30k").protocol == "standard"
     assert beside("irmatch-h", "coco").protocol == "coco-1k"
@@ -226,8 +226,8 @@ def test_m_cnn_stands_beside_the_papers_own_row(corpus, level):
 
 def test_what_another_paper_prints_of_m_cnn_stays_its_own():
     other = beside("m-CNN(ENS)", "flickr30k")
-    assert (other.source, other.figures["S R@1"]) == ("Ke et al., 2017", 33.6)
-    assert beside("mcnn-ens", "flickr30k").figures["S R@1"] == 32.2
+    assert (other.source, other.metrics["S R@1"]) == ("Ke et al., 2017", 33.6)
+    assert beside("mcnn-ens", "flickr30k").metrics["S R@1"] == 32.2
     assert beside(load_recipe("coco/mcnn-ens").system, "coco").source == "Ke et al., 2017"
 
 
@@ -238,7 +238,7 @@ def test_a_paper_that_ran_a_system_is_preferred_to_one_that_quotes_it(recipe):
     assert beside(recipe, "flickr8k").source == "Ke et al., 2017"  # the only one there
     quoted = find_published(recipe, "flickr30k", "standard", ("Ke et al., 2017", 3))
     assert quoted.source == "Ke et al., 2017"
-    assert beside("cca-gmm+hglmm", "flickr30k").figures["I R@10"] == 66.0
+    assert beside("cca-gmm+hglmm", "flickr30k").metrics["I R@10"] == 66.0
 
 
 def test_a_row_may_be_wanted_of_one_table():
@@ -250,7 +250,7 @@ def test_a_row_may_be_wanted_of_one_table():
 
 
 def test_rows_of_protocols_with_one_direction():
-    best = {row.recipe: row.figures for row in published_rows("flickr30k-entities", "grounding")}
+    best = {row.recipe: row.metrics for row in published_rows("flickr30k-entities", "grounding")}
     assert best["ground-sampling"] == {"R@1": 51.03, "R@5": 70.26, "R@10": 75.25}
     assert best["ground-similarity-linear-single"]["R@1"] == 43.19
     coco = published_rows("coco", "sentence-to-sentence")
@@ -260,20 +260,20 @@ def test_rows_of_protocols_with_one_direction():
 
 def test_numbers_that_are_not_printed():
     row = beside("two-branch-full", "flickr30k")
-    assert (row.table, row.figures["S Med r"]) == (2, None)
-    assert row.figures["mR"] == pytest.approx(60.0, abs=0.01)
+    assert (row.table, row.metrics["S Med r"]) == (2, None)
+    assert row.metrics["mR"] == pytest.approx(60.0, abs=0.01)
     star = beside("NIC", "flickr8k")
-    assert (star.figures["S R@5"], star.figures["mR"]) == (None, None)
+    assert (star.metrics["S R@5"], star.metrics["mR"]) == (None, None)
 
 
 def test_numbers_that_cannot_be_right_have_a_note():
-    both = [row for row in published_rows() if "mR" in row.figures]
+    both = [row for row in published_rows() if "mR" in row.metrics]
     assert len(both) > 250
     for row in both:
         issues = 0
         for way in "SI":
-            known = [(k, v) for k in (1, 5, 10) if (v := row.figures[f"{way} R@{k}"]) is not None]
-            values, median = [value for _, value in known], row.figures[f"{way} Med r"]
+            known = [(k, v) for k in (1, 5, 10) if (v := row.metrics[f"{way} R@{k}"]) is not None]
+            values, median = [value for _, value in known], row.metrics[f"{way} Med r"]
             issues += values != sorted(values)
             if median is not None:
                 issues += any((median <= k and v < 50) or (median > k and v > 50) for k, v in known)

@@ -85,7 +85,7 @@ def test_every_column_has_its_interval():
     text = printed(result)
     assert "95 % intervals" in text
     found = {row[0]: row[1:] for row in rows(text) if len(row) == 3}
-    for column, value in result.columns().items():
+    for column, value in result.metrics.items():
         low, high = result.interval(column)
         assert found[column] == [f"{value:.1f}", f"{low:.1f}–{high:.1f}"]
 
@@ -96,7 +96,7 @@ def test_a_comparison_has_the_other_difference_interval_and_p():
     text = printed(result)
     assert "Compared with other on the same queries" in flat(text)
     found = {row[0]: row for row in rows(text[text.index("Compared") :])}
-    assert list(found) == list(result.columns())
+    assert list(found) == list(result.metrics)
     for column, row in found.items():
         each = result.difference(column)
         assert row[3] == f"{each.theirs:.1f}"

@@ -193,7 +193,7 @@ def test_every_published_row_stands_there_once_with_its_figures(paper):
     lines = [line for line in published_cells(text) if line[-1] == "–" or line[-1].startswith("`")]
     assert [line[0] for line in lines] == [each.system for each in rows]
     for line, each in zip(lines, rows, strict=True):
-        first = next(iter(each.figures.values()))
+        first = next(iter(each.metrics.values()))
         assert f"{first:.1f}" in line if first is not None else "–" in line
         assert (line[-1] == "–") == (not each.recipe and not each.counterpart)
         assert each.note is None or f"- {each.system}: {each.note}.\n" in text

@@ -80,7 +80,7 @@ def measured_again(table: PaperTable) -> list[str]:
         f"{line.name}-seed{row.provenance.seed}"
         for line in table.lines
         for row in line.rows
-        if row.result.columns()["S R@1"] != MARK
+        if row.result.metrics["S R@1"] != MARK
     ]
 
 
@@ -96,7 +96,7 @@ def test_rows_are_trained_once_in_order_and_two_seeds_become_a_mean(corpus: Corp
     recalls = []
     for seed in (1, 2):
         run = Run.load(str(finished / "scenes" / f"two-branch-seed{seed}"))
-        recalls.append(evaluate(run, corpus, resamples=0).columns()["S R@1"])
+        recalls.append(evaluate(run, corpus, resamples=0).metrics["S R@1"])
         assert run.recipe.seed == seed
     assert table.cells()[1][1].text.startswith(f"{fmean(recalls):.1f} ± ")
 

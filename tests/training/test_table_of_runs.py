@@ -51,7 +51,7 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, runs: Path) -> No
     assert wide.name.startswith("two-branch-linear ")
     assert "matcher.dim=16" in wide.name
     alone = [Run.load(str(runs / name)) for name in ("one", "two")]
-    expected = [evaluate(run, corpus, resamples=0).columns()["S R@1"] for run in alone]
+    expected = [evaluate(run, corpus, resamples=0).metrics["S R@1"] for run in alone]
     assert table.cells()[0][1].text.startswith(f"{fmean(expected):.1f} ± ")
     assert plain.published.system == "Embedding network, linear, bi-directional"
 

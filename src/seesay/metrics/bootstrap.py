@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks
-from seesay.metrics.recall import TOP, measures
+from seesay.metrics.recall import TOP, metric_names
 
 RESAMPLES = 1_000
 LEVEL = 95  # percent
@@ -34,9 +34,9 @@ _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
 _AT_ONCE = 500  # draws computed at a time
 
 Whole = NDArray[np.int64]
-Figures = NDArray[np.float64]  # (draws, k)
+Values = NDArray[np.float64]  # (draws, k)
 Weights = NDArray[np.integer[Any]]  # (draws, groups)
-Keys = tuple[str, ...]  # where a figure stands in a result
+Keys = tuple[str, ...]  # where a metric stands in a result
 
 _S = TypeVar("_S", bound="Sample")
 
@@ -55,12 +55,12 @@ class Interval(NamedTuple):
 
 
 class Sample(ABC):
-    """Per-query values of which figures are computed.
+    """Per-query values of which metrics are computed.
 
     Attributes:
-        keys: the keys of the k figures.
+        keys: the keys of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the figures of draws are too high or too low on average; their interval is then moved
+        biased: whether the metrics of draws are too high or too low on average; their interval is then moved
             until their mean is the figure.
     """
 
@@ -74,8 +74,8 @@ class Sample(ABC):
         return int(self.groups.max()) + 1
 
     @abstractmethod
-    def figures(self, weights: Weights) -> Figures:
-        """Return the figures (b, k) where image i counts weights[:, i] times; NaN where no query counts."""
+    def metrics(self, weights: Weights) -> Values:
+        """Return the metrics (b, k) where image i counts weights[:, i] times; NaN where no query counts."""
 
     @abstractmethod
     def pooled(self: _S, other: _S) -> _S:
@@ -98,7 +98,7 @@ class MeanSample(Sample):
         np.add.at(self._sums, self.groups, np.where(known, self.values, 0.0))
         np.add.at(self._counts, self.groups, known)
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         sums, counts = weights @ self._sums, weights @ self._counts
         return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
@@ -120,7 +120,7 @@ class RankSample(Sample):
     ) -> None:
         found, owners = np.asarray(ranks), np.asarray(images)
         self.at = sorted({*TOP, *at})
-        self.keys = [(name,) for name in measures(at)]
+        self.keys = [(name,) for name in metric_names(at)]
         self.ranks, owners = found[found >= 0], owners[found >= 0]
         images = np.unique(owners) if among is None else np.asarray(among)
         self.groups = np.searchsorted(images, owners)
@@ -134,7 +134,7 @@ class RankSample(Sample):
         """See `Sample`."""
         return self._size
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         if not len(self._levels):
             return np.full((len(weights), len(self.keys)), np.nan)
@@ -155,7 +155,7 @@ class RankSample(Sample):
 
 
 class RetrievalSample(Sample):
-    """The figures of both directions, and mR; `owners` (m,) is the image of each sentence.
+    """The metrics of both directions, and mR; `owners` (m,) is the image of each sentence.
 
     `at` adds R@K of further K; mR is the mean of R@1, R@5 and R@10 nevertheless.
     """
@@ -178,9 +178,9 @@ class RetrievalSample(Sample):
         self.keys = [*self.keys, ("mR",)]
         self.groups = np.concatenate([way.groups for way in ways])
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
-        ways = [way.figures(weights) for way in self.ways]
+        ways = [way.metrics(weights) for way in self.ways]
         of_mean = [self.ways[0].at.index(k) for k in TOP]
         mean = np.mean([way[:, of_mean] for way in ways], axis=(0, 2))
         return np.concatenate([*ways, mean[:, None]], axis=1)
@@ -238,36 +238,36 @@ def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values
     return MeanSample([("mean",)], column[:, None], images)
 
 
-def figures(folds: Sequence[Sample]) -> dict[Keys, float]:
-    """Return the figures by their keys, averaged over folds."""
-    ones = [fold.figures(np.ones((1, fold.size), np.int32))[0] for fold in folds]
+def mean_metrics(folds: Sequence[Sample]) -> dict[Keys, float]:
+    """Return the metrics by their keys, averaged over folds."""
+    ones = [fold.metrics(np.ones((1, fold.size), np.int32))[0] for fold in folds]
     return dict(zip(folds[0].keys, np.mean(ones, axis=0).tolist(), strict=True))
 
 
 def intervals(
     folds: Sequence[Sample], resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[Keys, Interval | None]:
-    """Return the percentile interval of each figure by its keys; None for one without a value.
+    """Return the percentile interval of each metric by its keys; None for one without a value.
 
-    Each fold is resampled by itself, and a figure is the mean over folds. Draws without a query are left out.
+    Each fold is resampled by itself, and a metric is the mean over folds. Draws without a query are left out.
     Where draws are biased, they are moved until their mean is the figure.
     """
-    centres = figures(folds) if folds[0].biased else {}
+    centres = mean_metrics(folds) if folds[0].biased else {}
     columns = zip(folds[0].keys, draws(folds, resamples, seed).T, strict=True)
     return {key: interval_of(column, centres.get(key)) for key, column in columns}
 
 
-def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
-    """Return the figures of each draw, (resamples, k)."""
+def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
+    """Return the metrics of each draw, (resamples, k)."""
     draw = np.random.default_rng(seed)
     drawn = [
-        np.concatenate([fold.figures(weights) for weights in image_draws(draw, fold.size, resamples)])
+        np.concatenate([fold.metrics(weights) for weights in image_draws(draw, fold.size, resamples)])
         for fold in folds
     ]
     return np.asarray(np.mean(drawn, axis=0))
 
 
-def interval_of(column: Figures, centre: float | None = None) -> Interval | None:
+def interval_of(column: Values, centre: float | None = None) -> Interval | None:
     """Return the interval of draws (b,), moved to a mean of `centre`; NaN is left out, None if all are."""
     known = column[~np.isnan(column)]
     if not len(known):

@@ -27,7 +27,7 @@ IoU = Literal["plummer", "mdetr"]
 Boxes = Literal["merged", "any"]
 
 MIN_IOU = 0.5
-MEASURES = ("R@1", "R@5", "R@10", "upper bound")
+METRICS = ("R@1", "R@5", "R@10", "upper bound")
 
 _KS = (1, 5, 10)
 _BLOCK = 1024  # phrases compared at a time, which bounds the memory
@@ -60,7 +60,7 @@ class GroundingRecall:
     def to_dict(self) -> dict[str, float]:
         """Return the measures under the names that the field prints, and the number of phrases as `n`."""
         values = (self.r1, self.r5, self.r10, self.upper_bound)
-        return {**dict(zip(MEASURES, values, strict=True)), "n": self.n}
+        return {**dict(zip(METRICS, values, strict=True)), "n": self.n}
 
 
 def grounding_recall(

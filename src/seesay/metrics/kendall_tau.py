@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Figures, Sample, Weights
+from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import average_ranks
 
@@ -54,7 +54,7 @@ class TauSample(Sample):
         self._starts = np.searchsorted(self._score, self._score)  # how many rows have a lower score
         self._group = self.groups[order]
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         return 100 * np.array([self.taus(np.asarray(each, np.int64)[self._group]) for each in weights])
 

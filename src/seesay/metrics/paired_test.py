@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
-    Figures,
     Interval,
     Keys,
     Sample,
+    Values,
     blocks,
-    figures,
     image_draws,
     interval_of,
+    mean_metrics,
     mean_sample,
 )
 
@@ -34,9 +34,9 @@ _SAME = 1e-9  # differences that are equal but for rounding
 
 
 class PairedTest(NamedTuple):
-    """Two figures compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
+    """Two metrics compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
 
-    All are None where a figure has no value.
+    All are None where a metric has no value.
 
     Example:
         >>> from seesay.metrics import paired_test
@@ -94,7 +94,7 @@ def compare(
     swaps: int = SWAPS,
     seed: int = 0,
 ) -> dict[Keys, PairedTest]:
-    """Compare all figures of two samples of each fold.
+    """Compare all metrics of two samples of each fold.
 
     Raises:
         SeesayError: the queries are not the same.
@@ -102,7 +102,7 @@ def compare(
     pairs = list(zip(ours, theirs, strict=True))
     if not all(mine.is_paired(other) for mine, other in pairs):
         raise SeesayError("a paired comparison needs the same queries, and these are not.")
-    mine, other = figures(ours), figures(theirs)
+    mine, other = mean_metrics(ours), mean_metrics(theirs)
     drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
     biased = ours[0].biased
     return {
@@ -110,7 +110,7 @@ def compare(
     }
 
 
-def _test(mine: float, other: float, drawn: Figures, swapped: Figures, biased: bool) -> PairedTest:
+def _test(mine: float, other: float, drawn: Values, swapped: Values, biased: bool) -> PairedTest:
     found = mine - other
     if np.isnan(found):
         return PairedTest(None, None, None, None)
@@ -119,17 +119,17 @@ def _test(mine: float, other: float, drawn: Figures, swapped: Figures, biased: b
     return PairedTest(round(other, 3), round(found, 3), interval, round(p, 5))
 
 
-def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Figures:
+def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Values:
     """Return the differences of each draw of images, (resamples, k)."""
     draw = np.random.default_rng(seed)
     folds = []
     for ours, theirs in pairs:
         drawn = image_draws(draw, ours.size, resamples)
-        folds.append(np.concatenate([ours.figures(weights) - theirs.figures(weights) for weights in drawn]))
+        folds.append(np.concatenate([ours.metrics(weights) - theirs.metrics(weights) for weights in drawn]))
     return np.asarray(np.mean(folds, axis=0))
 
 
-def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Figures:
+def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:
     """Return the differences once the answers of about half of the images are swapped, (swaps, k)."""
     draw = np.random.default_rng(seed)
     folds = []
@@ -139,6 +139,6 @@ def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> F
         for size in blocks(swaps):
             kept = draw.integers(0, 2, (size, n), np.int32)
             weights = np.concatenate([kept, 1 - kept], axis=1)
-            parts.append(both.figures(weights) - both.figures(1 - weights))
+            parts.append(both.metrics(weights) - both.metrics(1 - weights))
         folds.append(np.concatenate(parts))
     return np.asarray(np.mean(folds, axis=0))

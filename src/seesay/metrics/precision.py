@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Figures, Sample, Weights
+from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import as_array, as_places, refuse_nan
 from seesay.metrics.ranks import average_ranks
 
@@ -53,7 +53,7 @@ class PrecisionSample(Sample):
         kept = np.flatnonzero(targets.any(axis=0))
         self._columns: Sequence[Column] = [_column(scores[:, k], targets[:, k]) for k in kept]
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         found = np.array([_precision(column, weights) for column in self._columns])
         known = ~np.isnan(found)

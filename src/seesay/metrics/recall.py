@@ -16,16 +16,16 @@ from seesay.metrics.ranks import Ranks, ranks
 TOP = (1, 5, 10)  # of mR
 
 
-def measures(at: Iterable[int] = ()) -> tuple[str, ...]:
-    """Name the figures of one direction: R@1, R@5 and R@10 with those at further K, and Med r.
+def metric_names(at: Iterable[int] = ()) -> tuple[str, ...]:
+    """Name the metrics of one direction: R@1, R@5 and R@10 with those at further K, and Med r.
 
-    >>> measures([50])
+    >>> metric_names([50])
     ('R@1', 'R@5', 'R@10', 'R@50', 'Med r')
     """
     return (*(f"R@{k}" for k in sorted({*TOP, *at})), "Med r")
 
 
-MEASURES = measures()
+METRICS = metric_names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DirectionMetrics:
 
     def to_dict(self) -> dict[str, float]:
         """Return the measures under the names that the field prints."""
-        return dict(zip(MEASURES, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
+        return dict(zip(METRICS, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
 from seesay.metrics.kendall_tau import TauSample
-from seesay.protocols.base import Options, Protocol, Result, register_protocol
+from seesay.protocols.base import Details, Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
 REPORTED = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
+_JUDGEMENTS = {"expert": "three rows a pair", "crowdflower": "the share of yes"}
 
 OWN = "sentence of the image itself"
 NO_IMAGE = "image not in the split"
@@ -33,7 +34,7 @@ _LISTED = 5  # examples of what is left out
 class AgreementResult(Result):
     """Kendall's τ times 100 of `ratings` rows, one for each judgement of each of the `pairs`."""
 
-    column_names = ("tau-b", "tau-c")
+    metric_names = ("tau-b", "tau-c")
     identity = ("judgements",)
 
     judgements: Kind
@@ -45,6 +46,18 @@ class AgreementResult(Result):
     tau_c: float = Field(alias="tau-c", ge=-100, le=100)
     left_out: dict[str, int] = Field(alias="left out")
     examples: dict[str, list[str]]
+
+    def details(self) -> Details:
+        """See `Result`."""
+        kind = self.judgements
+        notes = [
+            f"Kendall's τ × 100 between scores and judgements ({kind}: {_JUDGEMENTS[kind]}); the field "
+            f"reports {REPORTED[kind]}.",
+            f"{self.pairs} pairs, {self.ratings} judgements.",
+        ]
+        for why, count in self.left_out.items():
+            notes.append(f"Left out, {why}: {count}, such as {', '.join(self.examples[why][:2])}.")
+        return Details(notes=notes)
 
 
 @register_protocol

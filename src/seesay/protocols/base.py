@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, intervals
+from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, intervals, mean_metrics
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.metrics.paired_test import SWAPS, compare
-from seesay.metrics.recall import MEASURES, measures
+from seesay.metrics.recall import METRICS, metric_names
 from seesay.registry import Registry
 from seesay.settings import describe
 
@@ -41,7 +41,7 @@ class Part(BaseModel):
 
 
 class Difference(Part):
-    """The difference of two results in one figure, this one's minus `theirs`."""
+    """The difference of two results in one metric, this one's minus `theirs`."""
 
     theirs: float | None
     difference: float | None
@@ -50,7 +50,7 @@ class Difference(Part):
 
 
 class Intervals(Part):
-    """Percentile intervals, under the same keys as the figures in the result."""
+    """Percentile intervals, under the same keys as the metrics in the result."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Interval | dict[str, Interval | dict[str, Interval | None] | None] | None]
@@ -60,7 +60,7 @@ class Intervals(Part):
 
 
 class Comparison(Part):
-    """A paired comparison with another result, under the same keys as the figures in the result."""
+    """A paired comparison with another result, under the same keys as the metrics in the result."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[
@@ -73,7 +73,7 @@ class Comparison(Part):
     swaps: int
 
     def difference(self, keys: Keys) -> Difference | None:
-        """Return the difference of the figure with those keys; None if it was not compared."""
+        """Return the difference of the metric with those keys; None if it was not compared."""
         found = _at(self.__pydantic_extra__, keys)
         return found if isinstance(found, Difference) else None
 
@@ -95,25 +95,56 @@ class Direction(Part):
             raise ValueError(f"no such key '{wrong[0]}'; further recalls are R@K")
         return self
 
-    def measures(self) -> tuple[str, ...]:
-        """Return the names of its figures, in order."""
-        return measures(int(key.removeprefix("R@")) for key in self.__pydantic_extra__)
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its metrics, in order."""
+        return metric_names(int(key.removeprefix("R@")) for key in self.__pydantic_extra__)
+
+
+Cell: TypeAlias = str | float | None  # text, or a number that is shown with one decimal
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """A table of a result: the column names, the cells of each row, and a title."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str | None = None
+
+
+@dataclass(frozen=True)
+class Details:
+    """What a table of a result shows beside its metrics.
+
+    Attributes:
+        before: rows above the result's own, by their label.
+        after: rows below it.
+        tables: those to show in place of the one of the metrics.
+        notes: lines below the table.
+        label: of the result's own row.
+    """
+
+    before: Mapping[str, Part] = field(default_factory=dict)
+    after: Mapping[str, Part] = field(default_factory=dict)
+    tables: Sequence[PlainTable] = ()
+    notes: Sequence[str] = ()
+    label: str = "measured"
 
 
 class Result(Part):
-    """The figures that a protocol measured on a split.
+    """The metrics that a protocol measured on a split.
 
-    A protocol's own result adds its figures as fields, and names in `column_names`, or with their places in
-    `column_keys`, those that a table shows.
+    A protocol's own result adds its metrics as fields, and names in `metric_names`, or with their places in
+    `metric_keys`, those that a table shows.
 
     Attributes:
-        monitor_column: the column that training watches.
-        column_names: the columns that are fields by that name.
+        monitor_metric: the one that training watches.
+        metric_names: those that are fields by that name.
         identity: the keys of its own that recorded rows of one run may differ in.
     """
 
-    monitor_column: ClassVar[str] = "mR"
-    column_names: ClassVar[tuple[str, ...]] = ()
+    monitor_metric: ClassVar[str] = "mR"
+    metric_names: ClassVar[tuple[str, ...]] = ()
     identity: ClassVar[tuple[str, ...]] = ()
 
     protocol: str
@@ -129,29 +160,34 @@ class Result(Part):
 
     _samples: Samples = PrivateAttr(default=())
 
-    def column_keys(self) -> dict[str, Keys]:
-        """Return the columns of a table and the place of each in `to_dict`."""
-        return {name: (name,) for name in self.column_names}
+    def metric_keys(self) -> dict[str, Keys]:
+        """Return the metrics that a table shows and the place of each in `to_dict`."""
+        return {name: (name,) for name in self.metric_names}
 
-    def columns(self) -> dict[str, float | None]:
-        """Return the figures that a table shows, by column."""
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """The metrics that a table shows, by name."""
         values = self.to_dict()
-        return {column: _at(values, keys) for column, keys in self.column_keys().items()}
+        return {name: _at(values, keys) for name, keys in self.metric_keys().items()}
 
     @property
     def monitor(self) -> float:
-        """The figure that training watches; higher is better."""
-        return self.columns().get(self.monitor_column) or 0.0
+        """The metric that training watches; higher is better."""
+        return self.metrics.get(self.monitor_metric) or 0.0
 
-    def interval(self, column: str) -> tuple[float, float] | None:
-        """Return the interval of a column, or None."""
-        keys, values = self.column_keys()[column], self.to_dict()
+    def details(self) -> Details:
+        """Return what a table shows beside the metrics."""
+        return Details()
+
+    def interval(self, metric: str) -> tuple[float, float] | None:
+        """Return the interval of a metric, or None."""
+        keys, values = self.metric_keys()[metric], self.to_dict()
         places = (_at(values, (*keys[:at], "intervals", *keys[at:])) for at in range(len(keys)))
         return next((tuple(found) for found in places if found is not None), None)
 
-    def difference(self, column: str) -> Difference | None:
-        """Return the difference of a column from the result compared with, or None."""
-        return self.against.difference(self.column_keys()[column]) if self.against else None
+    def difference(self, metric: str) -> Difference | None:
+        """Return the difference of a metric from the result compared with, or None."""
+        return self.against.difference(self.metric_keys()[metric]) if self.against else None
 
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
@@ -161,7 +197,7 @@ class Result(Part):
         """
         values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         if not uncertainty:
-            return _figures_alone(values)
+            return _metrics_alone(values)
         return {key: values[key] for key in sorted(values, key=_UNCERTAINTY.__contains__)}
 
     def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
@@ -193,11 +229,11 @@ class Result(Part):
         return self
 
     def __str__(self) -> str:
-        """Return a small table: each column with its interval."""
-        columns = self.columns()
-        width = max(map(len, columns), default=0)
+        """Return a small table: each metric with its interval."""
+        metrics = self.metrics
+        width = max(map(len, metrics), default=0)
         lines = [f"{self.protocol}, {self.split}"]
-        for name, value in columns.items():
+        for name, value in metrics.items():
             interval = self.interval(name)
             ends = f"  [{interval[0]:.1f}, {interval[1]:.1f}]" if interval else ""
             lines.append(f"{name:{width}} {'–' if value is None else f'{value:.1f}':>7}{ends}")
@@ -229,31 +265,43 @@ class RetrievalResult(Result):
     gain: float | None = None
     cost: RerankCost | None = None
 
-    def column_keys(self) -> dict[str, Keys]:
+    def metric_keys(self) -> dict[str, Keys]:
         """See `Result`."""
         ways = {"S": "sentence_retrieval", "I": "image_retrieval"}
-        columns = {
+        metrics = {
             f"{way} {name}": (key, name)
             for way, key in ways.items()
-            for name in self.sentence_retrieval.measures()
+            for name in self.sentence_retrieval.names()
         }
-        return columns | {"mR": ("mR",)}
+        return metrics | {"mR": ("mR",)}
+
+    def details(self) -> Details:
+        """See `Result`."""
+        before, cost = self.baselines or {}, self.cost
+        if cost is None:
+            return Details(before)
+        notes = [
+            f"Re-ranked: the best {self.shortlist} of each query, {cost.pairs:,} pairs; mR {self.gain:+.1f}.",
+            "Once images have their features, a query takes on average "
+            f"{cost.embedding_ms:.2f} ms by the embedding, and {cost.rerank_ms:.2f} ms more to be re-ranked.",
+        ]
+        return Details(before, notes=notes, label="re-ranked")
 
 
 class RecallResult(Direction, Result):
     """The recalls of one direction, as of sentence-to-sentence retrieval."""
 
     model_config = ConfigDict(extra="allow")
-    monitor_column = "R@1"
-    column_names: ClassVar[tuple[str, ...]] = MEASURES
+    monitor_metric = "R@1"
+    metric_names: ClassVar[tuple[str, ...]] = METRICS
 
     sentences: int | None = Field(None, gt=0)
     images: int | None = Field(None, gt=0)
     queries: int = Field(gt=0)
 
-    def column_keys(self) -> dict[str, Keys]:
+    def metric_keys(self) -> dict[str, Keys]:
         """See `Result`."""
-        return {name: (name,) for name in dict.fromkeys((*self.measures(), *self.column_names))}
+        return {name: (name,) for name in dict.fromkeys((*self.names(), *self.metric_names))}
 
 
 @dataclass(frozen=True)
@@ -309,13 +357,13 @@ class Protocol(ABC):
         """
 
     def result(self, subject: AnySubject, options: Options, samples: Samples, **values: object) -> Result:
-        """Build a result from `values`, the figures of un-keyed samples, and intervals.
+        """Build a result from `values`, the metrics of un-keyed samples, and intervals.
 
         `values` are by alias or field name.
         """
         found: dict[str, object] = {"protocol": self.name, "split": subject.split}
         for prefix, folds in samples:
-            found |= {} if prefix else rounded_figures(folds)
+            found |= {} if prefix else rounded_metrics(folds)
         found |= values | rounded_intervals(samples, options.resamples)
         return self.result_type.model_validate(found).with_samples(samples)
 
@@ -357,9 +405,9 @@ def tree(values: Mapping[Keys, object]) -> dict[str, object]:
     return nested
 
 
-def rounded_figures(folds: Sequence[Sample]) -> dict[str, object]:
-    """Return the figures averaged over folds as a result has them: to three decimals, None for NaN."""
-    found = figures(folds).items()
+def rounded_metrics(folds: Sequence[Sample]) -> dict[str, object]:
+    """Return the metrics averaged over folds as a result has them: to three decimals, None for NaN."""
+    found = mean_metrics(folds).items()
     return tree({keys: None if value != value else round(value, 3) for keys, value in found})
 
 
@@ -383,9 +431,9 @@ def _at(values: Any, keys: Keys) -> Any:
     return values
 
 
-def _figures_alone(values: Mapping[str, object]) -> dict[str, object]:
+def _metrics_alone(values: Mapping[str, object]) -> dict[str, object]:
     return {
-        key: _figures_alone(value) if isinstance(value, dict) else value
+        key: _metrics_alone(value) if isinstance(value, dict) else value
         for key, value in values.items()
         if key not in _UNCERTAINTY
     }

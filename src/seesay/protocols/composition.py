@@ -19,10 +19,12 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.progress import Advance, progress
 from seesay.protocols.base import (
+    Details,
     Intervals,
     Options,
     Part,
     Percent,
+    PlainTable,
     Protocol,
     Result,
     register_protocol,
@@ -70,10 +72,21 @@ class CompositionResult(Result):
     order_seed: int = Field(alias="order seed")
     by_kind: dict[str, TrueOrder] = Field(alias="by kind", min_length=1)
 
-    def column_keys(self) -> dict[str, Keys]:
+    def metric_keys(self) -> dict[str, Keys]:
         """See `Result`."""
         columns = {"true order %": "true order", "difference": "difference"}
         return {f"{kind}: {c}": ("by kind", kind, key) for c, key in columns.items() for kind in self.by_kind}
+
+    def details(self) -> Details:
+        """See `Result`."""
+        rows = []
+        for kind, row in self.by_kind.items():
+            by = "–" if row.difference is None else f"{round(row.difference, 2) + 0.0:+.2f}"  # no -0.00
+            shares = (row.true_order, row.standard_error, row.ties)
+            rows.append([kind, *shares, by, str(row.n), str(row.left_out)])
+        columns = ("", "true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out")
+        note = "A tie counts half. Left out: sentences without two different words, or without two nouns."
+        return Details(tables=[PlainTable(columns, rows)], notes=[note])
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ def true_order(
     error = _error_over_images(won, images)
     scaled = gaps / deviation if deviation else np.full(len(gaps), np.nan)
     sample = MeanSample([("true order",), ("difference",)], np.column_stack([100 * won, scaled]), images)
-    figures = {
+    values = {
         "true order": round(100 * float(won.mean()), 3),
         "standard error": None if error is None else round(100 * error, 3),
         "ties": round(100 * float(ties.mean()), 3),
@@ -154,7 +167,7 @@ def true_order(
         "n": len(won),
         "left out": reordered.left_out,
     }
-    return TrueOrder.model_validate(figures | rounded_intervals([((), [sample])], resamples)), sample
+    return TrueOrder.model_validate(values | rounded_intervals([((), [sample])], resamples)), sample
 
 
 def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:

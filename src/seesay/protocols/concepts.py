@@ -9,7 +9,16 @@ from pydantic import Field
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision
-from seesay.protocols.base import Options, Part, Percent, Protocol, Result, Samples, register_protocol
+from seesay.protocols.base import (
+    Details,
+    Options,
+    Part,
+    Percent,
+    Protocol,
+    Result,
+    Samples,
+    register_protocol,
+)
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
@@ -31,14 +40,18 @@ class ConceptResult(Result, Precisions):
     each of which ranks the concepts. The baseline predicts a concept's frequency in the train split.
     """
 
-    monitor_column = "mAP"
-    column_names = ("mAP", "image mAP")
+    monitor_metric = "mAP"
+    metric_names = ("mAP", "image mAP")
 
     images: int = Field(gt=0)
     concepts: int = Field(gt=0)
     images_without_concepts: int = Field(ge=0)
     baselines: dict[str, Precisions]
     by_kind: dict[str, Precisions] = Field(alias="by kind")
+
+    def details(self) -> Details:
+        """See `Result`."""
+        return Details(after={**self.baselines, **self.by_kind})
 
 
 @register_protocol
@@ -63,7 +76,7 @@ class Concepts(Protocol):
         of_images = 100 * average_precision(scores.T, targets.T)
         image_sample = MeanSample([("image mAP",)], of_images[:, None], np.arange(len(targets)))
         samples: Samples = [((), [PrecisionSample(scores, targets)]), ((), [image_sample])]
-        return self.result(subject, options, samples, **concept_figures(scores, targets, vocabulary))
+        return self.result(subject, options, samples, **concept_metrics(scores, targets, vocabulary))
 
     def _scores(self, subject: RunSubject) -> Scores:
         import torch
@@ -97,8 +110,8 @@ class ConceptsOfRegions(Concepts):
         return report.stores[0].read(keys, "pooled")
 
 
-def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, object]:
-    """Compute the figures of scores (n, K) and of the concepts that the images' sentences name, (n, K)."""
+def concept_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, object]:
+    """Compute the metrics of scores (n, K) and of the concepts that the images' sentences name, (n, K)."""
     parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
     precision = average_precision(scores, targets)
     frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)

@@ -24,7 +24,16 @@ from seesay.metrics.inputs import refuse_nan
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
 from seesay.metrics.precision import precision_at_r
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import Options, Part, Percent, Protocol, Result, register_protocol, rounded_figures
+from seesay.protocols.base import (
+    Details,
+    Options,
+    Part,
+    Percent,
+    Protocol,
+    Result,
+    register_protocol,
+    rounded_metrics,
+)
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
 from seesay.text.vocabulary import tokenize
@@ -33,7 +42,7 @@ RELEVANCE = "ROUGE-L"
 NDCG = f"nDCG@{TOP}"
 CHANCE = f"{NDCG} by chance"
 
-_COLUMNS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
+_METRICS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
 _DIRECTIONS = ("sentence retrieval", "image retrieval")
 _QUERIES = 256  # ranked at a time
 
@@ -68,14 +77,28 @@ class GradedResult(Result):
     by_direction: dict[str, GradedDirection] = Field(alias="by direction", min_length=1)
     left_out: int | None = Field(None, alias="left out")
 
-    def column_keys(self) -> dict[str, Keys]:
+    def metric_keys(self) -> dict[str, Keys]:
         """See `Result`."""
-        columns = [name for name in _COLUMNS if name != CHANCE]
+        shown = [name for name in _METRICS if name != CHANCE]
         return {
             f"{way[0].upper()} {name}": ("by direction", way, name)
             for way in self.by_direction
-            for name in columns
+            for name in shown
         }
+
+    def details(self) -> Details:
+        """See `Result`."""
+        right = "the image's own sentences, the sentence's own image"
+        if self.answers != "own":
+            right = f"those of the file, {self.left_out} names of which are not in the split"
+        ways = self.by_direction.items()
+        chance = ", ".join(
+            f"{way} {'–' if row.by_chance is None else f'{row.by_chance:.1f}'}" for way, row in ways
+        )
+        queries = ", ".join(f"{way} {row.queries}" for way, row in ways)
+        gains = f"nDCG: relevance is {self.relevance}; by chance: {chance}."
+        answers = f"R-precision, mAP@R, R@1: right answers are {right}; queries with some: {queries}."
+        return Details(notes=[gains, answers])
 
 
 @register_protocol
@@ -113,13 +136,13 @@ class Graded(Protocol):
                 f"protocol '{self.name}': no query of split '{subject.split}' of {corpus.root} has a right "
                 "answer" + (f"; {left_out} names of the file are not in it." if external else ".")
             )
-        names = [(column,) for column in _COLUMNS]
+        names = [(name,) for name in _METRICS]
         samples: list[tuple[Keys, list[MeanSample]]] = [
             (("by direction", way), [MeanSample(names, values, images)])
             for way, values, images in zip(_DIRECTIONS, found, (np.arange(n), owners), strict=True)
         ]
         by_direction = {
-            keys[1]: rounded_figures(folds) | {"queries": count}
+            keys[1]: rounded_metrics(folds) | {"queries": count}
             for (keys, folds), count in zip(samples, queries, strict=True)
         }
         values = {"images": n, "sentences": len(texts), "relevance": RELEVANCE, "by_direction": by_direction}

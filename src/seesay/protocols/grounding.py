@@ -6,7 +6,7 @@ the ground truth, see `grounding_recall`; a result names its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +18,7 @@ from seesay.data.boxes import vote
 from seesay.data.corpus import Sentence
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
-    MEASURES,
+    METRICS,
     GroundingRecall,
     IoU,
     Overlaps,
@@ -27,7 +27,7 @@ from seesay.metrics.grounding_recall import (
     random_hits,
     region_overlaps,
 )
-from seesay.protocols.base import Options, Part, Percent, Protocol, Result, register_protocol
+from seesay.protocols.base import Details, Options, Part, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import PhraseSubject
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ _TRUTH = {"merged": "enclosing box", "any": "any box"}  # as results name them
 Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
 
 
+_EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
+
+
 class PhraseRecall(Part):
     """The recalls of `n` phrases; the upper bound is the percentage with any right region."""
 
@@ -52,7 +55,7 @@ class PhraseRecall(Part):
     n: int = Field(gt=0)
 
 
-class GroundingFigures(PhraseRecall):
+class GroundingMetrics(PhraseRecall):
     """The recalls of all phrases and of each kind; a phrase of two kinds counts with both.
 
     `convention` is the ground truth of a phrase of several boxes, `iou` the definition of the IoU.
@@ -63,15 +66,26 @@ class GroundingFigures(PhraseRecall):
     iou: IoU = Field(alias="IoU")
 
 
-class GroundingResult(Result, GroundingFigures):
+class GroundingResult(Result, GroundingMetrics):
     """The recalls of a run, and those of `baselines`."""
 
-    monitor_column = "R@1"
-    column_names = MEASURES
+    monitor_metric = "R@1"
+    metric_names = METRICS
     identity = ("convention", "IoU")
 
     images: int = Field(gt=0)
-    baselines: dict[str, GroundingFigures] | None = None
+    baselines: dict[str, GroundingMetrics] | None = None
+
+    def details(self) -> Details:
+        """See `Result`."""
+        return Details(after={**(self.baselines or {}), **self.by_kind}, notes=[conventions([self])])
+
+
+def conventions(results: Iterable[Result]) -> str:
+    """Describe how boxes were compared; empty for results without boxes."""
+    grounded = (result for result in results if isinstance(result, GroundingResult))
+    used = {f"{result.convention}, IoU as in {_EVALUATORS[result.iou]}" for result in grounded}
+    return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
 
 
 @register_protocol
@@ -114,7 +128,7 @@ class Grounding(Protocol):
         if run.recipe.regions is not None and run.recipe.regions.box_voting is not None:
             baselines[UNVOTED] = plain
         images = [phrase.image for phrase in phrases]
-        samples = [((), [MeanSample([(name,) for name in MEASURES], 100.0 * found, images)])]
+        samples = [((), [MeanSample([(name,) for name in METRICS], 100.0 * found, images)])]
         return self.result(
             subject,
             options,

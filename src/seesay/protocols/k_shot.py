@@ -5,7 +5,7 @@ sentences. Their K-shot test set is the sentences with such a word, and the imag
 of uncommon words.
 
 These are the queries, and the whole split is the gallery. The paper says only that part of the test set is
-selected, but its figures leave no other reading: VSE++, mR 54.6 at K = 0 on COCO, has 58.9 among all 5,000
+selected, but its numbers leave no other reading: VSE++, mR 54.6 at K = 0 on COCO, has 58.9 among all 5,000
 images and 79.4 among 1,000, and the images with one of 516 words are fewer still. The recalls with the
 selected images and sentences as the gallery are reported as `alone`.
 """
@@ -23,19 +23,23 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Keys, RetrievalSample
 from seesay.metrics.precision import auc
 from seesay.metrics.ranks import NO_ANSWER, Ranks
+from seesay.metrics.recall import METRICS
 from seesay.protocols.base import (
     PROTOCOLS,
+    Cell,
+    Details,
     Direction,
     Intervals,
     Options,
     Part,
     Percent,
+    PlainTable,
     Protocol,
     Result,
     RetrievalResult,
     register_protocol,
-    rounded_figures,
     rounded_intervals,
+    rounded_metrics,
 )
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.text.vocabulary import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
@@ -63,6 +67,12 @@ class ChosenQueries(Part):
     mean_recall: Percent | None = Field(None, alias="mR")
     intervals: Intervals | None = None
 
+    def cells(self) -> list[Cell]:
+        """The row of a table: the counts, the recalls of both directions and mR."""
+        ways = (self.sentence_retrieval, self.image_retrieval)
+        found = [value for way in ways for value in ((way.r1, way.r5, way.r10) if way else [None] * 3)]
+        return [str(self.sentences), str(self.images), *found, self.mean_recall]
+
 
 class FewShot(ChosenQueries):
     """The test set of one K, with N uncommon words; `alone` if it is the gallery too."""
@@ -88,9 +98,32 @@ class KShotResult(Result):
     by_frequency: dict[str, ChosenQueries] = Field(alias="by frequency")
     gate_auc: dict[str, float | None] | None = Field(None, alias="gate AUC")
 
-    def column_keys(self) -> dict[str, Keys]:
+    def metric_keys(self) -> dict[str, Keys]:
         """See `Result`."""
         return {f"{k}-shot mR": ("by K", k, "mR") for k in self.by_k}
+
+    def details(self) -> Details:
+        """See `Result`."""
+        words = self.words
+        notes = [
+            "N: words of the split that occur at most K times in training. Queries are the sentences with "
+            "one and their images, candidates the whole split. S: sentence retrieval, I: image retrieval.",
+            f"Of the split's {words['words']} words {words['below 10']:.1f} % occur less than ten times in "
+            f"training, {words['at most 1']:.1f} % at most once.",
+        ]
+        if self.gate_auc:
+            areas = (f"{n}s {'–' if v is None else f'{v:.3f}'}" for n, v in self.gate_auc.items())
+            notes.append(f"AUC of the gate for telling those of K = 3 from the others: {', '.join(areas)}.")
+        by_k = [[f"K = {k}", str(row.n), *row.cells()] for k, row in self.by_k.items()]
+        by_band = [[band, *row.cells()] for band, row in self.by_frequency.items()]
+        recalls = [f"{way} {name}" for way in "SI" for name in METRICS[:3]]
+        columns = ["sentences", "images", *recalls, "mR"]
+        title = "By the frequency in training of a sentence's rarest word"
+        tables = [
+            PlainTable(["", "N", *columns], by_k),
+            PlainTable(["frequency", *columns], by_band, title),
+        ]
+        return Details(tables=tables, notes=notes)
 
 
 class OneShotResult(RetrievalResult):
@@ -202,7 +235,7 @@ def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: in
     """Measure the chosen queries of a split against the whole split."""
     values: dict[str, object] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
     if sample := chosen_sample(found, images, sentences):
-        values |= rounded_figures([sample]) | rounded_intervals([((), [sample])], resamples)
+        values |= rounded_metrics([sample]) | rounded_intervals([((), [sample])], resamples)
     return ChosenQueries.model_validate(values)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.data.corpus import Corpus
-from seesay.metrics.bootstrap import Figures, Sample, Weights
+from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import Options, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import RunSubject
@@ -51,8 +51,8 @@ class NoMatchResult(Result):
         false_alarms: of the queries that are answered, those of which it says that nothing fits.
     """
 
-    monitor_column = "AUC"
-    column_names = ("AUC", "ECE", "recognised", "reported", "false alarms")
+    monitor_metric = "AUC"
+    metric_names = ("AUC", "ECE", "recognised", "reported", "false alarms")
 
     images: int = Field(gt=0)
     queries: int = Field(gt=0)
@@ -205,7 +205,7 @@ def _known_answers(asked: Asked, query: Query) -> Iterator[tuple[Floats, Floats]
 
 
 class NoMatchSample(Sample):
-    """The figures of `NoMatchResult`; arguments are those of `FirstAnswers` and the run's calibration."""
+    """The metrics of `NoMatchResult`; arguments are those of `FirstAnswers` and the run's calibration."""
 
     keys = (("AUC",), ("ECE",), ("recognised",), ("reported",), ("false alarms",))
 
@@ -225,7 +225,7 @@ class NoMatchSample(Sample):
         self._known = ~np.isnan(outcomes)
         self._bins = np.minimum((chances * _BINS).astype(int), _BINS - 1)
 
-    def figures(self, weights: Weights) -> Figures:
+    def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         counts = weights[:, self.groups].astype(np.float64)
         total = counts.sum(axis=1)

@@ -26,9 +26,9 @@ from seesay.metrics.bootstrap import MeanSample, RankSample
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ndcg import ndcg, ndcg_by_chance
 from seesay.metrics.ranks import owners_of
-from seesay.metrics.recall import MEASURES
+from seesay.metrics.recall import METRICS
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import Options, Percent, Protocol, RecallResult, Result, register_protocol
+from seesay.protocols.base import Details, Options, Percent, Protocol, RecallResult, Result, register_protocol
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
 from seesay.protocols.subject import Subject
 from seesay.text.concepts import content_words
@@ -40,12 +40,22 @@ _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 class ImageToImageResult(RecallResult):
     """Recalls of the images that share a sentence, `answered` percent of all, and nDCG of all images."""
 
-    column_names = (*MEASURES, NDCG)
+    metric_names = (*METRICS, NDCG)
 
     answered: Percent
     relevance: str
     ndcg: Percent = Field(alias=NDCG)
     by_chance: Percent = Field(alias=CHANCE)
+
+    def details(self) -> Details:
+        """See `Result`."""
+        notes = [
+            f"R@K, Med r: of the {self.queries} images ({self.answered:.1f} %) that share a sentence, by its "
+            "content words, with another.",
+            f"nDCG: of all; relevance is {self.relevance} between their sentences; by chance "
+            f"{self.by_chance:.1f}.",
+        ]
+        return Details(notes=notes)
 
 
 @register_protocol

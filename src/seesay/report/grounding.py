@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
-from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
+from seesay.metrics.grounding_recall import METRICS, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Part
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import (
@@ -87,7 +87,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
         f"Phrases with a right region among the first K, in percent: one with an IoU of {MIN_IOU} or "
         f"more with the phrase's {first.convention}. The upper bound is that of the proposals. Below the "
         "runs are baselines, which need none.",
-        ["", *MEASURES],
+        ["", *METRICS],
         [[name, *_cells(row)] for name, row in rows.items()],
     )
     curves = {
@@ -100,7 +100,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
     )
     page.figure(f"Recall at K = 1 to {_MAX_K}.", recall_curves(curves, f"Recall at K in percent: {ends}."))
     if first.by_kind:
-        columns = [f"{each.name} {name}" for each in runs for name in MEASURES]
+        columns = [f"{each.name} {name}" for each in runs for name in METRICS]
         by_kind = [
             [kind, f"{of.n:,}", *(cell for each in runs for cell in _cells(each.result.by_kind[kind]))]
             for kind, of in first.by_kind.items()
@@ -138,4 +138,4 @@ def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
 
 def _cells(row: Part) -> list[str]:
     values = row.model_dump(by_alias=True)
-    return [number(values[name]) for name in MEASURES]
+    return [number(values[name]) for name in METRICS]

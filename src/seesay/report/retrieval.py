@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
-from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, figures, intervals
+from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, intervals, mean_metrics
 from seesay.metrics.ranks import Ranks
-from seesay.metrics.recall import MEASURES
+from seesay.metrics.recall import METRICS
 from seesay.protocols.base import PROTOCOLS, Difference, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.k_shot import BANDS
@@ -184,12 +184,12 @@ def span(low: int, high: int) -> str:
 
 
 def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
-    columns = list(runs[0].result.columns())
+    columns = list(runs[0].result.metrics)
     rows: list[Sequence[str]] = []
     notes = []
     for each in runs:
         cells = []
-        for column, value in each.result.columns().items():
+        for column, value in each.result.metrics.items():
             ends = each.result.interval(column)
             below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
             cells.append(joined([number(value), *below]))
@@ -199,7 +199,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
         if published is not None and recipe is not None:
             name = joined([f"{published.system}, ", tag("i", published.source)])
-            rows.append([name, *(number(published.figures.get(column)) for column in columns)])
+            rows.append([name, *(number(published.metrics.get(column)) for column in columns)])
             named = differences(recipe) or ["nothing known"]
             notes.append(f"{each.name} differs from {published.system} in: {'; '.join(named)}.")
     page.table(
@@ -213,7 +213,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
 
 def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
     first, *others = runs
-    columns = list(first.result.columns())
+    columns = list(first.result.metrics)
     rows = []
     for other in others:
         compared = other.result.model_copy(update={"against": other.result.compare(first.result, first.name)})
@@ -233,7 +233,7 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
         for run in runs:
             figures, low, high = image_retrieval_of(run, chosen)
             estimates[run.name].append((figures[_BINNED], low, high))
-            cells = (number(figures[measure]) for measure in MEASURES)
+            cells = (number(figures[measure]) for measure in METRICS)
             rows.append([name, run.name, f"{chosen.sum():,}", *cells, f"{low:.1f}–{high:.1f}"])
     values = (
         f"{run}: {', '.join(f'{value[0]:.0f} at {name}' for name, value in zip(bins, row, strict=True))}"
@@ -244,7 +244,7 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
         f"{_BINNED} of image retrieval by {by}, with {LEVEL} % intervals.",
         estimates_by_bin(estimates, list(bins), xlabel, f"{_BINNED}, %", alt),
     )
-    columns = [xlabel, "run", "sentences", *MEASURES, f"{LEVEL} % of {_BINNED}"]
+    columns = [xlabel, "run", "sentences", *METRICS, f"{LEVEL} % of {_BINNED}"]
     page.table(f"Image retrieval by {by}.", columns, rows, words=2)
 
 
@@ -255,7 +255,7 @@ def image_retrieval_of(
     sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
     ends = intervals([sample], resamples)[_BINNED,]
     assert ends is not None  # there is a sentence
-    return {name: round(value, 3) for (name,), value in figures([sample]).items()}, *ends
+    return {name: round(value, 3) for (name,), value in mean_metrics([sample]).items()}, *ends
 
 
 def _difference(found: Difference | None) -> Html:

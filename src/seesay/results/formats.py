@@ -81,7 +81,7 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """Return a line for each row: mean, deviation and the paper's figure of every column, not rounded."""
+    """Return a line for each row: mean, deviation and the paper's value of every metric, not rounded."""
     kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", PAPER)]
     about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
     written = io.StringIO()

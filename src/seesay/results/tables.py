@@ -1,4 +1,4 @@
-"""A table of measured rows beside published ones, and figures as text.
+"""A table of measured rows beside published ones, and numbers as text.
 
 Ours are shown as mean ± standard deviation over seeds. The same cells go to every format of `formats`.
 """
@@ -14,16 +14,13 @@ from statistics import fmean, stdev
 from pydantic import JsonValue
 
 from seesay.errors import SeesayError
-from seesay.protocols.base import Result
-from seesay.protocols.grounding import GroundingResult
+from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
 from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
 
-EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
-
-Figures = Mapping[str, float | None]  # by column, as `Result.columns` names these
+Metrics = Mapping[str, float | None]  # by name, as in `Result.metrics`
 
 
 def number(value: float | None) -> str:
@@ -39,16 +36,9 @@ def spread(values: Sequence[float]) -> str:
     return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean
 
 
-def values_of(rows: Iterable[Figures], column: str) -> list[float]:
+def values_of(rows: Iterable[Metrics], column: str) -> list[float]:
     """Return the known values of a column."""
     return [value for row in rows if (value := row.get(column)) is not None]
-
-
-def conventions(results: Iterable[Result]) -> str:
-    """Describe how boxes were compared; empty for results without boxes."""
-    grounded = (result for result in results if isinstance(result, GroundingResult))
-    used = {f"{result.convention}, IoU as in {EVALUATORS[result.iou]}" for result in grounded}
-    return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
 
 
 def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Iterable[str]) -> str:
@@ -71,11 +61,10 @@ class Outcome:
     failure: str | None = None
 
     def summary(self) -> str:
-        """The figures in a line, or the failure."""
+        """The metrics in a line, or the failure."""
         if self.measured is None:
             return f"failed: {self.failure}"
-        columns = self.measured.result.columns()
-        return ", ".join(f"{column} {number(value)}" for column, value in columns.items())
+        return ", ".join(f"{name} {number(value)}" for name, value in self.measured.result.metrics.items())
 
 
 @dataclass
@@ -93,13 +82,13 @@ class Line:
         return self.row.name
 
     @property
-    def printed(self) -> Figures:
-        """The paper's figures by column."""
-        return self.published.figures if self.published else {}
+    def printed(self) -> Metrics:
+        """The paper's metrics."""
+        return self.published.metrics if self.published else {}
 
     def measured(self, column: str) -> list[float]:
         """The column's values, one for each seed."""
-        return values_of((row.result.columns() for row in self.rows), column)
+        return values_of((row.result.metrics for row in self.rows), column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,7 @@ class PaperTable:
             line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
 
     def only_measured(self) -> PaperTable:
-        """Return the table without the rows that have no figures of ours.
+        """Return the table without the rows that we have not measured.
 
         Raises:
             SeesayError: no row has any.
@@ -156,7 +145,7 @@ class PaperTable:
     @property
     def all_columns(self) -> list[str]:
         """Every column that ours or the papers' rows have."""
-        ours = [column for line in self.lines for row in line.rows for column in row.result.columns()]
+        ours = [column for line in self.lines for row in line.rows for column in row.result.metrics]
         return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
 
     @property
@@ -209,7 +198,7 @@ class PaperTable:
             yield group or "", sources(known, self.corpus) if group else "", lines
 
     def notes(self) -> list[str]:
-        """Return notes on the figures, departures from the paper and failures."""
+        """Return notes on the metrics, departures from the paper and failures."""
         rows = [row for line in self.lines for row in line.rows]
         notes = [self._origin()]
         if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):
@@ -234,7 +223,7 @@ class PaperTable:
         return notes + self.failures
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return every measured row, the paper's figures and what failed, as JSON-ready values."""
+        """Return every measured row, the paper's metrics and what failed, as JSON-ready values."""
         lines: list[JsonValue] = [
             {
                 "row": line.name,
@@ -249,7 +238,7 @@ class PaperTable:
         return {**about, "rows": lines, "failures": list(self.failures)}
 
     def is_printed(self, column: str) -> bool:
-        """Return True if a paper has a figure in that column."""
+        """Return True if a paper prints that metric."""
         return any(line.printed.get(column) is not None for line in self.lines)
 
     @property

@@ -41,7 +41,7 @@ def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[
         "lr": lr,
         "ridge": epoch.ridge,
     }
-    val = {f"val/{column}": value for column, value in measured.columns().items()}
+    val = {f"val/{column}": value for column, value in measured.metrics.items()}
     own |= epoch.figures or {}
     return {name: value for name, value in (own | val).items() if value is not None}
 

@@ -71,7 +71,7 @@ def summarize(
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {_processor(run.device)}",
-        monitor=best.monitor_column,
+        monitor=best.monitor_metric,
         best=best.monitor,
         best_val=best.to_dict(),
     )

@@ -1,4 +1,4 @@
-"""Published rows: the figures that papers print for a system on a corpus.
+"""Published rows: the metrics that papers print for a system on a corpus.
 
 The data are beside this file, a YAML file a paper, and `systems.yaml` for the systems of others that they
 compare with. Numbers are as printed; `note` marks those that cannot be right.
@@ -19,7 +19,7 @@ import yaml
 from seesay.recipes.table import corpus_title
 
 RECALLS = ("R@1", "R@5", "R@10")
-_MEASURES = (*RECALLS, "Med r")
+_METRICS = (*RECALLS, "Med r")
 _SYSTEMS = "systems.yaml"
 
 
@@ -28,7 +28,7 @@ class PublishedRow:
     """A row of a paper's table.
 
     Attributes:
-        figures: by column, named as in `Result.columns`; None where the paper prints no number.
+        metrics: by name, as in `Result.metrics`; None where the paper prints no number.
         own: True if the paper ran the system itself; False if it quotes the numbers of others.
         recipe: seesay's recipe of the system, beside which the row is shown.
         counterpart: a recipe of the same system beside which another row is shown.
@@ -41,7 +41,7 @@ class PublishedRow:
     source: str
     table: int
     protocol: str
-    figures: dict[str, float | None]
+    metrics: dict[str, float | None]
     own: bool
     recipe: str | None = None
     counterpart: str | None = None
@@ -157,7 +157,7 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
             source=source,
             system=system,
             own=system in own,
-            figures=_figures(numbers),
+            metrics=_metrics(numbers),
             note=table.get("notes", {}).get(system),
         )
         for table in content["tables"]
@@ -175,8 +175,8 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
     return Paper(name, source, tuple(rows), tuple(scores))
 
 
-def _figures(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Return numbers by column: the recalls of one direction, or of both, which may have Med r too."""
+def _metrics(numbers: Sequence[float | None]) -> dict[str, float | None]:
+    """Return numbers by metric: the recalls of one direction, or of both, which may have Med r too."""
     if len(numbers) == len(RECALLS):
         return dict(zip(RECALLS, numbers, strict=True))
     half = len(numbers) // 2
@@ -187,7 +187,7 @@ def _figures(numbers: Sequence[float | None]) -> dict[str, float | None]:
     return {
         f"{way} {name}": value
         for way, printed in ways.items()
-        for name, value in zip(_MEASURES, [*printed, None], strict=False)
+        for name, value in zip(_METRICS, [*printed, None], strict=False)
     } | {"mR": mean}
 
 
