@@ -18,7 +18,8 @@ from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.spec import untuned
 from seesay.runs.config import VOCABULARY, WEIGHTS
 from seesay.runs.export import export_run
-from seesay.runs.run import Run, run_config
+from seesay.runs.folders import run_config
+from seesay.runs.run import Run
 from seesay.runs.trained import save_weights
 
 MAX_BYTES = 20_000_000

@@ -108,10 +108,10 @@ def network_cache(name: str) -> Path:
     Networks that runs have brought, or folders of towers, cannot be checked: what they compute is kept apart.
     """
     folder = cache_dir() / name
-    if not _brought and not _given:
+    unchecked = {*_brought.values(), *_given}
+    if not unchecked:
         return folder
-    brought = [file_digest(_brought[name]) for name in sorted(_brought)]
-    digests = "".join([*brought, *sorted(map(_identity, _given))])
+    digests = "".join(sorted(map(_identity, unchecked)))
     return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
 
 
@@ -181,14 +181,36 @@ def _export(
         ) from error
 
 
-def onnx_session(path: Path, threads: int, remedy: str = EXPORTED_AGAIN) -> Any:
-    """Open a session on the CPU with that many threads a call; raise SeesayError if the file is damaged."""
+def onnx_session(
+    path: Path,
+    threads: int,
+    remedy: str = EXPORTED_AGAIN,
+    weights: Mapping[str, NDArray[np.float32]] | None = None,
+    quickly: bool = False,
+) -> Any:
+    """Open a session on the CPU.
+
+    Args:
+        path: the ONNX file.
+        threads: threads of one call; 0 for all cores.
+        remedy: what to do about a damaged file.
+        weights: those that a graph names and does not hold, by their names in it.
+        quickly: leave out optimisations of the graph that take longer than they save in one call.
+
+    Raises:
+        SeesayError: the file is missing or damaged.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    if quickly:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
+        if weights:
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
+            options.add_external_initializers(list(weights), values)
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise SeesayError(f"{path}: damaged; {remedy}.") from error

@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_names
 from seesay.matchers.class_evidence import CLASSES, ClassEvidence
-from seesay.runs.run import run_folder
+from seesay.runs.folders import run_folder
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,8 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import export_in_place, write_bundle
 from seesay.runs.config import RunConfig
 from seesay.runs.export import remove_export
-from seesay.runs.run import Run, run_folder
+from seesay.runs.folders import run_folder
+from seesay.runs.run import Run
 from seesay.training.train import train
 
 TINY = ["schedule.epochs=1", "matcher.dim=20", "batch_size=20", "sentence_encoder=minilm"]

@@ -11,7 +11,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.runs.calibration import Calibration
 from seesay.runs.config import RUN, WEIGHTS, RunConfig, run_recipe
-from seesay.runs.run import run_folder
+from seesay.runs.folders import run_folder
 
 SHIPPED = run_folder("seesay-small")
 

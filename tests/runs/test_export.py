@@ -17,8 +17,9 @@ from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
 from seesay.runs.config import RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
+from seesay.runs.folders import shipped_runs
 from seesay.runs.onnx_backend import OnnxBackend
-from seesay.runs.run import Run, shipped_runs
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
 from tests.runs.exporting import VARIANTS, drawn_run, save

@@ -15,8 +15,9 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.runs.config import RunConfig
 from seesay.runs.export import export_run
+from seesay.runs.folders import run_folder
 from seesay.runs.onnx_backend import OnnxBackend
-from seesay.runs.run import Run, run_folder
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import DIMS, VECTOR, WORDS
 from tests.runs.exporting import drawn_run
@@ -112,7 +113,7 @@ def test_a_graph_that_onnx_runtime_refuses_is_named(copy: Path) -> None:
     said = json.loads((copy / "run.json").read_text())
     said["graphs"]["sentences"]["digest"] = sha256(b"no graph").hexdigest()
     (copy / "run.json").write_text(json.dumps(said))
-    with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged or missing"):
+    with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged; export the run again"):
         read(copy).encode_sentences(texts(2))
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.run import Run, join_features
+from seesay.runs.features import join_features
+from seesay.runs.run import Run
 from seesay.search import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered
 from tests.search.colours import Colours, picture

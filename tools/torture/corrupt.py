@@ -11,7 +11,7 @@ from random import Random
 
 from seesay.cli import main
 from seesay.data.scenes import write_scenes
-from seesay.runs.run import run_folder
+from seesay.runs.folders import run_folder
 from seesay.search.index import Index
 from tools.torture.base import Outcome, Stage, attack
 

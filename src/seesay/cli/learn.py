@@ -305,7 +305,7 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
 
     if not is_table(what[0]):
         from seesay.encoders.towers import is_two_tower
-        from seesay.runs.run import shipped_runs
+        from seesay.runs.folders import shipped_runs
 
         known = {run.name for run in shipped_runs()}
         if len(what) > 1 or what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir():

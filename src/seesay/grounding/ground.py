@@ -21,7 +21,8 @@ from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
 from seesay.runs.calibration import FITS, known_share
 from seesay.runs.config import RunConfig
-from seesay.runs.run import Run, run_folder
+from seesay.runs.folders import run_folder
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offsets, tokenize

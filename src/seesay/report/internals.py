@@ -22,9 +22,10 @@ from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
+from seesay.runs.features import PRECOMPUTED, recipe_encoders
 from seesay.runs.gates import gate_values
 from seesay.runs.inputs import Inputs
-from seesay.runs.run import PRECOMPUTED, Run, recipe_encoders
+from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 
 _CONCEPTS = 8  # of an image

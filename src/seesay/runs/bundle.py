@@ -25,8 +25,10 @@ from seesay.onnx import exported_networks, used_networks
 from seesay.paths import check_new_folder, new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.features import PRECOMPUTED
+from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
 from seesay.runs.recall import ENOUGH, RecallCheck, check_recall
-from seesay.runs.run import NETWORKS, PRECOMPUTED, Run, run_config, run_folder, shipped_runs
+from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
 CARD, CONFIG = "README.md", "config.json"

@@ -9,7 +9,8 @@ import torch
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.sco import SCO
-from seesay.runs.run import Run, join_features
+from seesay.runs.features import join_features
+from seesay.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)

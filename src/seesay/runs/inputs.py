@@ -16,7 +16,7 @@ from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
+from seesay.runs.features import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seesay.errors import SeesayError
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.run import shipped_runs
+from seesay.runs.folders import shipped_runs
 from seesay.runs.summary import TrainingSummary, is_finished
 
 

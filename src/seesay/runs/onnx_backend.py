@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from seesay.errors import SeesayError
+from seesay.onnx import onnx_session
 from seesay.paths import file_digest
 from seesay.runs.backend import Rows, Vectors, inner_products
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
@@ -116,32 +118,20 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
     Raises:
         SeesayError: the file is missing, damaged or of another export.
     """
-    import onnxruntime
-
-    path = folder / f"{name}.onnx"
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    if name != "pairs":  # a side is computed in a moment: what counts is how soon it begins
-        options.intra_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    again = f"export the run again with `seesay export {folder}`."
+    path, again = folder / f"{name}.onnx", f"export the run again with `seesay export {folder}`"
     try:
         if file_digest(path) != config.graphs[name].digest:
-            raise SeesayError(f"{path}: not the one that {RUN} names; {again}")
+            raise SeesayError(f"{path}: not the one that {RUN} names; {again}.")
         weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
-        options.add_external_initializers(list(weights), values)
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except SeesayError:
-        raise
-    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise SeesayError(f"{path}: damaged or missing; {again}") from error
+    except (OSError, LookupError, SafetensorError) as error:
+        raise SeesayError(f"{path}: damaged or missing; {again}.") from error
+    if name == "pairs":
+        return onnx_session(path, 0, again, weights)
+    return onnx_session(path, 1, again, weights, quickly=True)  # computed in a moment: the start counts
 
 
 def _weights(path: Path, names: tuple[str, ...]) -> dict[str, Vectors]:
     """Read weights in single precision, by their names in a graph."""
-    from safetensors import safe_open
-
     with safe_open(path, "np") as file:
         return {PREFIX + name: np.asarray(file.get_tensor(name), np.float32) for name in names}
 

@@ -15,7 +15,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +24,19 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
 from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
+from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
 from seesay.encoders.images.stored import Stores, opened_stores
-from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.towers import TowerName, is_two_tower
-from seesay.errors import SeesayError, did_you_mean, naming_extras
-from seesay.onnx import use_networks_of
+from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.runs.backend import Backend
 from seesay.runs.calibration import USUAL, Calibration
-from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
+from seesay.runs.features import join_features, recipe_encoders
+from seesay.runs.folders import run_config, run_folder, shipped_runs
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
 
     from seesay.recipes.schema import Recipe, RegionSettings
 
-NETWORKS = "encoders"
-PRECOMPUTED = "precomputed"
 
 Vectors = NDArray[np.float32]
 
@@ -421,77 +418,6 @@ def check_one_score(run: Run) -> None:
             f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
             "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or do not re-rank."
         )
-
-
-def recipe_encoders(recipe: Recipe | RunConfig, device: str | None = None) -> list[ImageEncoder]:
-    """Load the image encoders of a recipe or run, on the default device if none is named.
-
-    Raises:
-        SeesayError: the recipe matches regions of images, or reads precomputed features.
-    """
-    if recipe.regions is not None:
-        raise SeesayError(
-            f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
-            "use a run such as seesay-small for those."
-        )
-    if PRECOMPUTED in recipe.encoders:
-        raise SeesayError(
-            "This run was trained on precomputed features: without their encoder it cannot take an image."
-        )
-    return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
-
-
-def array_dims(recipe: Recipe) -> tuple[int, ...]:
-    """Return the widths of the arrays that a recipe's image features are joined from."""
-    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
-
-
-def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> Vectors:
-    """Concatenate those of the encoders' arrays that have these names, (n, d)."""
-    return np.concatenate([each[name] for each in arrays for name in names], axis=1)
-
-
-def shipped_runs() -> list[Path]:
-    """Return the folders of the weights that come with seesay, by name."""
-    return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RUN}"))
-
-
-def run_config(folder: Path) -> RunConfig:
-    """Read what a run says of itself, and make the encoders that it brings available.
-
-    Raises:
-        SeesayError: it cannot be read, or it lacks the weights of an encoder of its own.
-    """
-    config = RunConfig.load(folder)
-    use_networks_of(folder / NETWORKS)
-    for encoder in config.encoders:
-        adopt_tuned(encoder, folder)
-    return config
-
-
-def run_folder(name: str) -> Path:
-    """Return the folder of that run, of the shipped one of that name, or of a CLIP model as a run.
-
-    Raises:
-        SeesayError: there is none.
-    """
-    if is_two_tower(name):
-        from seesay.runs.models import model_folder
-
-        return model_folder(TowerName.parse(name))
-    path = Path(name)
-    if (path / RUN).is_file():
-        return path
-    shipped = {folder.name: folder for folder in shipped_runs()}
-    if name in shipped:
-        return shipped[name]
-    library, colon, _ = name.partition(":")
-    if colon and "/" not in library:
-        TowerName.parse(name)  # no such library: says which there are
-    raise SeesayError(
-        f"{name}: no run there (no {RUN}), and no shipped weights of that name"
-        f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
-    )
 
 
 def _are_vectors(items: object) -> bool:

@@ -17,7 +17,9 @@ from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.runs.run import Run, join_features, recipe_encoders, run_config, run_folder
+from seesay.runs.features import join_features, recipe_encoders
+from seesay.runs.folders import run_config, run_folder
+from seesay.runs.run import Run, check_one_score
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index
 from seesay.search.prepared import PreparedQuery
@@ -59,11 +61,7 @@ class Reranker:
     """
 
     def __init__(self, run: Run, shortlist: int = SHORTLIST) -> None:
-        if run.asymmetric:
-            raise SeesayError(
-                f"{run.name}: its scores depend on whether the image or the sentence is the query, and "
-                "re-ranking needs one score a pair; use a symmetric matcher (recipe gvse-sum)."
-            )
+        check_one_score(run)
         self.run, self.shortlist = run, shortlist
         self._encoders = run.encoders
         self._stores = fill_stores(self._encoders, stores_folder(), ()).stores
