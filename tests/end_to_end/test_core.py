@@ -210,7 +210,6 @@ NEED_PYTORCH = {
     "seesay.runs.captioning",
     "seesay.runs.concepts",
     "seesay.runs.export",
-    "seesay.runs.external_weights",
     "seesay.runs.gates",
     "seesay.runs.torch_backend",
     "seesay.runs.traceable",

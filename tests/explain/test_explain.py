@@ -73,7 +73,7 @@ def small_run() -> Run:
 
 
 def features(run: Run) -> np.ndarray:
-    return join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
+    return join_features(run.config.arrays, encode_images(run.encoders, [png()], ["x"]).arrays)
 
 
 def score(run: Run, text: str) -> float:
