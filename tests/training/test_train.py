@@ -16,7 +16,7 @@ from seesay.data.images import Photo
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.matchers import Sentences
+from seesay.matchers import Matcher, Sentences
 from seesay.paths import sole_writer
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
@@ -107,6 +107,16 @@ def test_same_seed_same_weights_other_seed_others(corpus: Corpus, finished: Path
     )
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not torch.equal(first["image_map.weight"], other["image_map.weight"])
+
+
+def test_random_numbers_drawn_while_vectors_are_loaded_change_no_weight(
+    corpus: Corpus, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network that is loaded for the first time draws its initial weights, one from the cache does not."""
+    monkeypatch.setattr(Matcher, "prepare", lambda matcher, pretrained: torch.rand(3))
+    train(small(), corpus, tmp_path / "run")
+    first, second = (load_file(folder / "weights.safetensors") for folder in (finished, tmp_path / "run"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) -> None:

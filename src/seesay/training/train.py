@@ -181,9 +181,11 @@ def _begin(
         copy_weights(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
-        matcher.prepare(vectors)
-        if module is None:  # one's own starts with the weights that it has
-            start_words(matcher, recipe, vectors)
+        # What is loaded for the first time may draw random numbers, and from the cache it draws none.
+        with torch.random.fork_rng(devices=[]):
+            matcher.prepare(vectors)
+            if module is None:  # one's own starts with the weights that it has
+                start_words(matcher, recipe, vectors)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
