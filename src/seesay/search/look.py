@@ -12,7 +12,7 @@ from seesay.data.suffixes import IMAGE_SUFFIXES, unread_lines
 from seesay.errors import SeesayError
 from seesay.search.roots import Root, holding, named
 from seesay.search.seal import seal
-from seesay.search.store import Store
+from seesay.search.store import MOST_ROOTS, Store
 from seesay.search.walk import Walk, walk
 from seesay.search.writer import Writer
 
@@ -100,6 +100,8 @@ def _problem(folder: Path, there: Walk | None, indexed: bool) -> str:
 
 def _named(store: Store, former: Sequence[Root], found: dict[Path, Walk], absent: list[Path]) -> Look:
     """Give every folder its name in the index."""
+    if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
+        raise SeesayError(f"{store.path.parent}: an index is of at most {MOST_ROOTS} folders.")
     roots = list[Root | None]()
     for folder, there in found.items():
         free = [root for root in former if root not in roots]

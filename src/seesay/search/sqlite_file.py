@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,9 @@ DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 VERSION = 6
 """Of the schema; a file of another one is made again."""
+
+MOST_SECONDS = 120.0
+"""That reading for one question may take, which is a hundred times what a million images take."""
 
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -132,6 +136,8 @@ def open_database(path: Path) -> sqlite3.Connection:
             raise SeesayError(
                 f"{path}: made by another version of seesay; delete its folder and index again."
             )
+        if _schema_of(connection) != _expected_schema():  # views and triggers run whatever they hold
+            raise SeesayError(f"{path}: damaged (its schema); delete its folder and index again.")
         if not _is_read_only(path):
             _use_log(connection)
     return connection
@@ -144,6 +150,11 @@ def file_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         reason = str(error)
+        if "interrupted" in reason:
+            raise SeesayError(
+                f"{path}: damaged, or too large to be read in {MOST_SECONDS:g} seconds; delete its folder "
+                "and index again."
+            ) from error
         if "locked" in reason:
             raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
         if "full" in reason:
@@ -190,6 +201,9 @@ def _connect(path: Path) -> sqlite3.Connection:
         path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA foreign_keys = ON")
+    # As SQLite advises for files of others.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
     connection.create_function(LOWER, 1, str.lower, deterministic=True)
     return connection
 
@@ -198,6 +212,20 @@ def _use_log(connection: sqlite3.Connection) -> None:
     """Let readers go on while a writer writes."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str, str | None]]:
+    """All that a file defines, in order; of a file that defines far more, the beginning."""
+    what = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
+    return connection.execute(what).fetchall()
+
+
+@cache
+def _expected_schema() -> list[tuple[str, str, str, str | None]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        return _schema_of(connection)
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import UnionType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from seesay.search.filters import Filter
 from seesay.search.roots import Root
 from seesay.search.seal import seal
 from seesay.search.sqlite_file import (
+    MOST_SECONDS,
     Kind,
     create_database,
     database_exists,
@@ -34,11 +37,17 @@ from seesay.search.sqlite_file import (
 from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
+MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
+_RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
+_STEPS = 1_000_000  # of SQLite's machine between looks at the clock
 _ROWS = 65_536  # vectors that are read at a time
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
+
+_ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 4)
+_DATED_TYPES = (int, str, int, int, str)
 
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
 
@@ -179,15 +188,24 @@ class Store:
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
+        """Read as of one moment; values that cannot be what they stand for are damage."""
+        until = time.monotonic() + MOST_SECONDS
         with self._lock, file_errors(self.path):
+            self._connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
+            except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+                raise self._damaged(f"{type(error).__name__}: {error}") from error
             finally:
+                self._connection.set_progress_handler(None, 0)
                 self._connection.execute("ROLLBACK")
 
     def _generation(self) -> int:
-        return int(self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
+        row = self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+        if row is None or not re.fullmatch("[0-9]{1,18}", str(row[0])):
+            raise self._damaged("its generation")
+        return int(row[0])
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
@@ -197,14 +215,21 @@ class Store:
     def roots(self) -> list[Root]:
         """Return the folders that the images are in; none before the first update of images."""
         with self._read() as connection:
-            rows = connection.execute("SELECT name, folder, seal FROM roots ORDER BY name").fetchall()
-        return [Root(name, path_of(folder), seal) for name, folder, seal in rows]
+            query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
+            rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
+            if len(rows) > MOST_ROOTS:
+                raise self._damaged(f"more than {MOST_ROOTS} folders")
+            return [Root(name, path_of(folder), seal) for name, folder, seal in rows]
 
     def not_read(self) -> dict[str, int]:
         """Return the number of files of each kind that the last updates of the folders did not read."""
         with self._read() as connection:
-            rows = connection.execute("SELECT not_read FROM roots").fetchall()
-        return dict(sum((Counter(json.loads(counts)) for (counts,) in rows), Counter[str]()))
+            counts = [json.loads(text) for (text,) in connection.execute("SELECT not_read FROM roots")]
+            each = _typed((pair for folder in counts for pair in dict(folder).items()), str, int)
+        total = Counter[str]()
+        for kind, count in each:
+            total[kind] += count
+        return dict(total)
 
     def background(self) -> str | None:
         """Return what `Writer.set_background` stored; None if nothing is."""
@@ -213,6 +238,8 @@ class Store:
     def recall(self) -> float | None:
         """Return what `Writer.set_recall` stored; None if nothing is."""
         text = self._meta("recall")
+        if text is not None and not _RECALL.fullmatch(text):
+            raise self._damaged("its recall")
         return None if text is None else float(text)
 
     def marked(self, kind: Kind, mark: str) -> int | None:
@@ -220,7 +247,9 @@ class Store:
 
         Copies of an index that went on apart have different items under one id and one generation.
         """
-        known = json.loads(self._meta(f"marks-{kind}") or "[]")
+        text = self._meta(f"marks-{kind}") or ""
+        # As they are written: generations and hexadecimal digits in quotes.
+        known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', text)
         return int(mark.partition("-")[0]) if mark in known else None
 
     def _meta(self, key: str) -> str | None:
@@ -241,13 +270,13 @@ class Store:
         """
         with self._read() as connection:
             if ids is None:
-                rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
+                found = connection.execute(f"{_ITEM} WHERE items.kind = 'image'")
             else:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
-                rows = connection.execute(query, (_as_json(ids),)).fetchall()
-        items = {row[0]: Item(*row) for row in rows}
-        if not all(isinstance(item.key, str) and _HEX.fullmatch(item.key) for item in items.values()):
-            raise self._damaged("a content key")
+                found = connection.execute(query, (_as_json(ids),))
+            items = {row[0]: Item(*row) for row in _typed(found, *_ITEM_TYPES)}
+            if not all(_HEX.fullmatch(item.key) for item in items.values()):
+                raise self._damaged("a content key")
         return items
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
@@ -255,7 +284,7 @@ class Store:
         query = f"""SELECT items.id, path, width, height, taken, added {_IMAGES}
             AND items.id IN (SELECT value FROM json_each(?))"""
         with self._read() as connection:
-            rows = connection.execute(query, (_as_json(ids),)).fetchall()
+            rows = _typed(connection.execute(query, (_as_json(ids),)), int, str, int, int, str, float)
         return {row[0]: Facts(*row[1:]) for row in rows}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
@@ -283,8 +312,8 @@ class Store:
                 AND ({where.sql}) AND {behind}
                 ORDER BY time DESC, items.id DESC LIMIT ?""",
                 (*where.values, *place, count),
-            ).fetchall()
-        return [Dated(*row) for row in rows]
+            )
+            return [Dated(*row) for row in _typed(rows, *_DATED_TYPES)]
 
     def dated(self, ids: Sequence[int]) -> dict[int, Dated]:
         """Return the images of those ids that still exist, with their times."""
@@ -293,8 +322,8 @@ class Store:
                 f"""SELECT items.id, path, width, height, time {_IMAGES}
                 AND items.id IN (SELECT value FROM json_each(?))""",
                 (_as_json(ids),),
-            ).fetchall()
-        return {row[0]: Dated(*row) for row in rows}
+            )
+            return {row[0]: Dated(*row) for row in _typed(rows, *_DATED_TYPES)}
 
     def months(self, where: Filter | None = None) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
@@ -304,8 +333,8 @@ class Store:
                 f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
                 GROUP BY month ORDER BY month DESC""",
                 where.values if where else (),
-            ).fetchall()
-        return dict(rows)
+            )
+            return dict(_typed(rows, str, int))
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image; None if there is no image of that id.
@@ -320,9 +349,8 @@ class Store:
             ).fetchone()
         if row is None:
             return None
-        vector = np.frombuffer(row[0], np.float16).astype(np.float32) if len(row[0]) == 2 * self.dim else None
-        if vector is None or not np.isfinite(vector).all():
-            raise SeesayError(f"{self.path}: damaged (the vector of image {id_}); delete and index again.")
+        _, vectors = self._stacked([(id_, row[0])])
+        vector: NDArray[np.float32] = vectors.astype(np.float32)[0]
         return vector
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
@@ -355,9 +383,10 @@ class Store:
                     AND name IN (SELECT value FROM json_each(?))
                 ORDER BY confidence DESC""",
                 (_as_json(ids), json.dumps(list(names))),
-            ).fetchall()
+            )
+            seen = _typed(rows, int, str, *[float] * 5)
         found: dict[int, list[Detection]] = {}
-        for id_, name, x1, y1, x2, y2, confidence in rows:
+        for id_, name, x1, y1, x2, y2, confidence in seen:
             found.setdefault(id_, []).append(Detection(name, (x1, y1, x2, y2), confidence))
         return found
 
@@ -366,12 +395,13 @@ class Store:
         prefix = root.path("")
         with self._read() as connection:
             query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
-            return dict(connection.execute(query, (len(prefix), prefix)).fetchall())
+            return dict(_typed(connection.execute(query, (len(prefix), prefix)), str, int))
 
     def skipped(self) -> dict[str, tuple[int, int, str]]:
         """Return (mtime_ns, size, reason) of unusable files by path."""
         with self._read() as connection:
-            rows = connection.execute("SELECT path, mtime_ns, size, reason FROM skipped").fetchall()
+            found = connection.execute("SELECT path, mtime_ns, size, reason FROM skipped")
+            rows = _typed(found, str, int, int, str)
         return {path: (mtime, size, reason) for path, mtime, size, reason in rows}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
@@ -392,13 +422,27 @@ class Store:
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows of both; raise a SeesayError for damaged ones."""
-        if any(len(data) != self.dim * 2 for _, data in rows):
+        if any(not isinstance(data, bytes) or len(data) != self.dim * 2 for _, data in rows):
             raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
         vectors = np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(len(rows), self.dim)
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
         return ids, vectors
+
+
+def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
+    """Return rows whose columns have to be of some types; SQLite's columns may hold anything.
+
+    Raises:
+        TypeError: one is not.
+    """
+    found = list(rows)
+    for row in found:
+        for value, type_ in zip(row, types, strict=True):
+            if not isinstance(value, type_):
+                raise TypeError(f"{type(value).__name__} in place of {getattr(type_, '__name__', type_)}")
+    return found
 
 
 def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:

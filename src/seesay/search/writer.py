@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 import uuid
@@ -74,7 +75,8 @@ class Writer:
         """Return a new mark of this generation, for the vectors of a kind in a database."""
         key, mark = f"marks-{kind}", f"{self._generation}-{uuid.uuid4().hex}"
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        marks = [*(json.loads(row[0]) if row else []), mark][-_MARKS:]
+        known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', str(row[0])) if row else []
+        marks = [*known, mark][-_MARKS:]
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(marks)))
         return mark
 

@@ -1,0 +1,106 @@
+"""An index whose file was edited, by accident or to do harm."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.search.filters import Filter
+from tests.search.colours import Colours, gallery, opened
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "photos", "red.png", "blue.png")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, photos: Path) -> Path:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+    return tmp_path / "index"
+
+
+def edit(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "index.sqlite")) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for statement in statements:
+            connection.execute(statement)
+
+
+USES: dict[str, Callable[[Index, Path], object]] = {
+    "search": lambda index, _: index.search("red - blue"),
+    "page": lambda index, _: index.store.newest(9),
+    "dates": lambda index, _: index.store.dated([1, 2]),
+    "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
+    "facts": lambda index, _: index.store.facts([1, 2]),
+    "roots": lambda index, _: index.roots(),
+    "not read": lambda index, _: index.store.not_read(),
+    "like": lambda index, _: index.search("id:1"),
+    "update": lambda index, photos: index.update_images(photos),
+}
+
+DEEP = "'" + "[" * 100_000 + "'"
+
+
+@pytest.mark.parametrize(
+    ("use", "statement"),
+    [
+        ("search", "UPDATE meta SET value = 'many' WHERE key = 'generation'"),
+        ("search", "DELETE FROM meta WHERE key = 'generation'"),
+        ("update", "UPDATE meta SET value = '-1' WHERE key = 'generation'"),
+        ("update", "INSERT INTO meta VALUES ('recall', 'all')"),
+        ("search", "UPDATE vectors SET data = 7"),
+        ("search", "UPDATE vectors SET data = 'short'"),
+        ("like", "UPDATE vectors SET data = x'00'"),
+        ("search", "UPDATE items SET path = x'ff' WHERE id = 1"),
+        ("search", "UPDATE vectors SET width = 'wide'"),
+        ("update", "UPDATE items SET mtime_ns = 'late'"),
+        ("update", "INSERT INTO skipped VALUES ('a.png', 'late', 'large', x'00')"),
+        ("page", "UPDATE items SET time = NULL"),
+        ("dates", "UPDATE vectors SET height = 1.5"),
+        ("months", "UPDATE items SET time = x'ff'"),
+        ("facts", "UPDATE items SET added = 'once'"),
+        ("roots", "UPDATE roots SET seal = x'00'"),
+        ("roots", f"INSERT INTO roots SELECT i, i, '', '{{}}' FROM ({ENDLESS} LIMIT 100000)"),
+        ("not read", f"UPDATE roots SET not_read = {DEEP}"),
+        ("not read", "UPDATE roots SET not_read = '[1]'"),
+        ("not read", 'UPDATE roots SET not_read = \'{"HEIC": "many"}\''),
+    ],
+)
+def test_values_that_cannot_be_are_damage(folder: Path, photos: Path, use: str, statement: str) -> None:
+    edit(folder, statement)
+    with pytest.raises(SeesayError, match="damaged") as raised, opened(folder) as index:
+        USES[use](index, photos)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"CREATE VIEW more AS {ENDLESS}",
+        "CREATE TRIGGER more AFTER UPDATE ON meta BEGIN DELETE FROM items; END",
+        "CREATE TABLE more (id INTEGER)",
+        "DROP INDEX items_by_time",
+        "ALTER TABLE items ADD COLUMN stars INTEGER",
+        "ALTER TABLE items RENAME TO things",
+    ],
+)
+def test_a_file_of_another_schema_is_refused_before_it_is_read(folder: Path, statement: str) -> None:
+    edit(folder, statement)
+    with pytest.raises(SeesayError, match=r"damaged \(its schema\)"):
+        opened(folder)
+
+
+def test_a_view_in_place_of_a_table_holds_nobody_up(folder: Path) -> None:
+    edit(folder, "DROP TABLE roots", f"CREATE VIEW roots AS SELECT i AS name, i AS folder FROM ({ENDLESS})")
+    with pytest.raises(SeesayError, match=r"damaged \(its schema\)"):
+        opened(folder)
