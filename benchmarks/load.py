@@ -33,10 +33,10 @@ WORDS = ("dog", "cat", "child", "woman", "red", "blue", "beach", "snow", "street
 SERVE = """
 import sys
 from seesay.search.index import Index
-from seesay.web import service
+from seesay.web import served
 from seesay.web.app import serve
 from seesay.web.options import Options
-service.MOST_AT_ONCE = int(sys.argv[2])
+served.MOST_AT_ONCE = int(sys.argv[2])
 serve(Index.open(sys.argv[1]), port=0, options=Options(warm_up=True, ground_run="seesay-ground"))
 """
 

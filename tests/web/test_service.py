@@ -454,7 +454,7 @@ def test_comparing_all_images_keeps_no_picture_waiting(index_path: Path, monkeyp
         going.wait(20)
         return []
 
-    monkeypatch.setattr("seesay.web.service.near_duplicates", compared)
+    monkeypatch.setattr("seesay.web.served.near_duplicates", compared)
     with client_of(index_path) as client, ThreadPoolExecutor(40) as threads:
         waiting = [
             threads.submit(client.get, f"/api/v1/images/duplicates?similarity=0.95000{i}") for i in range(30)

@@ -5,52 +5,34 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Generic, TypeVar
 
-import numpy as np
 from fastapi import HTTPException, UploadFile
-from numpy.typing import NDArray
 from PIL import Image
 
 from seesay.data.decoders import Decoders, as_ppm
-from seesay.data.images import content_key
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding.ground import Grounder, can_ground
 from seesay.runs.run import Run
-from seesay.search.duplicates import near_duplicates
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
-from seesay.search.prepared import PreparedQuery
-from seesay.search.query import Embedded, Indexed, Query, Sentence
+from seesay.search.query import Embedded, Query
 from seesay.search.rerank import Reranked, Reranker, open_reranker
-from seesay.search.store import Dated, Item
 from seesay.web.answers import Reranking
-from seesay.web.batches import Batches
 from seesay.web.guard import too_large
 from seesay.web.options import Options
-from seesay.web.updates import Updates
+from seesay.web.served import Served
 
 T = TypeVar("T")
-V = TypeVar("V")
-Vector = NDArray[np.float32]
-
-MOST_AT_ONCE = 32
-"""Queries that are embedded together, of those that wait."""
 
 _MAX_DECODERS = 4  # each may take more than a gigabyte
-_UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
-_REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
 
 
 class Lazy(Generic[T]):
@@ -67,116 +49,6 @@ class Lazy(Generic[T]):
             if self._loaded is None:
                 self._loaded = self._load()
             return self._loaded
-
-
-class Recent(Generic[T, V]):
-    """What was computed for what was asked last, by its key; the oldest is forgotten. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[T, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def put(self, key: T, value: V) -> None:
-        """Remember a value."""
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > _REMEMBERED:
-                self._values.popitem(last=False)
-
-    def get(self, key: T) -> V | None:
-        """Return a value; None if it is not remembered any more."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
-
-class Uploads:
-    """The vectors of the last uploads, by their names, so that further pages need no upload. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._recent: Recent[str, Vector] = Recent()
-
-    def put(self, image: bytes, vector: Vector) -> Embedded:
-        """Remember the vector (dim,) of an image; return the term that stands for it."""
-        name = f"upload:{content_key(image)}"
-        self._recent.put(name, vector)
-        return Embedded(name, vector)
-
-    def get(self, name: str) -> Embedded:
-        """Return the term of a name; 410 if it is not remembered any more."""
-        vector = self._recent.get(name)
-        if vector is None:
-            raise HTTPException(410, f"{name}: not remembered any more; upload the image again.")
-        return Embedded(name, vector)
-
-
-class Served:
-    """An index that is served, and what is kept for it.
-
-    Args:
-        name: of the index, for clients.
-        index: that answers.
-        threads: for queries.
-        photos: folders of images that an update adds to the index.
-    """
-
-    def __init__(
-        self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path] = ()
-    ) -> None:
-        self.name, self.index = name, index
-        self.uploads, self.updates = Uploads(), Updates(index, photos)
-        self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
-        self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
-        self._lock = threading.Lock()
-        self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads, MOST_AT_ONCE)
-
-    def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
-        """Correct and embed the queries that were not asked lately.
-
-        The vector of a sentence depends on its batch in the last bits, and so do scores; a page goes on where
-        the one before has ended only if its scores are the same.
-        """
-        generation = self.index.store.generation()
-        asked = {_key(query, generation): query for query in queries}
-        found: dict[tuple[str, int], PreparedQuery | Exception] = {
-            key: known for key in asked if (known := self._asked.get(key)) is not None
-        }
-        new = [key for key in asked if key not in found]
-        for key, prepared in zip(new, self.index.prepare([asked[key] for key in new]), strict=True):
-            found[key] = prepared
-            if not isinstance(prepared, Exception):
-                self._asked.put(key, prepared)
-        return [found[_key(query, generation)] for query in queries]
-
-    def duplicates(self, similarity: float) -> list[list[Dated]]:
-        """Return the images that look nearly alike, in groups; computed once for each state of the index.
-
-        Args:
-            similarity: the least cosine of two images, rounded to hundredths.
-        """
-        similarity = round(similarity, 2)
-        with self._lock:
-            changes = self.index.store.changes("image")
-            state = (changes.generation, similarity)
-            if self._alike is None or self._alike[0] != state:
-                found = near_duplicates(*self.index.store.vectors(changes.ids.tolist()), similarity)
-                self._alike = (state, found)
-            groups = self._alike[1]
-        dated = self.index.store.dated([id_ for group in groups for id_ in group])
-        kept = [[dated[id_] for id_ in group if id_ in dated] for group in groups]
-        return [group for group in kept if len(group) > 1]
-
-    def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if either does not exist."""
-        item = self.index.item(id_)
-        if item is None or item.kind != "image":
-            raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.index.file_of(item)
-        if file is None:
-            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
-        return item, file
 
 
 class Service:
@@ -318,35 +190,13 @@ class Service:
 
     async def remembered(self, served: Served, file: UploadFile) -> Embedded:
         """Embed an uploaded image, and remember its vector."""
-
-        def embed(image: bytes) -> Embedded:
-            return served.uploads.put(image, served.index.embed_image(image))
-
-        return await self.with_upload(file, embed)
+        return await self.with_upload(file, served.remember)
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, float]:
     """Do work; return its result and the milliseconds it took."""
     started = time.perf_counter()
     return work(), round((time.perf_counter() - started) * 1e3, 3)
-
-
-def _key(query: Query, generation: int) -> tuple[str, int]:
-    """What the vector of a query depends on: its text and, if it names images of the index, their vectors."""
-    of_index = any(isinstance(part.term, Indexed) for part in query.parts)
-    return str(query), generation if of_index else 0
-
-
-def recalled(served: Served, query: Query) -> Query:
-    """Return a query whose terms such as upload:HASH are remembered uploads; 410 if one is forgotten."""
-    return Query(
-        tuple(
-            replace(part, term=served.uploads.get(part.term.text))
-            if isinstance(part.term, Sentence) and _UPLOAD.fullmatch(part.term.text)
-            else part
-            for part in query.parts
-        )
-    )
 
 
 def _grey() -> bytes:

@@ -25,7 +25,7 @@ from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, 
 from seesay.web.options import API
 from seesay.web.problems import Responses, failures
 from seesay.web.routes.parameters import DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
-from seesay.web.service import Served
+from seesay.web.served import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _MAX_ARCHIVED = 500

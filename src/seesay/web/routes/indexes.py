@@ -14,7 +14,8 @@ from seesay.web.answers import Fault, Status, UpdateState
 from seesay.web.options import API
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import TheIndex, TheService
-from seesay.web.service import Served, Service
+from seesay.web.served import Served
+from seesay.web.service import Service
 from seesay.web.updates import NO_FOLDER
 
 router = APIRouter(prefix=API, tags=["indexes"])

@@ -8,7 +8,8 @@ from fastapi import Depends, File, Query, Request, UploadFile
 from fastapi import Path as PathParameter
 
 from seesay.web.options import MAX_ANSWERS, MAX_CHARACTERS
-from seesay.web.service import Served, Service
+from seesay.web.served import Served
+from seesay.web.service import Service
 
 _MAX_CURSOR = 200  # characters
 

@@ -28,7 +28,8 @@ from seesay.web.routes.parameters import (
     Upload,
     Where,
 )
-from seesay.web.service import Served, Service, clocked, recalled
+from seesay.web.served import Served
+from seesay.web.service import Service, clocked
 
 _Text = Annotated[
     str,
@@ -57,7 +58,7 @@ async def search(
     rerank: Rerank = False,
 ) -> Images:
     """Find the images that fit a query best: a sentence, or sentences and images of the index."""
-    query = recalled(served, with_uploads(q, []))
+    query = served.recalled(with_uploads(q, []))
     if rerank:
         return await _reranked(service, served, query, limit, where, cursor)
     return await _found(service, served, query, limit, where, cursor)
@@ -77,7 +78,7 @@ async def search_with_images(
         raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
     with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded
     terms = [await service.remembered(served, each) for each in image]
-    query = recalled(served, with_uploads(q, terms))
+    query = served.recalled(with_uploads(q, terms))
     return await _found(service, served, query, limit, where, None)
 
 
