@@ -87,7 +87,7 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("RUN", "IMAGE", "?!"), "there are no words"),
+        (("RUN", "IMAGE", "?!"), "contains no words"),
         (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: the name must end in"),
         (("RUN", "nothing.jpg", "a dog"), r"nothing\.jpg"),
         (("RUN", __file__, "a dog"), "no image"),

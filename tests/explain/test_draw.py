@@ -104,7 +104,7 @@ def test_a_page_has_a_section_for_each_reading() -> None:
     text = html_page(picture((3000, 1500)), "x.jpg", "run", both)
     assert text.count("<section>") == 2
     assert "scores 3.000" in text
-    assert "The last 3 words were cut off" in text
+    assert "The last 3 words were ignored" in text
     data = re.search(r"base64,([^\"]+)", text)
     assert data is not None
     with Image.open(io.BytesIO(base64.b64decode(data[1]))) as shown:

@@ -89,7 +89,7 @@ def test_any_text_is_a_phrase(grounder: Grounder, scene: bytes, text: str) -> No
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_text_is_an_error(grounder: Grounder, scene: bytes, text: str) -> None:
-    with pytest.raises(SeesayError, match="name what to point at"):
+    with pytest.raises(SeesayError, match="describe what to find"):
         grounder.ground(scene, "scene", text)
 
 

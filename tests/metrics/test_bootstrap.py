@@ -173,9 +173,9 @@ def test_bootstrap_refuses_values_that_do_not_fit():
         bootstrap([0.0, 1.0], groups=[0, 1, 2])
     with pytest.raises(SeesayError, match="all values are NaN"):
         bootstrap([np.nan, np.nan])
-    with pytest.raises(SeesayError, match="one query at least"):
+    with pytest.raises(SeesayError, match="at least one query"):
         bootstrap([])
-    with pytest.raises(SeesayError, match="values: wanted finite numbers or NaN, got an infinity"):
+    with pytest.raises(SeesayError, match="values: expected finite numbers or NaN, got an infinity"):
         bootstrap([np.inf, 1])
     with pytest.raises(SeesayError, match="resamples: wanted a whole number of at least 1, got 0"):
         bootstrap([0, 1], resamples=0)

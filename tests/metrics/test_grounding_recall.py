@@ -153,7 +153,7 @@ def test_wrong_input_is_refused(scores, regions, truths, message):
 
 
 def test_an_unknown_convention_is_refused():
-    with pytest.raises(SeesayError, match="boxes: 'union' is not known; use merged or any"):
+    with pytest.raises(SeesayError, match="boxes: unknown value 'union'; use merged or any"):
         grounding_recall([[1]], [[LEFT]], [[LEFT]], boxes="union")
     with pytest.raises(SeesayError, match="use plummer or mdetr"):
         grounding_recall([[1]], [[LEFT]], [[LEFT]], iou="coco")

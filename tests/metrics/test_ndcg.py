@@ -64,10 +64,10 @@ def test_a_constant_scorer_gains_nothing():
     [
         (np.zeros((2, 3)), np.zeros((3, 2)), r"relevance: shape \(3, 2\); it must be \(2, 3\)"),
         (np.zeros(3), np.zeros(3), r"scores: shape \(3,\); it must be \(q, c\)"),
-        (np.zeros((2, 0)), np.zeros((2, 0)), "one candidate at least"),
+        (np.zeros((2, 0)), np.zeros((2, 0)), "at least one candidate"),
         ([[0.1, np.nan]], [[0, 1]], r"scores: NaN at \[0, 1\]"),
         ([[0.1, 0.2]], [[0, np.nan]], r"relevance: NaN at \[0, 1\]"),
-        ([[0.1, 0.2]], [[0, -1]], "relevance: wanted numbers of at least 0, got -1"),
+        ([[0.1, 0.2]], [[0, -1]], "relevance: expected numbers of at least 0, got -1"),
     ],
 )
 def test_wrong_input_is_refused(scores, relevance, message):

@@ -63,10 +63,10 @@ def test_an_unknown_word_and_no_word_at_all():
 @pytest.mark.parametrize(
     ("candidates", "images", "message"),
     [
-        (["a dog"], [0], "candidates: wanted lists of words, got the string 'a dog'"),
-        ("a dog", [0], "candidates: wanted lists of words, got the string 'a dog'"),
-        ([["a"]], [-1], r"image_of_reference: wanted whole numbers in 0\.\.1, got -1"),
-        ([["a"]], [2], r"image_of_reference: wanted whole numbers in 0\.\.1, got 2"),
+        (["a dog"], [0], "candidates: expected lists of words, got the string 'a dog'"),
+        ("a dog", [0], "candidates: expected lists of words, got the string 'a dog'"),
+        ([["a"]], [-1], r"image_of_reference: expected whole numbers in 0\.\.1, got -1"),
+        ([["a"]], [2], r"image_of_reference: expected whole numbers in 0\.\.1, got 2"),
     ],
 )
 def test_wrong_input_is_refused(candidates, images, message):

@@ -46,7 +46,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "concepts.json"
     path.write_text(text)
-    with pytest.raises(SeesayError, match="no concept vocabulary"):
+    with pytest.raises(SeesayError, match="not a concept vocabulary"):
         ConceptVocabulary.load(path)
 
 

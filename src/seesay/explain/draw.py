@@ -1,4 +1,4 @@
-"""An explanation as a file: an HTML page, or a PNG figure."""
+"""Write an explanation as an HTML page or a PNG figure."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ _ROW = """<tr{faint}><td>{text}</td><td class="bar"><div class="track" style="--
 
 
 def write_explanation(image: bytes, name: str, run: str, explanation: Explanation, out: Path) -> None:
-    """Write the figure of an encoded image and a sentence that the run read, HTML or PNG by its suffix.
+    """Write the figure for an encoded image and a sentence, as HTML or PNG depending on the suffix.
 
     Raises:
         ImageError: the image cannot be decoded.
-        SeesayError: the figure cannot be written there.
+        SeesayError: the file cannot be written.
     """
     check_output(out, FORMATS)
     picture = Image.fromarray(decode(image, name, min_side=720))
@@ -78,7 +78,7 @@ def write_explanation(image: bytes, name: str, run: str, explanation: Explanatio
 
 
 def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -> Figure:
-    """Draw the image, and beside it each reading: the coloured sentence above a bar for each window."""
+    """Draw the image and, beside it, the coloured sentence and a bar for each window of each reading."""
     laid = [_lines(explanation.pieces(reading)) for reading in explanation.readings]
     heights = [
         _HEAD + _LINE * len(lines) + _BAR * len(reading.drawn()) + _GAP

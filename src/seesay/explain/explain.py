@@ -1,10 +1,10 @@
 """Explain a score by leaving out words and windows of the sentence.
 
-If the matcher has windows of words that meet the image (m-CNN), they are silenced one at a time, as by the
-gate of its eq. 6, and all layers behind are computed again; a window contributes what the score falls by.
-Other matchers, and m-CNN's sentence level, where the whole sentence meets the image, read the sentence
-without each of its words. This is exact, but contributions do not add up to the score: of two windows that
-say the same, either stands in for the other.
+If the matcher combines the image with windows of words (m-CNN), each window is silenced in turn, by closing
+the gate of its eq. 6, and the layers after it are computed again. The contribution of a window is how much
+the score falls. Other matchers, and m-CNN's sentence level, read the sentence without each of its words in
+turn. This is exact, but contributions do not add up to the score: if two windows say the same, either one
+makes up for the other.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ FOR, AGAINST = (0, 158, 115), (213, 94, 0)
 FAINT = 0.1  # share of the strongest below which a word is left uncoloured
 WORDS = "words"
 LEGEND = (
-    "A bar is what the score falls by when that window is left out; "
-    "a word is coloured by the mean of the windows that contain it."
+    "Each bar shows how much the score falls when that window is left out. "
+    "A word is coloured by the mean of the windows that contain it."
 )
 _DRAWN = 40
 TITLES = {
@@ -58,7 +58,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Words `start` to `end` (exclusive), and by how much the score falls without them."""
+    """Words `start` to `end` (exclusive), and how much the score falls without them."""
 
     start: int
     end: int
@@ -102,7 +102,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A sentence and how it was read; its last `cut` words were not."""
+    """A sentence and how it was read; its last `cut` words were ignored."""
 
     sentence: str
     words: tuple[Word, ...]
@@ -125,7 +125,7 @@ class Explanation:
         if self.unknown:
             notes.append(f"Unknown to the run: {', '.join(self.unknown)}.")
         if self.cut:
-            notes.append(f"The last {self.cut} words were cut off: m-CNN reads {len(self.words) - self.cut}.")
+            notes.append(f"The last {self.cut} words were ignored: m-CNN reads {len(self.words) - self.cut}.")
         return notes
 
     def text(self, window: Window) -> str:
@@ -133,7 +133,7 @@ class Explanation:
         return " ".join(word.text for word in self.words[window.start : window.end])
 
     def pieces(self, reading: Reading) -> list[tuple[str, float | None]]:
-        """Split the sentence into words with their strengths, and None for what is between or unread."""
+        """Split the sentence into words with their strengths; None for unread words and gaps."""
         pieces: list[tuple[str, float | None]] = []
         at = 0
         for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for those cut off
@@ -170,7 +170,7 @@ class Explanation:
 
 @runtime_checkable
 class WindowMatcher(Protocol):
-    """A matcher that can leave out windows of a sentence."""
+    """A matcher that can ignore windows of a sentence."""
 
     @property
     def level(self) -> str:
@@ -240,7 +240,7 @@ def _words(run: Run, sentence: str) -> list[Word]:
     """The tokenizer's words and where each stands; at least one."""
     tokens = tokenize(sentence)
     if not tokens:
-        raise SeesayError(f"'{sentence}': there are no words; describe what the image shows.")
+        raise SeesayError(f"'{sentence}': contains no words; describe what the image shows.")
     words, at = [], 0
     written = sentence.lower().replace("’", "'")
     for token, known in zip(tokens, _known(run, tokens), strict=True):

@@ -1,1 +1,1 @@
-"""Grounding: where an image shows what phrases name."""
+"""Grounding: find the regions of an image that phrases describe."""

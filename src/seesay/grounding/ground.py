@@ -1,4 +1,4 @@
-"""Find where in an image the phrases of a sentence are, and draw it."""
+"""Find the regions of an image that the phrases of a sentence describe, and draw them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 
 class Place(NamedTuple):
-    """A box, x1 y1 x2 y2 in pixels of the upright image, its score for a phrase, and how probable it is.
+    """A box, x1 y1 x2 y2 in pixels of the upright image, with its score for a phrase and its probability.
 
-    The probability is that the box is right; None for a run whose probabilities were not fitted.
+    The probability is that of being right; None if the run has no fitted probabilities.
     """
 
     box: Box
@@ -55,9 +55,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroundedPhrase:
-    """A phrase, `sentence[start:end]`, and its best places, best first; none if no word of it is known.
+    """A phrase, `sentence[start:end]`, and its best places, best first; none if all its words are unknown.
 
-    The text is as it was typed, also where a misspelt word was taken for another.
+    The text is as typed, even if a misspelt word was corrected.
     """
 
     text: str
@@ -71,7 +71,7 @@ class GroundedPhrase:
 class Grounding:
     """The phrases of a sentence in an upright image of `width` × `height` pixels.
 
-    `corrected_words` are misspelt words of the sentence, in lower case, and what was looked for instead.
+    `corrected_words` maps misspelt words of the sentence, in lower case, to what was looked for instead.
     """
 
     width: int
@@ -115,7 +115,7 @@ class _Regions(NamedTuple):
 
 
 def can_ground(name: str) -> bool:
-    """Return whether there is a grounding run of that name, shipped or as a folder; reads no weights."""
+    """Return whether a grounding run of that name exists, without reading its weights."""
     try:
         return RunConfig.load(run_folder(name)).regions is not None
     except SeesayError:
@@ -123,7 +123,7 @@ def can_ground(name: str) -> bool:
 
 
 class Grounder:
-    """Finds the regions of an image that phrases name, by a run of a grounding recipe. Thread-safe.
+    """Finds the regions of an image that phrases describe, with a run of a grounding recipe. Thread-safe.
 
     Raises:
         SeesayError: the run matches whole images.
@@ -147,11 +147,11 @@ class Grounder:
         """Find the phrases of a sentence in an encoded image.
 
         Args:
-            image: encoded; the regions of the last few images are kept.
+            image: encoded; the regions of the most recent images are cached.
             name: of the image, for messages.
-            text: a phrase, or a sentence whose noun phrases are found; the whole text if it has none.
-                Misspelt words are taken for what was probably meant, unless they are in double quotes.
-            best: maximum number of places of a phrase; they overlap by IoU 0.5 at most.
+            text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
+                Misspelt words are corrected unless they are in double quotes.
+            best: maximum number of places of a phrase; they overlap by an IoU of at most 0.5.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -175,7 +175,7 @@ class Grounder:
         return Grounding(*size, tuple(phrases), corrected)
 
     def _corrected(self, text: str) -> dict[str, str]:
-        """Return what was probably meant by misspelt words, save those in quotes."""
+        """Return corrections of misspelt words, except for those in quotes."""
         kept = tokenize(" ".join(QUOTED.findall(text)))
         found = self.run.corrections([QUOTED.sub(" ", text)])
         return {word: meant for word, meant in found.items() if word not in kept}
@@ -183,7 +183,7 @@ class Grounder:
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
     ) -> tuple[Place, ...]:
-        """Return the best places of a phrase; nobody knows what its unknown words mean."""
+        """Return the best places of a phrase; its unknown words lower their probability."""
         places = best_places(boxes, scores, best, self._settings.box_voting)
         if self._calibration is None or not places:
             return places
@@ -220,8 +220,8 @@ def best_places(
 ) -> tuple[Place, ...]:
     """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
-    Of boxes with equal scores the first counts as better. With `box_voting`, an IoU, each place is the mean
-    of a box and of those that overlap it so much, see `seesay.data.boxes.vote`.
+    Ties are broken by order. With `box_voting`, an IoU, each place is the mean of a box and of those that
+    overlap it by at least that much, see `seesay.data.boxes.vote`.
     """
     left = np.argsort(-scores, kind="stable")
     places: list[Place] = []
@@ -239,18 +239,18 @@ def best_places(
 def _phrases(text: str) -> Sequence[Chunk]:
     whole = text.strip()
     if not whole:
-        raise SeesayError("The sentence is empty; name what to point at.")
+        raise SeesayError("The sentence is empty; describe what to find in the image.")
     start = text.index(whole)
     return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
 
 
 def _known(texts: Sequence[str], sentences: PreparedSentences) -> list[bool]:
-    """For each phrase, whether the run knows any of its words."""
+    """Return for each phrase whether the run knows any of its words."""
     parts = np.split(sentences.words, np.cumsum(sentences.lengths)[:-1])
     trained = [bool((words != UNKNOWN).any()) for words in parts]
     if not sentences.vectors.shape[1]:
         return trained
-    # A sentence encoder reads any letters; a list of words decides whether it may know what they mean.
+    # A sentence encoder accepts any letters, so a list of words decides whether it can know their meaning.
     words = [known or any(map(is_word, tokenize(t))) for t, known in zip(texts, trained, strict=True)]
     return [known and bool(vector.any()) for known, vector in zip(words, sentences.vectors, strict=True)]
 
@@ -261,11 +261,11 @@ def colour(number: int) -> str:
 
 
 def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) -> None:
-    """Draw a grounding over its image and write the picture, PNG or JPEG by its suffix.
+    """Draw a grounding on its image and write the result as PNG or JPEG, depending on the suffix.
 
     Raises:
         ImageError: the image cannot be decoded.
-        SeesayError: the picture cannot be written there.
+        SeesayError: the file cannot be written.
     """
     check_output(out, FORMATS)
     picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
@@ -291,7 +291,7 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
 
 
 def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None:
-    """A frame within the box, between two thin black ones that show it on its own colour."""
+    """Draw a frame inside the box, between two thin black ones that keep it visible on its own colour."""
     edge = max(1, line // 3)
     for inset, outline, width in ((0, "black", line + 2 * edge), (edge, fill, line)):
         x1, y1 = box[0] + inset, box[1] + inset
@@ -301,7 +301,7 @@ def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None
 
 
 class _Labels:
-    """Writes labels on coloured backgrounds, without overlap if there is room."""
+    """Draws labels on coloured backgrounds, without overlap if there is room."""
 
     def __init__(self, draw: ImageDraw.ImageDraw, size: tuple[int, int], line: int) -> None:
         self._draw, self._size, self._pad = draw, size, line

@@ -2,11 +2,11 @@
 
 Images are resampled, each with all of its queries. The sentences of an image are not independent queries:
 they describe one scene and have one right answer, and resampling them one by one gives intervals that are
-too narrow. One draw serves both directions, so the interval of mR accounts for their correlation. The gallery
+too narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery
 is not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
-Intervals are of percentiles. Those of a mean average precision, whose draws are too high, are moved until the
-mean of the draws is the figure.
+Intervals are percentile intervals. Draws of a mean average precision are biased upwards, so its interval is
+shifted until the mean of the draws equals the value.
 
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
 data).
@@ -169,7 +169,7 @@ class RetrievalSample(Sample):
             RankSample(ranks.image, owners, queried, at),
         )
         if not all(len(way.ranks) for way in ways):
-            raise SeesayError("no query has an answer: no image of this split has a sentence.")
+            raise SeesayError("no query has a correct result: no image in this split has a sentence.")
         self._set(ways)
 
     def _set(self, ways: tuple[RankSample, RankSample]) -> None:
@@ -199,9 +199,9 @@ def bootstrap(
     """Compute the 95 % bootstrap interval of the mean of per-query values.
 
     Args:
-        values: (q,), such as 1 for a query that found its answer and 0 for one that did not; finite, or NaN
-            for queries to leave out.
-        groups: (q,), queries with one number are drawn together, such as the sentences of an image; by
+        values: (q,), such as 1 for a query with a correct result and 0 for one without; finite, or NaN for
+            queries to leave out.
+        groups: (q,), queries with the same number are drawn together, such as the sentences of an image; by
             default, each query is its own group.
         resamples: the number of draws.
         seed: random seed.
@@ -231,9 +231,9 @@ def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values
     """Return the sample of checked per-query values (q,) and groups (q,)."""
     column = as_array(values, name, "q", kinds="fiub")
     if not len(column):
-        raise SeesayError(f"{name}: shape (0,); it must be (q,) with one query at least.")
+        raise SeesayError(f"{name}: shape (0,); it must be (q,) with at least one query.")
     if np.isinf(column).any():
-        raise SeesayError(f"{name}: wanted finite numbers or NaN, got an infinity.")
+        raise SeesayError(f"{name}: expected finite numbers or NaN, got an infinity.")
     images = np.arange(len(column)) if groups is None else as_array(groups, "groups", len(column), kinds="iu")
     return MeanSample([("mean",)], column[:, None], images)
 

@@ -1,14 +1,14 @@
 """Recall of phrase localization: the share of phrases with a right region among the first K.
 
-A region is right if its IoU with the phrase's ground truth is at least 0.5. The evaluators in use differ in
-two respects, and both ways are offered.
+A region is right if its IoU with the phrase's ground truth is at least 0.5. Published evaluators differ in
+two respects, and both variants of each are available.
 
 IoU. "plummer" (Plummer et al., IJCV 2017) takes first and last pixels and adds one to each side,
 x2 − x1 + 1. Of boxes whose x2 and y2 are exclusive, as everywhere in seesay, that is the plain IoU. "mdetr"
 (Kamath et al., ICCV 2021) takes the annotated coordinates, which count from one and name the last pixel, as
-they are and adds nothing: true boxes start one pixel later than what they show.
+they are and adds nothing, so true boxes start one pixel after what they show.
 
-Boxes. A phrase may have several ("two men"): "merged" takes the box that encloses them all, "any" each.
+Boxes. A phrase may have several ("two men"): "merged" takes the box that encloses them all, "any" each one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def grounding_recall(
 ) -> GroundingRecall:
     """Compute R@1, R@5, R@10 and the regions' upper bound of phrase localization.
 
-    Ties count against the phrase: a wrong region that scores as high as a right one stands before it.
+    Ties count against the phrase: a wrong region that scores as high as a right one ranks before it.
 
     Args:
         scores: for each phrase the region scores, (r,); r may differ between phrases, and a phrase with no
@@ -104,7 +104,7 @@ def region_overlaps(
     """Compute the IoU of each phrase's regions with its ground truth, (r,); with the best box under "any"."""
     for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
         if value not in known:
-            raise SeesayError(f"{name}: '{value}' is not known; use {' or '.join(known)}.")
+            raise SeesayError(f"{name}: unknown value '{value}'; use {' or '.join(known)}.")
     if not len(true_boxes) or len(regions) != len(true_boxes):
         raise SeesayError(
             f"regions: {len(regions)} lists; there must be {len(true_boxes)}, one for each phrase."
@@ -166,7 +166,7 @@ def _boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
 def _truth(boxes: ArrayLike, name: str, iou: IoU, which: Boxes) -> NDArray[np.float64]:
     array = _boxes(boxes, name)
     if not len(array):
-        raise SeesayError(f"{name}: no box; a phrase has one at least.")
+        raise SeesayError(f"{name}: no box; a phrase needs at least one.")
     if which == "merged":
         array = np.concatenate([array[:, :2].min(axis=0), array[:, 2:].max(axis=0)])[None]
     return array + np.array([1, 1, 0, 0]) if iou == "mdetr" else array

@@ -1,4 +1,4 @@
-"""Checks of arguments that the metrics share; errors name the argument."""
+"""Argument checks that the metrics share. Errors name the argument."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
     Args:
         values: an array, a tensor on any device, or nested lists.
         name: the argument's name, for errors.
-        dims: the shape wanted, a number or a name for any length each; none for any shape.
+        dims: the expected shape: a number, or a name for a dimension of any length; none for any shape.
         kinds: the dtype kinds allowed.
 
     Raises:
-        SeesayError: the shape or dtype is another; names the argument, what is wanted and what was given.
+        SeesayError: the shape or dtype is wrong; names the argument, what was expected and what was given.
 
     >>> as_array([[0.5]], "scores", "n", 2)
     Traceback (most recent call last):
@@ -48,7 +48,7 @@ def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArra
     places = as_array(values, name, length, kinds="iu")
     if places.size and not 0 <= places.min() <= places.max() < n:
         wrong = places[(places < 0) | (places >= n)][0]
-        raise SeesayError(f"{name}: wanted whole numbers in 0..{n - 1}, got {wrong}.")
+        raise SeesayError(f"{name}: expected whole numbers in 0..{n - 1}, got {wrong}.")
     return places.astype(np.int64)
 
 

@@ -35,7 +35,7 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
         refuse_nan(column, name)
         if len(column) == 0 or column.min() == column.max():
             what = f"all {len(column)} are {column[0]:g}" if len(column) else "there are none"
-            raise SeesayError(f"{name}: {what}; Kendall's τ is not defined where nothing differs.")
+            raise SeesayError(f"{name}: {what}; Kendall's τ is undefined if all values are equal.")
     return TauSample(values, rated, np.arange(len(values))).taus(np.ones(len(values), np.int64))
 
 

@@ -16,16 +16,17 @@ TOP = 25  # answers that count
 def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
     """Compute nDCG@`top` of each query.
 
-    The answer at rank r, from 1, gains (2^relevance - 1) / log2(r + 1); the sum is divided by that of the
-    best order. Among equal scores the least relevant comes first, so that a constant scorer gains nothing.
+    The result at rank r, counted from 1, gains (2^relevance - 1) / log2(r + 1), and the sum is divided by
+    that of the best order. Among equal scores the least relevant comes first, so that a constant scorer gains
+    nothing.
 
     Args:
         scores: (q, c) of each query's candidates, higher is better.
         relevance: (q, c), 0 to 1.
-        top: the number of answers that count.
+        top: the number of results that count.
 
     Returns:
-        (q,), from 0 to 1; NaN for a query to which nothing is relevant.
+        (q,), from 0 to 1; NaN for a query without relevant candidates.
 
     Raises:
         SeesayError: a shape is wrong, a number is NaN, a relevance is negative, or `top` is below 1.
@@ -37,7 +38,7 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
     check_whole(1, top=top)
     relevant = _relevance(relevance, *values.shape)
     if not values.shape[1]:
-        raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with one candidate at least.")
+        raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with at least one candidate.")
     refuse_nan(values, "scores")
     top = min(top, values.shape[1])
     discounts = 1 / np.log2(np.arange(top) + 2)
@@ -61,7 +62,7 @@ def _relevance(relevance: ArrayLike, *dims: str | int) -> NDArray[Any]:
     relevant = as_array(relevance, "relevance", *dims)
     refuse_nan(relevant, "relevance")
     if relevant.size and relevant.min() < 0:
-        raise SeesayError(f"relevance: wanted numbers of at least 0, got {relevant.min():g}.")
+        raise SeesayError(f"relevance: expected numbers of at least 0, got {relevant.min():g}.")
     return relevant
 
 

@@ -83,7 +83,7 @@ def paired_test(
     check_whole(0, seed=seed)
     first, second = mean_sample(ours, groups, "ours"), mean_sample(theirs, groups, "theirs")
     if first.values.shape != second.values.shape or (np.isnan(first.values) != np.isnan(second.values)).any():
-        raise SeesayError("theirs: wanted the same queries as ours, NaN in the same places; got others.")
+        raise SeesayError("theirs: expected the same queries as ours, with NaN in the same places.")
     return compare([first], [second], resamples, swaps, seed)[("mean",)]
 
 
@@ -101,7 +101,7 @@ def compare(
     """
     pairs = list(zip(ours, theirs, strict=True))
     if not all(mine.is_paired(other) for mine, other in pairs):
-        raise SeesayError("a paired comparison needs the same queries, and these are not.")
+        raise SeesayError("a paired comparison needs the same queries, but these differ.")
     mine, other = mean_metrics(ours), mean_metrics(theirs)
     drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
     biased = ours[0].biased

@@ -18,7 +18,7 @@ Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
     """Compute the average precision of each column: the mean of the precision at each target found.
 
-    Rows with equal scores are found together, so a constant scorer gets the share of the targets.
+    Rows with equal scores are found together, so a constant scorer gets the proportion of targets.
 
     Args:
         scores: (n, k), higher is better.
@@ -45,7 +45,7 @@ class PrecisionSample(Sample):
     """Mean average precision in percent of the columns of scores and targets (n, k); rows are drawn."""
 
     keys = (("mAP",),)
-    biased = True  # an image that is drawn twice is found beside its copy, which raises the precision
+    biased = True  # an image that is drawn twice is found next to its copy, which raises the precision
 
     def __init__(self, scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> None:
         self.scores, self.targets = scores, targets
@@ -87,7 +87,7 @@ def _precision(column: Column, weights: Weights) -> NDArray[np.float64]:
 
 
 def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Compute R-precision, mAP@R and R@1 of each query, where R is how many right answers it has.
+    """Compute R-precision, mAP@R and R@1 of each query, where R is its number of right answers.
 
     R-precision is the share of right answers among the first R; mAP@R the mean over these R ranks of the
     precision up to a rank where a right one stands there, else 0. Ties count against the query. Musgrave et
@@ -114,7 +114,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
     for row, right in enumerate(answers):
         columns = as_places(right, f"answers[{row}]", values.shape[1], "r")
         if len(np.unique(columns)) < len(columns):
-            raise SeesayError(f"answers[{row}]: wanted each column once, got {columns.tolist()}.")
+            raise SeesayError(f"answers[{row}]: expected each column once, got {columns.tolist()}.")
         if not len(columns):
             continue
         mine = np.sort(values[row, columns])[::-1]
@@ -131,7 +131,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     """Compute the area under the ROC curve.
 
-    It is the probability that a positive has a greater value than a negative; equal values count half.
+    It is the probability that a positive has a larger value than a negative; ties count half.
 
     Args:
         values: (n,).

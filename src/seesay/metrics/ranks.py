@@ -1,7 +1,7 @@
 """Exact ranks of the right answers, counted without sorting.
 
-Ranks are zero-based. Ties count against the query: a candidate that scores as high as the right one
-stands before it, so a constant scorer gains nothing. An image's other sentences do not compete with its
+Ranks are zero-based. Ties count against the query: a candidate that scores as high as the right one ranks
+before it, so a constant scorer gains nothing. An image's other sentences do not compete with its
 best one.
 """
 
@@ -53,7 +53,7 @@ def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
 
     Raises:
-        SeesayError: shapes or mapping do not fit, or a score is NaN.
+        SeesayError: the shapes or the mapping do not match, or a score is NaN.
 
     >>> ranks([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
     Ranks(sentence=array([0, 0]), image=array([0, 1, 1]))
@@ -68,7 +68,7 @@ def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
 def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
     """Compute the ranks of both directions by inner product, without holding all scores.
 
-    The products are computed twice: once for the right answers' scores, once to count.
+    The products are computed twice: first for the scores of the right answers, then to count.
 
     Args:
         images: (n_images, d); reduced precisions are multiplied in float32.
@@ -76,7 +76,7 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
 
     Raises:
-        SeesayError: shapes or mapping do not fit, or a product is NaN.
+        SeesayError: the shapes or the mapping do not match, or a product is NaN.
 
     Example:
         >>> from seesay.metrics import embedding_ranks

@@ -90,7 +90,8 @@ class RetrievalMetrics:
 def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> RetrievalMetrics:
     """Compute R@1, R@5, R@10, the median rank and mR of a score matrix in both directions.
 
-    Any sentence of an image answers it. Ties count against the query, so a constant scorer gains nothing.
+    Any sentence of an image is a correct result. Ties count against the query, so a constant scorer gains
+    nothing.
 
     Args:
         scores: (n_images, n_sentences), higher is better.
@@ -119,11 +120,11 @@ def metrics_of(found: Ranks) -> RetrievalMetrics:
 
 
 def recall_at_k(ranks: ArrayLike, k: int) -> float:
-    """Compute the percentage of queries whose answer is among the first k.
+    """Compute the percentage of queries with a correct result among the first k.
 
     Args:
         ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.
-        k: how many candidates count.
+        k: the number of candidates that count.
 
     Raises:
         SeesayError: no query is left, or a rank is NaN.
@@ -135,7 +136,7 @@ def recall_at_k(ranks: ArrayLike, k: int) -> float:
 
 
 def median_rank(ranks: ArrayLike) -> float:
-    """Compute Med r, as the field does: floor(median of zero-based ranks) + 1.
+    """Compute Med r as is usual in the field: floor(median of zero-based ranks) + 1.
 
     Args:
         ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.
@@ -154,5 +155,5 @@ def _queries(ranks: ArrayLike) -> NDArray[np.int64]:
     refuse_nan(found, "ranks")
     found = found[found >= 0]
     if not found.size:
-        raise SeesayError("ranks: no query has an answer: no image of this split has a sentence.")
+        raise SeesayError("ranks: no query has a correct result: no image in this split has a sentence.")
     return found

@@ -1,8 +1,8 @@
 """ROUGE-L of sentences against the sentences of images.
 
 Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), with several references as the
-captioning field has it (Chen et al., arXiv 1504.00325): the best precision and the best
-recall over the references, and their F with β = 1.2.
+captioning literature defines it (Chen et al., arXiv 1504.00325): the best precision and the best
+recall over the references, and their F-measure with β = 1.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def rouge_l(
         candidates: m sentences, each a list of words.
         references: k sentences, each a list of words.
         image_of_reference: (k,), for each reference the number of its image.
-        n_images: of which those without references score 0, as do candidates without words.
+        n_images: the number of images; those without references score 0, as do candidates without words.
 
     Returns:
         (n_images, m), from 0 to 1.
@@ -44,7 +44,7 @@ def rouge_l(
     """
     for name, given in (("candidates", candidates), ("references", references)):
         if (text := next((each for each in (given, *given) if isinstance(each, str)), None)) is not None:
-            raise SeesayError(f"{name}: wanted lists of words, got the string {text!r}.")
+            raise SeesayError(f"{name}: expected lists of words, got the string {text!r}.")
     image_of_reference = as_places(image_of_reference, "image_of_reference", n_images, len(references))
     scores = np.zeros((n_images, len(candidates)), np.float32)
     order = np.argsort(image_of_reference, kind="stable")

@@ -1,1 +1,1 @@
-"""One HTML file of what runs can do: tables, curves, and the queries behind them."""
+"""Reports: one HTML file about some runs, with tables, curves and queries."""

@@ -84,9 +84,9 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
             rows[f"{each.name} {UNVOTED}"] = unvoted
     rows |= {name: row for name, row in (first.baselines or {}).items() if name != UNVOTED}
     page.table(
-        f"Phrases with a right region among the first K, in percent: one with an IoU of {MIN_IOU} or "
-        f"more with the phrase's {first.convention}. The upper bound is that of the proposals. Below the "
-        "runs are baselines, which need none.",
+        f"Percentage of phrases with a correct region among the first K: one with an IoU of {MIN_IOU} or "
+        f"more with the phrase's {first.convention}. The proposals set the upper bound. The baselines "
+        "below the runs need no training.",
         ["", *METRICS],
         [[name, *_cells(row)] for name, row in rows.items()],
     )
@@ -116,8 +116,8 @@ def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:
     page.section("Phrases and boxes")
     for each in runs:
         page.figure(
-            f"Phrases drawn at random (seed {SEED}), and where {each.name} finds them: the true box dashed, "
-            "the best region solid, and their IoU; ticked if it is right.",
+            f"Random phrases (seed {SEED}), and where {each.name} finds them: the true box (dashed), "
+            "the best region (solid), and their IoU, with a tick if the region is correct.",
             *(_card(each, pictures, phrase) for phrase in chosen),
             class_="cards",
         )

@@ -43,7 +43,7 @@ def add_internals(page: Page, run: Run, inputs: Inputs, pictures: Pictures, imag
 def concept_scores(
     run: Run, inputs: Inputs, images: Sequence[int]
 ) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    """Return the concepts that a run predicts or reads, and their scores (k, K) in k images; None without."""
+    """Return the concepts that a run predicts or reads, and their scores (k, K) in k images, if any."""
     features = torch.from_numpy(inputs.features[list(images)])
     if isinstance(run.matcher, ConceptClassifier):
         with torch.inference_mode():
@@ -57,7 +57,7 @@ def concept_scores(
     try:
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
-        return None  # the run of concepts, which alone knows their names, is gone
+        return None  # the run of the concepts, which alone knows their names, is missing
     scores = features[:, columns].numpy()
     return (words, scores) if len(words) == scores.shape[1] else None
 
@@ -73,8 +73,8 @@ def _add_concepts(page: Page, run: Run, inputs: Inputs, pictures: Pictures, imag
         for row, i in enumerate(images)
     )
     page.figure(
-        f"The {min(_CONCEPTS, len(words))} highest concepts of some images; those that one of its sentences "
-        "names are ticked.",
+        f"The {min(_CONCEPTS, len(words))} most probable concepts of some images. A tick marks those that "
+        "one of its sentences mentions.",
         *blocks,
         class_="cards",
     )
@@ -125,8 +125,8 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
         for i, steps, own in zip(images, saliencies, boxes, strict=True)
     )
     page.figure(
-        f"What each step attends to: the {_FRAMES} instances with the highest saliencies, the higher the "
-        "more opaque, and the highest saliency.",
+        f"What each step attends to: the {_FRAMES} instances with the highest saliencies (more opaque "
+        "if higher), and the highest saliency.",
         *blocks,
         class_="cards",
     )
@@ -163,7 +163,7 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     values = {"image queries": of_images, "sentence queries": of_sentences}
     means = ", ".join(f"{name} {t.mean():.2f}" for name, t in values.items())
     page.figure(
-        "Gate values t: a query is compared by the metric for uncommon content (1) or by the common one (0).",
+        "Gate values t: a query is compared by the uncommon VSE (1) or by the common VSE (0).",
         histograms(values, "t", f"Histograms of the gate values. Means: {means}."),
     )
     order = np.argsort(-of_sentences, kind="stable")

@@ -107,7 +107,7 @@ class Pictures:
     _encoded: dict[int, str | None] = field(default_factory=dict)
 
     def show(self, image: int, frames: Sequence[Frame] = ()) -> Html:
-        """Return an image as an element, with frames over it; its name if it cannot be read."""
+        """Return an image as an element, with frames over it, or its name if it cannot be read."""
         if image not in self._encoded:
             self._encoded[image] = self._encode(self.images[image])
         data = self._encoded[image]
@@ -131,7 +131,7 @@ class Pictures:
 
 
 def _overlay(frames: Sequence[Frame]) -> Html:
-    """Draw each box twice, so that it shows on any ground."""
+    """Draw each box twice, so that it is visible on any background."""
     lines = []
     for frame in frames:
         x1, y1, x2, y2 = (1000 * share for share in frame.box)

@@ -1,4 +1,4 @@
-"""The plots of a report, as SVG that takes its colours from the page: legible on light, on dark, in print.
+"""The plots of a report, as SVG with the colours of the page: legible on light and dark screens and in print.
 
 Series differ in their marker or dashes as well as in their colour.
 """
@@ -30,7 +30,7 @@ _WIDTH = 7.2  # inches: of a page in print
 _COLOURS = 6  # series-0 to series-5 of the page's style
 _MARKERS = "osD^vP"
 
-# Stand for the page's variables until the plot is drawn.
+# Placeholders for the page's variables until the plot is drawn.
 _INK, _FAINT = "#010101", "#020202"
 _VARIABLES = {_INK: "var(--ink)", _FAINT: "var(--line)"} | {
     f"#0300{i:02x}": f"var(--series-{i})" for i in range(_COLOURS)
@@ -83,7 +83,7 @@ def rank_histograms(shares: Mapping[str, Series], bins: Sequence[str], alt: str)
 def estimates_by_bin(
     estimates: Mapping[str, Sequence[Estimate]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
 ) -> Html:
-    """Draw a figure of each run in each bin, with its interval."""
+    """Draw a value of each run in each bin, with its interval."""
     with _plot(2.9) as (figure, (axes,)):
         for number, (name, values) in enumerate(estimates.items()):
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
@@ -100,7 +100,7 @@ def estimates_by_bin(
 def training_curves(
     x: Sequence[float], xlabel: str, panels: Mapping[str, Series], kept: float, alt: str
 ) -> Html:
-    """Draw panels of lines over epochs or ridges; the one that was kept is marked."""
+    """Draw panels of lines over epochs or ridges, and mark the one that was kept."""
     from matplotlib.ticker import MaxNLocator
 
     with _plot(2.7, columns=len(panels)) as (figure, every):
@@ -154,7 +154,7 @@ def _plot(
 def _svg(figure: Figure, axes: Axes | None, alt: str) -> Html:
     """The figure as an element, with a legend of the series of `axes` if there are several.
 
-    `alt` says in words what the figure shows.
+    `alt` describes the figure in words.
     """
     from matplotlib import rc_context
 

@@ -26,13 +26,13 @@ _PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
 def add_training(page: Page, run: Run) -> None:
-    """Add the curves of training, if the run keeps any."""
+    """Add the curves of training, if the run has any."""
     history, summary = read_history(run.folder), _summary(run)
     if len(history) < 2:
         if summary is not None and summary.members:
-            page.text(f"Composed of {', '.join(summary.members)}, each trained by itself.")
+            page.text(f"Composed of {', '.join(summary.members)}, each trained separately.")
         else:
-            page.text("No curves: the run keeps no epochs of its training.")
+            page.text("There are no curves, because the run has no record of its epochs.")
         return
     # CCA has no epochs: its rows differ in their ridge.
     ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
@@ -47,7 +47,8 @@ def add_training(page: Page, run: Run) -> None:
     curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
     page.figure(
-        f"{what}: the mean loss, and measures of val. Dotted: {xlabel} {x[kept]:g}, which was kept.",
+        f"{what}: the mean loss, and metrics on val. The dotted line marks {xlabel} {x[kept]:g}, which was "
+        "kept.",
         training_curves(
             x[order].tolist(), xlabel, curves, x[kept], f"Curves over {xlabel}. At the end: {last}."
         ),

@@ -1,4 +1,4 @@
-"""Queries and their answers: the hardest ones of each run, and some drawn at random."""
+"""Queries and their results: random ones, and the hardest of each run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Answers:
 
 
 def sample(corpus: Corpus, count: int = _SAMPLED) -> tuple[list[int], list[int]]:
-    """Draw images that have sentences, and sentences; each time the same."""
+    """Draw images that have sentences, and sentences; the same ones each time."""
     draw = np.random.default_rng(SEED)
     described = np.unique(corpus.image_of_sentence())
     images = draw.choice(described, min(count, len(described)), replace=False)
@@ -92,8 +92,8 @@ class Gallery:
         images, sentences = sample(self.corpus)
         page.section("Queries and answers")
         page.text(
-            f"Drawn at random (seed {SEED}), the same for every run. Right answers are framed and ticked; "
-            "the rank is that of the right answer, and of an image that of its best sentence."
+            f"Random queries (seed {SEED}), the same for every run. Correct results are framed and "
+            "ticked. The rank is that of the correct result; for an image, that of its best sentence."
         )
         of_sentences = {j: [self._images(a.to_sentences[j], a.name) for a in answers] for j in sentences}
         of_images = {i: [self._sentences(a.to_images[i], a.name) for a in answers] for i in images}

@@ -89,9 +89,9 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     """Add recalls with intervals, the differences between the runs, and recall at every K."""
     page.section("Recall")
     page.text(
-        "S is sentence retrieval (an image is the query), I is image retrieval (a sentence is). R@K is the "
-        "percentage of queries with a right answer among the first K, Med r the median rank, mR the mean of "
-        "the six recalls. Ties count against the query."
+        "S is sentence retrieval (the query is an image), and I is image retrieval (the query is a "
+        "sentence). R@K is the percentage of queries with a correct result among the first K, Med r the "
+        "median rank, and mR the mean of the six recalls. Ties count against the query."
     )
     _add_table(page, runs, corpus)
     if len(runs) > 1:
@@ -108,9 +108,9 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     )
     bins = rank_bins(1 + max(int(r.max()) for each in runs for _, r in _ways(each)))
     shares = {each.name: {way: rank_shares(r, bins) for way, r in _ways(each)} for each in runs}
-    alt = f"Percentage of queries by rank of the right answer, for {', '.join(shares)}."
+    alt = f"Percentage of queries by rank of the correct result, for {', '.join(shares)}."
     page.figure(
-        "Ranks of the right answers, and of an image of its best sentence. Each bin is twice as wide as the "
+        "Ranks of the correct results; for an image, of its best sentence. Each bin is twice as wide as the "
         "one before.",
         rank_histograms(shares, [span(*each) for each in bins], alt),
     )
@@ -124,12 +124,12 @@ def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> Non
     bins = bins_of(lengths, {span(*each): each for each in equal_bins(lengths)})
     _add_bins(page, runs, bins, "words of the sentence", "the length of the sentence")
     if "train" not in {image.split for image in corpus.images}:
-        page.text("The corpus has no train split, so how rare a word is in training is not known.")
+        page.text("The corpus has no train split, so it is not known how rare a word is in training.")
         return
     rarest = rarest_words(texts, word_counts(corpus.split("train").texts()))
     bins = bins_of(rarest, {name.replace("-", "–"): band for name, band in BANDS.items()})
     _add_bins(
-        page, runs, bins, "occurrences of its rarest word in training", "the rarest word of the sentence"
+        page, runs, bins, "occurrences of the rarest word in training", "the rarest word of the sentence"
     )
 
 
@@ -220,7 +220,7 @@ def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
         rows.append([other.name, *(_difference(compared.difference(column)) for column in columns)])
     page.table(
         f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
-        "paired randomization test. A negative difference of Med r is the better one.",
+        "paired randomization test. For Med r, a negative difference is better.",
         ["", *columns],
         rows,
     )

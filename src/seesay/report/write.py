@@ -1,4 +1,4 @@
-"""The report of some runs, as one HTML file that needs no other."""
+"""Write the report of some runs as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_entries(names: Sequence[str]) -> list[Entry]:
     entries = [open_entry(name) for name in names]
     known = [entry.name for entry in entries]
     if twice := [name for name in known if known.count(name) > 1]:
-        raise SeesayError(f"{twice[0]}: named twice.")
+        raise SeesayError(f"{twice[0]}: named twice; name each once.")
     return entries
 
 

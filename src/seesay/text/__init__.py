@@ -1,1 +1,1 @@
-"""Sentences to words: tokenizer, vocabulary, noun phrases, content words and concepts."""
+"""Words of sentences: tokenizer, vocabulary, noun phrases, content words and concepts."""

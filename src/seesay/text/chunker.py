@@ -1,9 +1,9 @@
 """Noun phrases of a sentence, by rules over word classes.
 
 Made for sentences that describe images: present tense, concrete nouns, few clauses. A phrase is a run of
-determiners, modifiers and nouns, with what "of" joins to it ("a group of people", "the side of a mountain");
-prepositions, pronouns, conjunctions and verbs end it. Most English nouns may be verbs, so the neighbours
-decide: in "two dogs chase a red ball" a plural stands before "chase" and a determiner after it.
+determiners, modifiers and nouns, including what "of" joins to it ("a group of people", "the side of a
+mountain"). Prepositions, pronouns, conjunctions and verbs end it. Most English nouns can also be verbs, so
+the neighbours decide: in "two dogs chase a red ball", "chase" follows a plural and precedes a determiner.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _closed_class(word: str) -> str:
 
 
 def _guess(word: str) -> str:
-    """Guess the class of a word that the dictionary lacks from its ending."""
+    """Guess the class of a word that is not in the dictionary from its ending."""
     if word.endswith("ing"):
         return "verb"
     return "adj" if word.endswith(("ed", "less")) else "noun"
@@ -231,7 +231,7 @@ class _Phrase:
         return "modifier" if colours or adjectives else None
 
     def _role(self, i: int) -> _Role | None:
-        """The word's role in the phrase so far; None if it does not belong to it."""
+        """Return the word's role in the phrase so far; None if it is not part of it."""
         word, before, last = self._at(i), self._at(i - 1), self._roles[-1] if self._roles else None
         if word.may_be("determiner"):
             return "determiner" if last in (None, "determiner") else None

@@ -1,8 +1,8 @@
-"""Content words of sentences, and the semantic concepts that they make (SCO, section 3.2).
+"""Content words of sentences, and the semantic concepts formed from them (SCO, section 3.2).
 
-Content words are nouns, adjectives, verbs and numbers, as lemmas from a dictionary: the tenses of a verb are
-one word, and so are the singular and plural of a noun. The part of speech of a word follows from what the
-dictionary allows and from whether it stands in a noun phrase.
+Content words are nouns, adjectives, verbs and numbers, as lemmas from a dictionary: all tenses of a verb are
+one word, and so are the singular and plural of a noun. The part of speech of a word depends on what the
+dictionary allows and on whether the word is in a noun phrase.
 
 Concepts are the content words that occur most often in the train split. A concept is a lemma regardless of
 its part of speech in a sentence: "a skateboard" and "skateboarding" are one.
@@ -90,7 +90,7 @@ def _place(match: re.Match[str], phrase: Chunk | None) -> _Place:
 
 @lru_cache(1 << 16)
 def _content_word(word: str, place: _Place) -> ContentWord | None:
-    """Return the content word that a word is at such a place; None if it is none."""
+    """Return the content word for a word in that position; None if it is not one."""
     if number := _number(word):
         return ContentWord(number, "number")
     known = word_class(word)
@@ -170,8 +170,8 @@ class ConceptVocabulary:
         frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)[:max_size]
         if not frequent:
             raise SeesayError(
-                f"No content word occurs in {min_count} of the {total} training sentences: no concepts. "
-                "Are they in English? If they are few, set `min_count` to 1."
+                f"No content word occurs in {min_count} of the {total} training sentences, so there are no "
+                "concepts. Are the sentences in English? If there are few, set `min_count` to 1."
             )
         concepts = tuple(
             Concept(word, max(PARTS_OF_SPEECH, key=parts[word].__getitem__), -n) for n, word in frequent
@@ -193,18 +193,18 @@ class ConceptVocabulary:
 
     @classmethod
     def load(cls, path: Path) -> ConceptVocabulary:
-        """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
+        """Read what `save` wrote; raise SeesayError if the file is missing or malformed."""
         try:
             found = read_small_json(path)
             rows = found["concepts"]
             concepts = tuple(Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows)
             return cls(concepts, int(found["wanted"]), int(found["sentences"]), int(found["without"]))
         except (OSError, ValueError, TypeError, KeyError) as failure:
-            raise SeesayError(f"{path}: no concept vocabulary ({failure}); train again.") from failure
+            raise SeesayError(f"{path}: not a concept vocabulary ({failure}); train again.") from failure
 
 
 def concept_targets(words: Sequence[str], corpus: Corpus) -> NDArray[np.bool_]:
-    """Mark for each image the concepts that its sentences name, (n_images, K); a row may be empty."""
+    """Mark for each image the concepts that its sentences mention, (n_images, K); a row may be empty."""
     number = {word: c for c, word in enumerate(words)}
     targets = np.zeros((len(corpus.images), len(words)), bool)
     for sentence in corpus.sentences:

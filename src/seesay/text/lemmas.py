@@ -1,4 +1,4 @@
-"""Lemmas of English words, from a dictionary and by rules where it lacks a word."""
+"""Lemmas of English words, from a dictionary, and by rules for words that it lacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAME |= {"coloured": "colored", "colourful": "colorful", "lay": "lie"}
 
 
 def lemma(word: str, part: PartOfSpeech) -> str:
-    """Return the lemma of a lower-case word that is of that part of speech.
+    """Return the lemma of a lower-case word, given its part of speech.
 
     >>> lemma("leaves", "noun"), lemma("leaves", "verb"), lemma("shorts", "noun")
     ('leaf', 'leave', 'shorts')
@@ -40,9 +40,10 @@ def lemma(word: str, part: PartOfSpeech) -> str:
 
 @lru_cache(1 << 16)
 def base_form(word: str) -> str:
-    """Return the base form of a lower-case word by itself, whatever its part of speech in a sentence is.
+    """Return the base form of a lower-case word, independently of its part of speech in a sentence.
 
-    A form that ends a verb is one of a verb, other words are nouns if they may be; a function word stays.
+    A word with the ending of a verb form is a verb; other words are nouns if they can be. Function words stay
+    as they are.
 
     >>> [base_form(word) for word in "three men are sitting in front of painted buildings".split()]
     ['three', 'man', 'are', 'sit', 'in', 'front', 'of', 'paint', 'building']

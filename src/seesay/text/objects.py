@@ -10,7 +10,7 @@ from lemminflect import getLemma  # type: ignore[import-untyped]
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import tokenize
 
-# What COCO's classes are called, too. Words for people name a person, whatever else they say.
+# Other names for COCO's classes. Words for people name a person, whatever else they imply.
 _OTHER_NAMES = {
     "person": (
         "people human man woman boy girl child kid baby toddler lady guy adult player worker rider skier "
@@ -77,7 +77,7 @@ class NamedObjects:
         return list(dict.fromkeys(number for number, _ in self._found(sentence)))
 
     def share(self, sentence: str) -> float:
-        """Return how much of a sentence its names of classes are, from 0 to 1: a share of the content words.
+        """Return the share of a sentence's content words that name classes, from 0 to 1.
 
         >>> from seesay.text.objects import NamedObjects
         >>> [NamedObjects(["dog"]).share(text) for text in ("two dogs", "a black dog", "a cat")]
@@ -88,7 +88,7 @@ class NamedObjects:
         return min(named / max(len(words), 1), 1.0)
 
     def _found(self, sentence: str) -> Iterator[tuple[int, int]]:
-        """Yield each class that is named, and by how many words."""
+        """Yield each class that is named, and the number of words that name it."""
         words, at = tuple(map(_lemma, tokenize(sentence))), 0
         while at < len(words):
             for length in range(self._longest, 0, -1):

@@ -1,4 +1,4 @@
-"""Misspelt words, and the known words that were probably meant."""
+"""Correct misspelt words."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MOST = 5  # misspelt words: a query with more is in another language
 
 
 def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
-    """Return what was probably meant by those words that are misspelt.
+    """Return corrections for the words that are misspelt.
 
-    A misspelt word is neither in the vocabulary nor in `is_word`. It is taken for a word from which one slip
-    leads to it: two letters that changed places, one too many, one missing or a wrong one. Those of the same
-    letters come first, then those of the vocabulary, then the more frequent. A short word is only taken for
-    one of the same letters, one of more than 30 letters is left, and of more than five misspelt words none is
-    corrected.
+    A misspelt word is neither in the vocabulary nor in `is_word`. It is replaced by a word that differs by
+    one slip: two letters swapped, one added, one missing or one wrong. Words with the same letters are
+    preferred, then words in the vocabulary, then more frequent ones. A short word is only replaced by one
+    with the same letters, a word of more than 30 letters is left as it is, and if more than five words are
+    misspelt, none is corrected.
 
     Args:
         words: in lower case.
         vocabulary: the words that a run knows, most frequent first.
-        english: whether 47,000 words of an English dictionary may be meant, too.
+        english: whether 47,000 words of an English dictionary can be corrections, too.
 
     >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
     {'bicylce': 'bicycle', 'skatebord': 'skateboard'}

@@ -1,4 +1,4 @@
-"""Tokenizer, vocabulary, and word frequencies (Huang, Long, Wang, AAAI 2019: few-shot matching)."""
+"""Tokenizer, vocabulary and word frequencies (for few-shot matching: Huang, Long, Wang, AAAI 2019)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def replace_words(text: str, others: Mapping[str, str]) -> str:
-    """Replace words of a text, given as `tokenize` returns them, by others.
+    """Replace words of a text, given in the form that `tokenize` returns.
 
     >>> replace_words("A man's Dgo, jumping!", {"dgo": "dog"})
     "A man's dog, jumping!"
@@ -64,7 +64,7 @@ class Vocabulary:
 
     Args:
         words: from number 1 on.
-        lemmas: whether these are base forms, by which the words of a text are looked up.
+        lemmas: whether these are base forms; words of a text are then looked up by their base form.
     """
 
     def __init__(self, words: Iterable[str], lemmas: bool = False) -> None:
@@ -72,7 +72,7 @@ class Vocabulary:
         self._number = {word: i for i, word in enumerate(self.words, start=1)}
 
     def __len__(self) -> int:
-        """Return the number of words, the unknown word included: the rows of an embedding."""
+        """Return the number of words, including the unknown word: the number of rows of an embedding."""
         return len(self.words) + 1
 
     @classmethod
@@ -83,7 +83,7 @@ class Vocabulary:
         return cls((word for _, word in sorted(kept)), lemmas)
 
     def encode(self, text: str) -> list[int]:
-        """Look up the word numbers of a sentence; a sentence without words is one unknown word.
+        """Look up the word numbers of a sentence; a sentence without words counts as one unknown word.
 
         A word with accents that is unknown is looked up without them.
 
@@ -102,11 +102,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
+        """Read what `save` wrote; raise SeesayError if the file is missing or malformed."""
         try:
             found = read_small_json(path)
         except (OSError, ValueError) as failure:
-            raise SeesayError(f"{path}: no vocabulary ({failure}); train again.") from failure
+            raise SeesayError(f"{path}: not a vocabulary ({failure}); train again.") from failure
         lemmas = isinstance(found, dict) and found.get("lemmas") is True
         words = found.get("words") if isinstance(found, dict) else found
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -115,7 +115,7 @@ class Vocabulary:
 
 
 def without_accents(word: str) -> str:
-    """Return a word with plain letters where it has accented ones.
+    """Return a word without its accents.
 
     >>> without_accents("crème")
     'creme'
@@ -177,8 +177,9 @@ def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float
 def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, int]]]:
     """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
 
-    Beside what `figure_1` returns, `uncommon` has for each K the numbers of words that occur at most K times
-    in training (`N`), of `sentences` with such a word, and of their `images`. Empty without both splits.
+    In addition to what `figure_1` returns, `uncommon` has for each K the number of words that occur at most K
+    times in training (`N`), of `sentences` with such a word, and of their `images`. Empty unless both splits
+    exist.
     """
     if not {"train", "test"} <= {image.split for image in corpus.images}:
         return {}
@@ -199,7 +200,7 @@ def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, i
 def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
     """Count the `words` of the train split, and those that occur `once`; empty without a train split.
 
-    `unseen_test` is the percentage of words in test sentences that are not among them.
+    `unseen_test` is the percentage of words in test sentences that do not occur in training.
     """
     splits = {image.split for image in corpus.images}
     if "train" not in splits:

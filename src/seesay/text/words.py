@@ -1,4 +1,4 @@
-"""English words that a query may use: what is none of them means nothing to any run."""
+"""English words; other words have no meaning to any run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FILE = Path(__file__).with_name("words.txt.gz")
 
 
 def is_word(word: str) -> bool:
-    """Return whether a lower-case word is one of 170,000 that are frequent in English, or has a digit.
+    """Return whether a lower-case word is among 170,000 frequent English words or contains a digit.
 
-    The list is that of the GloVe vectors (Pennington et al. 2014; public domain), its rarer half left out.
-    It has no accents, so that words are looked up without theirs, too.
+    The list is that of the GloVe vectors (Pennington et al. 2014; public domain), without its rarer half. It
+    has no accents, so words are also looked up without theirs.
 
     >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "café", "qwop")]
     [True, True, True, True, False]
@@ -28,7 +28,7 @@ def is_word(word: str) -> bool:
 
 
 def words_or_signs(sentence: str) -> list[str]:
-    """Return the words of a sentence, in lower case; what it has of signs if there are none.
+    """Return the words of a sentence, in lower case; its other characters if it has no words.
 
     >>> words_or_signs("Two dogs!"), words_or_signs(" ?! "), words_or_signs(" ")
     (['two', 'dogs'], ['?!'], [])
@@ -42,7 +42,7 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
     Args:
         sentences: of any words.
         vocabulary: of known words.
-        english: whether words of `is_word` are known, too.
+        english: whether words accepted by `is_word` are known, too.
 
     >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
     ['xyzzy']
@@ -58,5 +58,5 @@ def _words() -> frozenset[str]:
 
 
 def read_words(file: Path) -> list[str]:
-    """Read a packaged list of words, one a line."""
+    """Read an included list of words, one per line."""
     return gzip.decompress(file.read_bytes()).decode().split("\n")

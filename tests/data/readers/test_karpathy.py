@@ -142,7 +142,7 @@ def test_lone_surrogates_do_not_get_in(tmp_path, photos):
         ("[]", "expected an object"),
         ('{"images": {}}', "'images' is dict, not list"),
         ('{"images": [{"split": "train"}]}', r"images\[0\]: 'filename' is missing"),
-        ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is not known"),
+        ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is unknown"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "'raw' is int"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "expected an object"),
         ('{"images": []}', "nothing left"),

@@ -180,7 +180,7 @@ def test_two_splits_and_empty_phrases_are_counted(table):
         ("", "not in a format of phrases that seesay recognises"),
         ("image,phrase,left,top,right,bottom\n", "not in a format of phrases that seesay recognises"),
         (PLAIN, r"nothing left to use\. The list is empty"),
-        (PLAIN + "a.jpg,x,0,0,9,9,some\n", r"phrases.csv:2: split 'some' is not known"),
+        (PLAIN + "a.jpg,x,0,0,9,9,some\n", r"phrases.csv:2: split 'some' is unknown"),
         (PLAIN + "b.jpg,x,0,0,9,9,\n", "1 × image listed but missing.*Put the images below"),
         (PLAIN + 'a.jpg,"x,0,0,9,9,\n', "nothing left"),
     ],
@@ -193,7 +193,7 @@ def test_tables_that_cannot_be_used(table, text, message):
 def test_a_named_table_says_which_columns_it_lacks(tmp_path):
     file = tmp_path / "p.csv"
     for text, message in [
-        ("image,phrase,left,y1,x2,y2\n", r"p.csv:1: no column x1; columns there: image, phrase, left"),
+        ("image,phrase,left,y1,x2,y2\n", r"p.csv:1: no column x1; it has the columns image, phrase, left"),
         ("", r"p.csv:1: no column image, .*the file is empty"),
     ]:
         file.write_text(text)
@@ -207,7 +207,7 @@ def test_a_gzip_file_cut_short(tmp_path, photo):
     file = tmp_path / "p.csv.gz"
     for cut in (data[: len(data) // 2], b"plain text"):
         file.write_bytes(cut)
-        with pytest.raises(SeesayError, match="not a whole gzip file"):
+        with pytest.raises(SeesayError, match="truncated or damaged gzip file"):
             read_corpus(file, format="phrase-table", phrases=True)
 
 

@@ -18,7 +18,7 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path, phrases):
 def test_a_format_of_the_other_kind_is_refused(tmp_path, phrases):
     for name, reader in READERS.items():
         if reader.has_boxes != phrases:
-            with pytest.raises(SeesayError, match=f"Format '{name}' does not hold"):
+            with pytest.raises(SeesayError, match=f"Format '{name}' does not contain"):
                 read_corpus(tmp_path, format=name, phrases=phrases)
 
 

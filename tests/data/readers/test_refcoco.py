@@ -59,7 +59,7 @@ def test_unknown_annotations_and_images_are_counted(refcoco):
         ([{}], INSTANCES, r"refs\(unc\).json: \[0\]: 'ann_id' is missing"),
         ([{"ann_id": 10}], INSTANCES, "'sentences' is missing"),
         (REFS, {"images": []}, "'annotations' is missing"),
-        ([{**REFS[0], "split": "x"}], INSTANCES, "split 'x' is not known"),
+        ([{**REFS[0], "split": "x"}], INSTANCES, "split 'x' is unknown"),
     ],
 )
 def test_malformed_documents_name_their_place(refcoco, refs, instances, message):

@@ -180,9 +180,12 @@ def test_jsonl_issues(tmp_path, photos, content):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"image,caption,split\na.jpg,A,tset\n", r"t\.csv:2: split 'tset' is not known"),
+        (b"image,caption,split\na.jpg,A,tset\n", r"t\.csv:2: split 'tset' is unknown"),
         (b"image,caption\na.jpg,caf\xe9\n", r"t\.csv:2: byte 0xe9"),
-        (b"picture,words\na.jpg,A\n", r"t\.csv:1: no column image, caption; columns there: picture, words"),
+        (
+            b"picture,words\na.jpg,A\n",
+            r"t\.csv:1: no column image, caption; it has the columns picture, words",
+        ),
         (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
         (b"image,caption\n", "nothing left"),
         (b"", "the file is empty"),
@@ -284,8 +287,8 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x1f\x8bnothing", "not a whole gzip file"),
-        (gzip.compress(b"name\tcap1\n", mtime=0), "no column image; columns there: name, cap1"),
+        (b"\x1f\x8bnothing", "truncated or damaged gzip file"),
+        (gzip.compress(b"name\tcap1\n", mtime=0), "no column image; it has the columns name, cap1"),
         (gzip.compress(b"image\tcap1\tsplit\na\tA dog\tmiddle\n", mtime=0), "split 'middle'"),
         (gzip.compress(b"image\tcap1\n", mtime=0), "nothing left"),
         (gzip.compress(b"image\tcap1\na\t\xff\n", mtime=0), "byte 0xff is not UTF-8"),

@@ -1,4 +1,4 @@
-"""Readers of the field's formats; every module of this package is imported, and registers its readers."""
+"""Readers of the field's formats. Every module of this package is imported and registers its readers."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def read_corpus(
     """Read a corpus from a folder, or from its JSON, table, token file or tar.
 
     Args:
-        path: the folder or file, maybe a URL, such as "s3://bucket/photos".
-        format: the name of a reader; without it, the first reader that recognises the path.
+        path: the folder or file, or a URL such as "s3://bucket/photos".
+        format: the name of a reader; by default, the first reader that recognises the path.
         phrases: read phrases with boxes, in pixels of the images that are found, and not sentences.
-        images: where images are looked for, in folders and tars; without it, beside the sentences.
-        allow_outside: take images that the corpus names by absolute paths outside of its folder.
+        images: the folder to search for images, in folders and tars; by default, beside the sentences.
+        allow_outside: accept images that the corpus names by absolute paths outside its folder.
 
     Returns:
         The corpus; its `issues` count everything that was dropped, merged or odd.
 
     Raises:
-        SeesayError: nothing is there, no reader recognises it, the format is unknown, or the data cannot be
-            read.
+        SeesayError: the path does not exist, no reader recognises it, the format is unknown, or the data
+            cannot be read.
 
     Example:
         >>> from tempfile import mkdtemp

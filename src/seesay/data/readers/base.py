@@ -16,10 +16,10 @@ class Reader(ABC):
 
     Attributes:
         name: the name of the format, as `--format` takes it.
-        has_boxes: whether it reads phrases with boxes, or sentences.
-        looks_like: what a folder of this format holds, in a few words, for error messages.
-        order: readers are asked in ascending order whether they recognise a path, so formats with an
-            unmistakable sign stand first. `folder`, which takes any images, is asked last, at 1000.
+        has_boxes: True if it reads phrases with boxes, False if it reads sentences.
+        looks_like: what a folder of this format contains, in a few words, for error messages.
+        order: readers are asked in ascending order whether they recognise a path, so formats that are
+            easy to tell apart come first. `folder`, which accepts any images, comes last, at 1000.
     """
 
     name: ClassVar[str]
@@ -32,17 +32,17 @@ class Reader(ABC):
         return []
 
     def recognises(self, path: Path) -> bool:
-        """Return True if a file or folder looks like this format: by default, if it has such `files`."""
+        """Return True if a file or folder looks like this format: by default, if it has any `files`."""
         return bool(self.files(path))
 
     def find(self, path: Path, single: bool = False) -> list[Path]:
         """Return the path itself if it is a file, or else the files of this format in the folder.
 
-        Raises SeesayError if there is none, or with `single` more than one.
+        Raises SeesayError if there is none or, with `single`, more than one.
         """
         files = [path] if path.is_file() else self.files(path)
         if not files:
-            raise SeesayError(f"{path}: no {self.looks_like} there.")
+            raise SeesayError(f"{path}: contains no {self.looks_like}.")
         if single and len(files) > 1:
             names = ", ".join(file.name for file in files)
             raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
@@ -50,10 +50,10 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, path: Path, images: Path | None = None) -> Corpus:
-        """Read a corpus, whose images lie below `images`, by default beside it.
+        """Read a corpus whose images are below `images`, by default beside it.
 
         Raises:
-            SeesayError: that cannot be done.
+            SeesayError: the corpus cannot be read.
         """
 
 
@@ -74,7 +74,7 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
     Args:
         path: a folder or file.
         format: the name of a reader.
-        phrases: whether phrases with boxes are wanted, or sentences.
+        phrases: True for phrases with boxes, False for sentences.
 
     Raises:
         SeesayError: there is no such reader, or it reads the other kind.
@@ -82,7 +82,7 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
     if format is not None:
         if READERS[format].has_boxes != phrases:
             kind = "phrases with boxes" if phrases else "sentences"
-            raise SeesayError(f"Format '{format}' does not hold {kind}; choose another.")
+            raise SeesayError(f"Format '{format}' does not contain {kind}; choose another.")
         return READERS[format]
     readers = [reader for reader in READERS.values() if reader.has_boxes == phrases]
     readers.sort(key=lambda reader: reader.order)

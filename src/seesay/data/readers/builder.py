@@ -1,4 +1,4 @@
-"""The builder, which collects what a reader finds into a corpus, and counts its data-quality issues."""
+"""The builder, which collects what a reader finds into a corpus and counts data-quality issues."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from seesay.errors import ImageError, SeesayError
 MISSING_IMAGE = "image listed but missing, dropped with its sentences"
 REPEATED_IMAGE = "image listed again, merged"
 REPEATED_ROW = "sentence listed again, dropped"
-REPEATED_SENTENCE = "sentence that its image has twice, kept"
-TWO_SPLITS = "image in two splits, the first counts"
+REPEATED_SENTENCE = "duplicate sentence of an image, kept"
+TWO_SPLITS = "image in two splits, first one used"
 NO_SPLIT_LISTED = "image in no split list, dropped"
 UNKNOWN_IMAGE = "sentence of an unknown image, dropped"
 EMPTY_SENTENCE = "empty sentence, dropped"
@@ -45,12 +45,12 @@ _TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, no
 class CorpusBuilder:
     """Takes images and sentences, or phrases with boxes, in the order they are read.
 
-    An image without a split waits for the end, when all such images are split 80/10/10.
+    Images without a split are split 80/10/10 at the end.
 
     Args:
         path: a folder, or a file in it; the corpus is named after it.
         name: of the corpus, if it has one of its own.
-        images: where images are looked for, if not in that folder.
+        images: the folder to search for images, if it is another one.
     """
 
     def __init__(self, path: Path, name: str | None = None, images: Path | None = None) -> None:
@@ -91,7 +91,7 @@ class CorpusBuilder:
     def find_image(
         self, name: str, split: str | None, where: str, folder: str = "", row: int | None = None
     ) -> int | None:
-        """Find a listed image, once, and add it; return its position.
+        """Find a listed image and add it, once; return its position.
 
         None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a feature `row`.
         """
@@ -153,7 +153,7 @@ class CorpusBuilder:
             return
         if not text.isascii():
             self.issues.add(NON_ASCII, where)
-        if (image, text) in self._seen:  # published test sets have them: their figures count each
+        if (image, text) in self._seen:  # published test sets contain them, and published metrics count each
             self.issues.add(REPEATED_SENTENCE, where)
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
@@ -214,7 +214,7 @@ class CorpusBuilder:
         self.issues.add(kind, where)
 
     def _split(self, images: Sequence[CorpusImage]) -> tuple[CorpusImage, ...]:
-        """Split the images without a split 80/10/10."""
+        """Assign splits 80/10/10 to the images without one."""
         unsplit = [image.name for image in images if image.split == _UNSPLIT]
         if unsplit:
             self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
@@ -241,7 +241,7 @@ class CorpusBuilder:
 
 
 def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Give each phrase a chain: without one, phrases of an image with equal boxes share one."""
+    """Give each phrase a chain: without a given one, phrases of an image with equal boxes share a chain."""
     chains: dict[tuple[int, frozenset[Box]], str] = {}
     for phrase in phrases:
         if phrase.chain is None:
@@ -251,5 +251,5 @@ def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def printable(text: str) -> str:
-    """Replace lone surrogates (of a file name that is not UTF-8) by U+FFFD, which any file can hold."""
+    """Replace lone surrogates (from a file name that is not UTF-8) by U+FFFD, which can be encoded."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

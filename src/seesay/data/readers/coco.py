@@ -80,7 +80,7 @@ def _add_sentences(
 
 
 def _id(record: object, key: str, where: str) -> int | str:
-    """COCO's own ids are integers; files made after its example often have strings."""
+    """COCO's own ids are integers; files that imitate its format often use strings."""
     if isinstance(record, dict) and isinstance(record.get(key), str):
         return str(record[key])
     return need(record, key, int, where)

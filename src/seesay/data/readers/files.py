@@ -54,13 +54,13 @@ def _read_bytes(path: Path, limit: int = -1) -> bytes:
         with path.open("rb") as raw, gzip.open(raw) if path.suffix.lower() == ".gz" else raw as file:
             return file.read(limit)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise SeesayError(f"{path}: not a whole gzip file ({error}); copy it again.") from error
+        raise SeesayError(f"{path}: truncated or damaged gzip file ({error}); copy it again.") from error
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def read_text(path: Path) -> str:
-    """Read a whole text file, gzipped if its name ends in `.gz`; raise SeesayError if that cannot be done."""
+    """Read a whole text file, gzipped if its name ends in `.gz`; raise SeesayError if it cannot be read."""
     return decode_text(_read_bytes(path), path)
 
 
@@ -81,11 +81,11 @@ def parse_json(text: str, where: Path | str) -> Any:
     except json.JSONDecodeError as error:
         raise SeesayError(f"{where}:{error.lineno}:{error.colno}: malformed JSON ({error.msg}).") from error
     except RecursionError as error:
-        raise SeesayError(f"{where}: JSON nested too deeply for a corpus.") from error
+        raise SeesayError(f"{where}: JSON is nested too deeply for a corpus.") from error
 
 
 def read_json(path: Path) -> Any:
-    """Read a whole JSON file; raise SeesayError if that cannot be done."""
+    """Read a whole JSON file; raise SeesayError if it cannot be read."""
     return parse_json(read_text(path), path)
 
 
@@ -106,7 +106,7 @@ def need(record: object, key: str, kind: type[T], where: str) -> T:
 
 
 class TableFormat:
-    """CSV, TSV or JSON lines, gzipped or not, with certain columns, in lower case.
+    """CSV, TSV or JSON lines, optionally gzipped, with certain columns, in lower case.
 
     Args:
         *columns: for each column the names that it may have.
@@ -144,7 +144,7 @@ class TableFormat:
             raise SeesayError(f"{file}:1: malformed table ({error}).") from error
         if missing := self._missing(names):
             there = ", ".join(names) if text.strip() else "none, the file is empty"
-            raise SeesayError(f"{file}:1: no column {', '.join(missing)}; columns there: {there}.")
+            raise SeesayError(f"{file}:1: no column {', '.join(missing)}; it has the columns {there}.")
         return _csv_rows(text, names, file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
@@ -154,7 +154,7 @@ class TableFormat:
 def _cells(lines: Iterable[str], header: str) -> Reader:
     """Read the cells of lines, divided as the header is."""
     delimiter = max("\t,|;", key=header.count)
-    if delimiter in "\t|":  # a TSV's quotation marks are text
+    if delimiter in "\t|":  # in a TSV, quotation marks are text
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     return csv.reader(lines, delimiter=delimiter)
 
@@ -212,24 +212,24 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def canonical_split(name: str, where: str) -> str:
-    """Return `train`, `val` or `test` for any of the usual names; raise SeesayError for another."""
+    """Return `train`, `val` or `test` for any of the usual names; raise SeesayError for other names."""
     split = _ALIASES.get(name.strip().lower())
     if split is None:
-        raise SeesayError(f"{where}: split '{name}' is not known; use train, val or test.")
+        raise SeesayError(f"{where}: split '{name}' is unknown; use train, val or test.")
     return split
 
 
 def split_in_name(name: str) -> str | None:
-    """Return the split in a file name, such as `captions_val2014.json`; None without one, or with several."""
+    """Return the split in a file name such as `captions_val2014.json`; None if there is none or several."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
     return found.pop() if len(found) == 1 else None
 
 
 def seeded_splits(names: Iterable[str], seed: int = 0) -> dict[str, str]:
-    """Split images 80 / 10 / 10 by a hash of their names, whatever their order.
+    """Split images 80/10/10 by a hash of their names, independently of their order.
 
-    From three images on, each split has at least one.
+    With three or more images, each split has at least one.
     """
 
     def key(name: str) -> tuple[bytes, str]:

@@ -19,7 +19,7 @@ from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
-BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
+BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
 SCENE_ONLY = "phrase of the whole scene without a box, dropped"
 NO_BOX = "phrase without a box, dropped"
@@ -36,7 +36,7 @@ class _Annotation:
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
-    """Refuses document types, and with them entity declarations that unfold without end."""
+    """Rejects document types, and with them entity declarations that expand without end."""
 
     def doctype(self, *_: str | None) -> None:
         """Called before any declaration is read."""

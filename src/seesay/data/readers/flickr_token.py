@@ -1,7 +1,7 @@
 """Flickr token files, `name.jpg#0<tab>sentence`, with lists of the images of each split.
 
 Flickr8k: `Flickr8k.token.txt`, `Flickr_8k.trainImages.txt`, `.devImages`, `.testImages`. Flickr30k:
-`results_20130124.token`, `train.txt`, `val.txt`, `test.txt`, which may leave `.jpg` out.
+`results_20130124.token`, `train.txt`, `val.txt`, `test.txt`, which may omit `.jpg`.
 Sources: Hodosh et al., JAIR 47 (2013); Young et al., TACL 2 (2014).
 """
 
@@ -86,6 +86,6 @@ def _near(folder: Path) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """What a list and a token file agree on: lists may leave the suffix out."""
+    """Return what lists and token files have in common: lists may omit the suffix."""
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in (".jpg", ".jpeg", ".png") else path.name

@@ -12,15 +12,15 @@ from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import SeesayError
 
-UNREADABLE_KIND = "file of a kind that seesay does not read"
+UNREADABLE_KIND = "file in an unsupported format"
 
 
 @register_reader
 class FolderReader(Reader):
     """Reads images, named by their path below the folder.
 
-    All are in split `test`: without sentences nothing can be trained on them, and `test` is what commands
-    that only look at images read by default.
+    All images are in split `test`: without sentences they cannot be used for training, and commands that only
+    look at images read `test` by default.
     """
 
     name = "folder"

@@ -1,6 +1,6 @@
 """Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it, or `vgg_feats.mat`.
 
-Files of region features, as published by bottom-up attention, may lie beside it, with images or without.
+Region features, as published by bottom-up attention, may be beside it, with or without images.
 
 Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code.
 """
@@ -58,7 +58,7 @@ class KarpathyReader(Reader):
 
 
 def _any_there(builder: CorpusBuilder, records: list[Any]) -> bool:
-    """Return True if any of the first listed images is there as a file."""
+    """Return True if any of the first listed images exists as a file."""
     return any(
         isinstance(record, dict)
         and isinstance(record.get("filename"), str)
@@ -106,7 +106,7 @@ def _load_matrix(path: Path) -> NDArray[np.float32]:
     try:
         matrix = loadmat(path, variable_names=["feats"])["feats"]
     except (OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
-        raise SeesayError(f"{path}: not a MATLAB 5 file with 'feats' in it ({error}).") from error
+        raise SeesayError(f"{path}: not a MATLAB 5 file that contains 'feats' ({error}).") from error
     if not (isinstance(matrix, np.ndarray) and matrix.ndim == 2 and matrix.dtype.kind in "fiu"):
         raise SeesayError(f"{path}: 'feats' must be a (d, n) matrix of numbers.")
     return np.asarray(matrix.T, np.float32)

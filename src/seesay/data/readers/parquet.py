@@ -1,4 +1,4 @@
-"""Parquet files whose rows hold an encoded image and its sentences, as hubs of data sets distribute them.
+"""Parquet files whose rows contain an encoded image and its sentences, as data set hubs distribute them.
 
 The image is a column of bytes, or of `bytes` and `path`, such as the library `datasets` writes; or the name
 of an image beside the file. Images stay where they are: what is read is the group of rows that holds them.
@@ -59,7 +59,7 @@ class ParquetReader(Reader):
     """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
 
     name = "parquet"
-    looks_like = "*.parquet with an image and a caption a row"
+    looks_like = "*.parquet with an image and a caption per row"
     order = 75
 
     def files(self, path: Path) -> list[Path]:
@@ -80,10 +80,12 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         image = next((columns[name] for name in _IMAGE if name in columns), None)
         caption = next((columns[name] for name in _CAPTION if name in columns), None)
         if image is None or caption is None:
-            raise SeesayError(f"{file}: no columns image and caption; columns there: {', '.join(columns)}.")
+            raise SeesayError(
+                f"{file}: no columns image and caption; it has the columns {', '.join(columns)}."
+            )
         is_name = str(parquet.schema_arrow.field(image).type) in ("string", "large_string")
         small = [caption, *([columns["split"]] if "split" in columns else [])]
-        # Of images within the file their names alone; the bytes are read when they are wanted.
+        # Only the names of images in the file; their bytes are read when they are needed.
         named = image if is_name else f"{image}.path"
         for group in range(parquet.num_row_groups):
             rows = parquet.read_row_group(group, columns=[*small, named]).to_pylist()
@@ -118,11 +120,11 @@ def _opened(file: Path) -> Iterator[Any]:
         if isinstance(error, OSError) and error.errno:
             raise
         reason = str(error).splitlines()[0]
-        raise SeesayError(f"{file}: not a whole Parquet file ({reason}); copy it again.") from error
+        raise SeesayError(f"{file}: truncated or damaged Parquet file ({reason}); copy it again.") from error
 
 
 class _Groups:
-    """The columns of images that were read last."""
+    """The most recently read columns of images."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,4 +1,4 @@
-"""CSV, TSV or JSON lines, gzipped or not, with a row for each box: `image`, `phrase`, `x1 y1 x2 y2`.
+"""CSV, TSV or JSON lines, optionally gzipped, with a row for each box: `image`, `phrase`, `x1 y1 x2 y2`.
 
 Optional columns:
 

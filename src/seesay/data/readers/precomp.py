@@ -18,7 +18,7 @@ from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, read_lines
 from seesay.errors import SeesayError
 
-PART_OF_TESTALL = "test_ims.npy left out: testall_ims.npy holds it"
+PART_OF_TESTALL = "test_ims.npy skipped: testall_ims.npy contains it"
 _SUFFIX = "_ims.npy"
 _BLOCK = 1024
 
@@ -97,7 +97,7 @@ def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple
 def _run_starts(rows: NDArray[np.generic]) -> list[int]:
     """Find the first row of each image when each row belongs to a sentence.
 
-    Rows repeat five times in published files; if they do not, each run of equal rows is an image.
+    In published files, rows repeat five times; otherwise, each run of equal rows is an image.
     """
     new = np.ones(len(rows), bool)
     for start in range(1, len(rows), _BLOCK):

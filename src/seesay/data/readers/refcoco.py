@@ -1,7 +1,7 @@
 """RefCOCO-style JSON: `instances.json` as COCO has it, `refs.json` with the phrases of its annotations.
 
 A ref is `{"ann_id": …, "image_id": …, "split": "train", "sentences": [{"sent": "the red ball"}, …]}`; refs
-published as a Python pickle must be written as JSON first, since a pickle can run anything.
+published as a Python pickle must be converted to JSON first, because a pickle can run any code.
 Source: Kazemzadeh et al., EMNLP 2014; Yu et al., "Modeling Context in Referring Expressions", ECCV 2016.
 """
 
@@ -20,7 +20,7 @@ from seesay.errors import SeesayError
 
 Record = Mapping[str, Any]
 UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
-_TESTS = ("testa", "testb", "testc")  # people, everything else; both are tests
+_TESTS = ("testa", "testb", "testc")  # people, and everything else; both are test splits
 
 
 @register_reader

@@ -1,4 +1,4 @@
-"""Tables of sentences, CSV, TSV or JSON lines, gzipped or not: with images, or sentences alone."""
+"""Tables of sentences (CSV, TSV or JSON lines, optionally gzipped), with or without images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERED = re.compile(r"cap\d+")
 class TableReader(Reader):
     """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
-    A row without a split is given one by `seeded_splits`, from the names of the images.
+    Rows without a split get one from `seeded_splits`, by the names of their images.
     """
 
     name = "table"
@@ -40,7 +40,9 @@ class TableReader(Reader):
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
             names = ", ".join(file.name for file in files)
-            raise SeesayError(f"{path}: several tables ({names}), not one for each split; give one's path.")
+            raise SeesayError(
+                f"{path}: several tables ({names}), which are not named after splits; give the path of one."
+            )
         builder = CorpusBuilder(path, images=images)
         for file, split in zip(files, splits, strict=True):
             for where, row in _TABLE.rows(file, builder.issues):
@@ -61,8 +63,8 @@ class TableReader(Reader):
 class CaptionsReader(Reader):
     """Reads a table with `image`, `cap1` to `capN` and optionally `split`: sentences without the images.
 
-    Flickr30k's sentences are distributed so (Multi30k). Images are only names: their sentences can be counted
-    and learned from.
+    Flickr30k's sentences are distributed in this form (Multi30k). Images are only names, but sentences can be
+    counted and learned from.
     """
 
     name = "captions"

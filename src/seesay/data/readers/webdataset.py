@@ -25,7 +25,7 @@ from seesay.data.sources import TarMember, tar_members
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import SeesayError
 
-SECOND_IMAGE = "second image of one key, dropped"
+SECOND_IMAGE = "second image with the same key, dropped"
 _PEEK = 64
 
 
@@ -67,7 +67,7 @@ class WebDatasetReader(Reader):
                         builder.sentence(caption, at, where)
                 elif sample.texts:
                     offset = next(iter(sample.texts.values())).offset
-                    builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {offset}")
+                    builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image next to offset {offset}")
                 for second in sample.images[1:]:
                     builder.issues.add(SECOND_IMAGE, f"{shard}: {second}")
         return builder.finish()
@@ -96,7 +96,7 @@ def _group(members: dict[str, TarMember]) -> dict[str, _Sample]:
 
 
 def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list[str], str | None]:
-    """Read the sentences and the split of one sample; sentences of the text win over those of the JSON."""
+    """Read the sentences and the split of one sample; sentences in the text take precedence over the JSON."""
     captions: list[str] = []
     split: str | None = None
     if "json" in sample.texts:
