@@ -86,7 +86,7 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
     Args:
         lock: the file.
-        busy: what is said if another process holds it.
+        busy: the error message if another process holds it.
         patience: seconds to wait for that process.
 
     Raises:

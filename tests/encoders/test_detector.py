@@ -104,7 +104,7 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
         graph(tmp_path / "unnamed.onnx", rows()).name: r"name them in unnamed\.txt",
         graph(tmp_path / "wrong.onnx", rows()).name: r"wrong\.txt: 1 names for 2 classes",
         graph(tmp_path / "latin.onnx", rows()).name: r"latin\.txt: cannot be read as UTF-8",
-        graph(tmp_path / "twice.onnx", rows()).name: r"twice\.txt: 'dog' is there twice",
+        graph(tmp_path / "twice.onnx", rows()).name: r"twice\.txt: 'dog' occurs twice",
     }
     for name, told in graphs.items():
         with pytest.raises(SeesayError, match=told):

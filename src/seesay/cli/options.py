@@ -66,7 +66,7 @@ DataOfRuns = Annotated[
 ]
 Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not recognised.")]
 Images = Annotated[
-    Path | None, typer.Option("--images", help="The folder of the phrases' images, if they are elsewhere.")
+    Path | None, typer.Option("--images", help="The folder of the images, if they are not beside the corpus.")
 ]
 
 

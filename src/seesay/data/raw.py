@@ -29,7 +29,7 @@ _ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's turns as EXIF writes them
 def is_raw(head: bytes, name: str) -> bool:
     """Return whether the first bytes of a file of that name are those of a raw photo.
 
-    Most kinds are TIFF, which editors write, too: of some, only the name tells.
+    Most kinds are TIFF, which editors write, too; some are recognised by their name alone.
     """
     if head.startswith(_HEADS) or head[4:12] == _CR3:
         return True

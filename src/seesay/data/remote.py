@@ -131,7 +131,7 @@ class RemotePath(PurePosixPath):
         return self
 
     def forget(self) -> None:
-        """Ask the store again for what is there, which fsspec otherwise remembers."""
+        """Make the next listing ask the store again; fsspec caches listings."""
         _LISTED.clear()
         self._persistently(lambda system, _url: system.invalidate_cache())
 
@@ -261,7 +261,7 @@ def is_same(one: Path, other: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder is there; raise a SeesayError if a store cannot be asked."""
+    """Return whether a folder is there; raise a SeesayError if the store does not answer."""
     remote = as_remote(path)
     try:
         if remote:

@@ -27,7 +27,7 @@ class FileSource:
         """Return what names the bytes at a URL, see `Placed`."""
         try:
             return version_of(self.path)
-        except OSError:  # said when they are read
+        except OSError:  # reported when the bytes are read
             return ""
 
     def read(self, limit: int | None = None) -> bytes:

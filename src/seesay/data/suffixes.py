@@ -14,10 +14,10 @@ _NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
 _READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
 
 CAN_READ_HEIC = find_spec("pillow_heif") is not None
-"""Whether the package that decodes HEIC, which `seesay[heic]` installs, is there."""
+"""Whether the package that decodes HEIC, installed by `seesay[heic]`, is available."""
 
 CAN_READ_RAW = find_spec("rawpy") is not None
-"""Whether the package that reads raw photos, which `seesay[raw]` installs, is there."""
+"""Whether the package that reads raw photos, installed by `seesay[raw]`, is available."""
 
 IMAGE_SUFFIXES = (
     _READ | (_HEIC if CAN_READ_HEIC else frozenset()) | (RAW_SUFFIXES if CAN_READ_RAW else frozenset())

@@ -93,7 +93,7 @@ class ArrayStore:
         return found
 
     def add(self, items: Mapping[str, Rows]) -> None:
-        """Append the rows of each key; keys that are there already are left as they are."""
+        """Append the rows of each key; keys that are already stored keep their rows."""
         with alone(self.folder):
             self._refresh()
             fresh = {
@@ -160,7 +160,7 @@ class ArrayStore:
         return np.asarray(np.memmap(self._files[name], kind, "r", shape=(self._rows, width)))
 
     def _check_meta(self, label: str) -> None:
-        """Check that the folder holds such arrays; the label may differ, as the folder's name tells them."""
+        """Check that the folder holds such arrays; the label is for people, and may differ."""
         path = self.folder / "store.json"
         meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
         if not path.exists():

@@ -97,7 +97,7 @@ def _names(path: Path, classes: int) -> tuple[str, ...]:
             raise SeesayError(f"{listed}: cannot be read as UTF-8 text ({failure}).") from failure
         names = tuple(line.strip().lower() for line in lines if line.strip())
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise SeesayError(f"{listed}: '{twice[0]}' is there twice; give each class a name of its own.")
+            raise SeesayError(f"{listed}: '{twice[0]}' occurs twice; give each class a name of its own.")
         if len(names) != classes:
             raise SeesayError(f"{listed}: {len(names)} names for {classes} classes; write one a line.")
         return names

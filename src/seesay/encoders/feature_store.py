@@ -43,7 +43,7 @@ class FeatureStore(ArrayStore):
         super().__init__(folder / fingerprint, encoder, {name: ("<f2", dim) for name, dim in dims.items()})
 
     def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Add rows (n, width) of n images; images that are there already are left as they are."""
+        """Add rows (n, width) of n images; images that are already stored keep their rows."""
         halves = {name: arrays[name].astype("<f2") for name in self.dims}
         self.add({key: {n: rows[i : i + 1] for n, rows in halves.items()} for i, key in enumerate(keys)})
 

@@ -164,7 +164,7 @@ def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:
     """Load a packaged or fine-tuned network for squares of `side` pixels: ONNX on a CPU, else PyTorch."""
     names = ["pooled", "logits"]
     if spec.weights:
-        tuned_file(spec)  # that its weights are missing is said at once, not at the first image
+        tuned_file(spec)  # missing weights are reported now, not at the first image
     build = partial(_load_lite, str(replace(spec, variant="")))
     run = run_squares(spec.name, build, side, names, device, spec.weights)
     return lambda pixels: dict(zip(names, run(pixels), strict=True))

@@ -37,7 +37,7 @@ Stores = list[FeatureStore | DerivedStore]  # one an encoder
 
 
 def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
-    """Open the encoders' stores under `folder`; None unless all are there and can be read."""
+    """Open the encoders' stores under `folder`; None unless all exist and can be read."""
     try:
         if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
             return one_an_encoder(encoders, open_stores(encoders, folder))

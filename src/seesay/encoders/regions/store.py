@@ -54,7 +54,7 @@ class RegionStore(ArrayStore):
         return Regions(**self[key])
 
     def append(self, items: Mapping[str, Regions]) -> None:
-        """Add regions; those that are there already are left as they are."""
+        """Add regions; keys that are already stored keep theirs."""
         self.add({key: regions._asdict() for key, regions in items.items()})
 
 
