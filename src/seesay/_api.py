@@ -67,7 +67,7 @@ def train(
         resume: continue after the last finished epoch; the result is the same, bit for bit.
         module: a module of your own with `embed_images` and `embed_sentences`, of which a copy is
             trained in place of the recipe's matcher. Pass it to `load` again.
-        callbacks: are told of each epoch, see `seesay.Callback`.
+        callbacks: are called after each epoch, see `seesay.Callback`.
         start_from: a run of the same recipe, or its folder, whose weights are the initial ones. The new run
             keeps its vocabulary: words that it does not know stay unknown.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested

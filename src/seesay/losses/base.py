@@ -138,7 +138,7 @@ class Loss(nn.Module):
         return self._active_share
 
     def note_hinges(self, *hinges: Tensor, count: Tensor | int | None = None) -> None:
-        """Remember how many hinges are above zero, of `count`, or of all that are given."""
+        """Record the share of hinges above zero, of `count` or of all hinges given."""
         above = torch.stack([(hinge > 0).sum() for hinge in hinges]).sum()
         total = sum(hinge.numel() for hinge in hinges) if count is None else count
         self._active_share = (above / total).nan_to_num()  # there may be no hinge

@@ -51,8 +51,8 @@ class MatcherInputs:
 class MatcherSettings(Settings):
     """Base of the settings of matchers, which `register_matcher` generates from a matcher's constructor.
 
-    What others must know of a matcher is asked here. Its class says it by an attribute, or, where it depends
-    on the settings, by a static method that takes them: see `Matcher`.
+    They also answer what others need to know of a matcher. Its class declares that as an attribute or, where
+    it depends on the settings, as a static method that takes them; see `Matcher`.
 
     Example:
         >>> from seesay.matchers.settings import MATCHERS
@@ -91,17 +91,17 @@ class MatcherSettings(Settings):
     @property
     def reads_words(self) -> bool:
         """True if it reads the words of sentences."""
-        return bool(self._said("reads_words", True))
+        return bool(self._declared("reads_words", True))
 
     @property
     def reads_vectors(self) -> bool:
         """True if it requires sentence-encoder vectors."""
-        return bool(self._said("reads_vectors", False))
+        return bool(self._declared("reads_vectors", False))
 
     @property
     def max_words(self) -> int | None:
         """How many words of a sentence it reads, a setting `max_length` or fixed; None for all."""
-        most: int | None = getattr(self, "max_length", None) or self._said("max_words", None)
+        most: int | None = getattr(self, "max_length", None) or self._declared("max_words", None)
         return most
 
     @property
@@ -119,10 +119,10 @@ class MatcherSettings(Settings):
         """True if it classifies images by concepts instead of matching them with sentences."""
         return self.concept_count is not None
 
-    def _said(self, name: str, default: Any) -> Any:
-        """What the matcher's class says by an attribute, or by a function of these settings."""
-        said = getattr(self.matcher_class, name, default)
-        return said(self) if callable(said) else said
+    def _declared(self, name: str, default: Any) -> Any:
+        """What the matcher's class declares as an attribute, or as a function of these settings."""
+        declared = getattr(self.matcher_class, name, default)
+        return declared(self) if callable(declared) else declared
 
 
 class UncheckedMatcher(MatcherSettings):

@@ -9,14 +9,14 @@ from typing import Any
 
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 
-Tell = Callable[[int, Mapping[str, float]], None]  # an epoch and its figures
+OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its figures
 
 
 class Callback:
-    """Is told of a training as it goes on; a subclass overrides what it wants to know.
+    """Base class of callbacks, which follow a training; override the methods that you need.
 
-    A composed recipe trains its members one after the other, each with a start and an end of its own; what
-    is learned of them afterwards, such as gates, is not told.
+    A composed recipe trains its members one after the other, each with a start and an end of its own. What is
+    learned afterwards, such as gates, has its own start and end, too.
 
     Example:
         >>> import tempfile, seesay
@@ -32,10 +32,10 @@ class Callback:
     """
 
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
-        """Begin a run: the name of its recipe, its folder, and the recipe's keys as JSON-ready values."""
+        """Run when training starts; `recipe` holds the resolved recipe as JSON-ready values."""
 
     def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """End an epoch, counted from 1.
+        """Run after each epoch, counted from 1.
 
         `figures` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
         the loss has hinges, and the measures of the val split, such as `val/mR` and `val/S R@1`.
@@ -44,7 +44,7 @@ class Callback:
         """
 
     def on_train_end(self) -> None:
-        """End the run, also if an error or an interruption ends it."""
+        """Run when training ends, even after an error or an interruption."""
 
 
 class TensorBoard(Callback):
@@ -110,15 +110,17 @@ def logger(name: str) -> Callback:
 
 
 @contextmanager
-def told(callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]) -> Iterator[Tell]:
-    """Tell the callbacks of a start and, whatever happens, of the end; yield what tells them of an epoch."""
+def running(
+    callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]
+) -> Iterator[OnEpochEnd]:
+    """Start the callbacks and, whatever happens, end them; yield the function to call after each epoch."""
     with ExitStack() as ends:
         for callback in callbacks:
             callback.on_train_start(name, folder, recipe)
             ends.callback(callback.on_train_end)
 
-        def tell(epoch: int, figures: Mapping[str, float]) -> None:
+        def on_epoch_end(epoch: int, figures: Mapping[str, float]) -> None:
             for callback in callbacks:
                 callback.on_epoch_end(epoch, figures)
 
-        yield tell
+        yield on_epoch_end

@@ -10,17 +10,17 @@ from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
-from seesay.training.callbacks import Tell
+from seesay.training.callbacks import OnEpochEnd
 from seesay.training.checkpoint import copied
 from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.task import Task
 
 
-def solve(task: Task, run: Run, tell: Tell) -> tuple[dict[str, Tensor], list[Epoch]]:
+def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Tensor], list[Epoch]]:
     """Fit CCA with each ridge of the recipe; return the best weights on val, and an epoch for each ridge.
 
     One pass over the pairs gathers the covariances; each ridge then costs a decomposition. The loss of an
-    epoch is minus the sum of the correlations, and `tell` is called after each.
+    epoch is minus the sum of the correlations, and `on_epoch_end` is called after each.
 
     Raises:
         SeesayError: see `seesay.matchers.baselines.cca.solve_cca`.
@@ -47,6 +47,6 @@ def solve(task: Task, run: Run, tell: Tell) -> tuple[dict[str, Tensor], list[Epo
             epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
             history.append(epoch)
             write_history(run.folder, history)
-            tell(number, figures_of(epoch, measured))
+            on_epoch_end(number, figures_of(epoch, measured))
             advance(1)
     return best, history

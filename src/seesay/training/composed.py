@@ -26,7 +26,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.training.callbacks import Callback, told
+from seesay.training.callbacks import Callback, running
 from seesay.training.concept_runs import beside, with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
@@ -58,7 +58,7 @@ def train_composed(
         out: its folder.
         concepts: the run of concepts that an encoder `concepts` without a run stands for.
         train: trains one member; its last argument says whether to resume.
-        callbacks: are told of the epochs of fine-tuning or of gates.
+        callbacks: follow the epochs of fine-tuning or of gates.
 
     Raises:
         SeesayError: a member cannot be trained, or its folder holds a run of something else.
@@ -90,7 +90,7 @@ def combine_members(
         members: finished runs, in the recipe's order.
         corpus: that they were trained on.
         out: its folder; a composed matcher there is replaced.
-        callbacks: are told of the epochs of fine-tuning or of gates.
+        callbacks: follow the epochs of fine-tuning or of gates.
 
     Raises:
         SeesayError: the members cannot be combined.
@@ -112,13 +112,15 @@ def combine_members(
     history: list[Epoch] = []
     gates = None
     learns = isinstance(recipe.matcher, FineTunedSettings) or run.asymmetric
-    with told(callbacks if learns else (), recipe.name, out, recipe.model_dump(mode="json")) as tell:
+    with running(
+        callbacks if learns else (), recipe.name, out, recipe.model_dump(mode="json")
+    ) as on_epoch_end:
         if isinstance(recipe.matcher, FineTunedSettings):
-            tuned, history = fine_tune(run, task, tell)
+            tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
             assert isinstance(task, SentenceTask)
-            gates = train_gates(run, task.data, task.val, tell)
+            gates = train_gates(run, task.data, task.val, on_epoch_end)
     _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)

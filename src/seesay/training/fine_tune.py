@@ -17,7 +17,7 @@ from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
 from seesay.training import checkpoint
-from seesay.training.callbacks import Tell
+from seesay.training.callbacks import OnEpochEnd
 from seesay.training.concept_task import ConceptTask
 from seesay.training.from_maps import FromMaps, maps_task
 from seesay.training.from_pixels import FromPixels, PixelsTask, network_and_crop
@@ -66,7 +66,7 @@ def _check_views(recipe: Recipe, views: int) -> None:
         )
 
 
-def fine_tune(run: Run, task: Task, tell: Tell | None = None) -> tuple[Recipe, list[Epoch]]:
+def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> tuple[Recipe, list[Epoch]]:
     """Train a run's matcher in place, together with the CNN, which is kept in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.
@@ -74,7 +74,7 @@ def fine_tune(run: Run, task: Task, tell: Tell | None = None) -> tuple[Recipe, l
     Args:
         run: the first step's weights under the second step's recipe.
         task: of its inputs.
-        tell: called after each epoch with its figures.
+        on_epoch_end: called after each epoch with its figures.
 
     Returns:
         The recipe with the name of the fine-tuned encoder, and every epoch.
@@ -93,7 +93,7 @@ def fine_tune(run: Run, task: Task, tell: Tell | None = None) -> tuple[Recipe, l
     out.mkdir(parents=True, exist_ok=True)
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
     with _from_images(run, task) as tuning:
-        loop = Loop(tuning, view, tell)
+        loop = Loop(tuning, view, on_epoch_end)
         if (out / checkpoint.FILE).is_file():
             loop.restore()
         weights, history = loop.run()

@@ -34,7 +34,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
-from seesay.training.callbacks import Tell
+from seesay.training.callbacks import OnEpochEnd
 from seesay.training.steps import new_optimizer, set_rate, take_step
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
@@ -52,15 +52,17 @@ class Queries:
     labels: Tensor
 
 
-def train_gates(run: Run, train: Inputs, val: Inputs, tell: Tell | None = None) -> dict[str, GateSummary]:
+def train_gates(
+    run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd | None = None
+) -> dict[str, GateSummary]:
     """Train the gates of a fusion in place, on its members' vectors of the train split.
 
     Args:
         run: of the fusion.
         train: inputs of the train split.
         val: inputs of the val split.
-        tell: called after each epoch of a gate with its losses, `image gate/loss` and `image gate/val loss`;
-            the epochs of the second gate, `sentence gate/…`, are counted on.
+        on_epoch_end: called after each epoch of a gate with its losses, `image gate/loss` and
+            `image gate/val loss`; the count of epochs goes on with the second gate, `sentence gate/…`.
 
     Returns:
         For `image` and `sentence` what was learned, or why there was nothing to learn. Epoch 0 is the gate
@@ -86,7 +88,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs, tell: Tell | None = None) 
         chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
         gate = getattr(matcher, f"{name}_gate")
         before = side * run.recipe.schedule.epochs
-        best = train_gate(gate, mine, chosen_by, run.recipe, run.device, _telling(tell, name, before))
+        best = train_gate(gate, mine, chosen_by, run.recipe, run.device, _of_gate(on_epoch_end, name, before))
         with torch.inference_mode():
             logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
         calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
@@ -116,18 +118,23 @@ def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labe
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
 
 
-def _telling(tell: Tell | None, name: str, before: int) -> Tell:
-    """Return what tells of an epoch of the gate of that name; `before` epochs were told of already."""
+def _of_gate(on_epoch_end: OnEpochEnd | None, name: str, before: int) -> OnEpochEnd:
+    """Return what is called after an epoch of the gate of that name, which `before` epochs precede."""
 
     def of_gate(epoch: int, figures: Mapping[str, float]) -> None:
-        if tell is not None:
-            tell(before + epoch, {f"{name} gate/{key}": value for key, value in figures.items()})
+        if on_epoch_end is not None:
+            on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in figures.items()})
 
     return of_gate
 
 
 def train_gate(
-    gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str, tell: Tell | None = None
+    gate: Gate,
+    train: Queries,
+    val: Queries,
+    recipe: Recipe,
+    device: str,
+    on_epoch_end: OnEpochEnd | None = None,
 ) -> GateSummary:
     """Train one gate by the recipe's optimizer, epochs and batch size; keep the epoch of lowest val loss."""
     torch.manual_seed(recipe.seed)
@@ -148,8 +155,8 @@ def train_gate(
                 total += loss.item() / len(steps)
                 take_step(optimizer, loss, gate, recipe.optimizer)
             of_val = best.look(epoch, gate, val, device)
-            if tell is not None:
-                tell(epoch, {"loss": total, "val loss": of_val})
+            if on_epoch_end is not None:
+                on_epoch_end(epoch, {"loss": total, "val loss": of_val})
             advance(1)
     gate.load_state_dict(best.state)
     return GateSummary(epoch=best.epoch, loss=round(best.loss, 4), auc=best.auc)

@@ -18,7 +18,7 @@ from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training import checkpoint, distributed
 from seesay.training.average import AveragedWeights
-from seesay.training.callbacks import Tell
+from seesay.training.callbacks import OnEpochEnd
 from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.steps import new_optimizer, set_rate, take_step
 from seesay.training.task import Task
@@ -36,10 +36,10 @@ class State(BaseModel):
 
 
 class Loop:
-    """Trains a run's matcher in place; `tell` is called after each epoch."""
+    """Trains a run's matcher in place; `on_epoch_end` is called after each epoch."""
 
-    def __init__(self, task: Task, run: Run, tell: Tell | None = None) -> None:
-        self._tell = tell
+    def __init__(self, task: Task, run: Run, on_epoch_end: OnEpochEnd | None = None) -> None:
+        self._on_epoch_end = on_epoch_end
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
@@ -91,8 +91,8 @@ class Loop:
         average = {} if self.average is None else self.average.weights
         checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state, average)
         write_history(self.out, self.state.history)
-        if self._tell is not None:
-            self._tell(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
+        if self._on_epoch_end is not None:
+            self._on_epoch_end(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.

@@ -32,7 +32,7 @@ from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompil
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint, distributed
-from seesay.training.callbacks import Callback, told
+from seesay.training.callbacks import Callback, running
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_runs import beside, with_concept_runs
@@ -71,7 +71,7 @@ def train(
             starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
-        callbacks: are told of each epoch.
+        callbacks: are called after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
     Raises:
@@ -110,13 +110,13 @@ def _train(
         recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
     with distributed.one_after_first():
         run, task = _begin(recipe, corpus, out, resume, module, start_from)
-    with told(
+    with running(
         callbacks if distributed.is_first() else (), recipe.name, out, recipe.model_dump(mode="json")
-    ) as tell:
+    ) as on_epoch_end:
         if recipe.loss.loss_class.closed_form:
-            best, history = solve(task, run, tell)
+            best, history = solve(task, run, on_epoch_end)
         else:
-            loop = Loop(task, run, tell)
+            loop = Loop(task, run, on_epoch_end)
             if resume and (out / checkpoint.FILE).is_file():
                 loop.restore()
             best, history = loop.run()
