@@ -114,6 +114,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         ("a: " + "{b: " * 4000, "nested too deeply"),
         ("- " * 9000, "nested too deeply"),
         ("a: &a [*a]", "nested too deeply"),
+        ("a: " + "9" * 5000, "number or a date"),
+        ("a: 2019-02-31", "number or a date"),
         ("".join(f"a{i}: {i}\n" for i in range(200_000)), "more than 20000 characters"),
         (
             "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"

@@ -100,6 +100,8 @@ def parse_yaml(text: str, where: str) -> Values:
         values_in_all = _count_values(values, {})
     except yaml.YAMLError as failure:
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
+    except ValueError as failure:  # a date that is none, or an integer of more than 4,300 digits
+        raise SeesayError(f"{where}: a number or a date in it cannot be read.") from failure
     except RecursionError as failure:
         raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
     if values_in_all > _MAX_VALUES:

@@ -322,8 +322,8 @@ def _read(path: Path) -> list[tuple[Row, str]]:
         where = f"{path}:{number}"
         try:
             values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise SeesayError(f"{where}: not JSON ({error.msg}); each line holds one object.") from None
+        except ValueError as error:
+            raise SeesayError(f"{where}: not JSON ({error}); each line holds one object.") from None
         rows.append((Row.from_dict(values, where), line))
     return rows
 

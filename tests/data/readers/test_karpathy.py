@@ -147,6 +147,7 @@ def test_lone_surrogates_do_not_get_in(tmp_path, photos):
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "expected an object"),
         ('{"images": []}', "nothing left"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"images": [%s]}' % ("9" * 100_000), "too many digits"),
     ],
 )
 def test_malformed_files_are_refused_with_their_place(tmp_path, photos, text, message):

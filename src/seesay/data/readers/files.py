@@ -80,6 +80,8 @@ def parse_json(text: str, where: Path | str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise SeesayError(f"{where}:{error.lineno}:{error.colno}: malformed JSON ({error.msg}).") from error
+    except ValueError as error:  # Python reads integers of 4,300 digits at most
+        raise SeesayError(f"{where}: a number in this JSON has too many digits.") from error
     except RecursionError as error:
         raise SeesayError(f"{where}: JSON is nested too deeply for a corpus.") from error
 
