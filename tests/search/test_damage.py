@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -104,3 +105,24 @@ def test_a_view_in_place_of_a_table_holds_nobody_up(folder: Path) -> None:
     edit(folder, "DROP TABLE roots", f"CREATE VIEW roots AS SELECT i AS name, i AS folder FROM ({ENDLESS})")
     with pytest.raises(SeesayError, match=r"damaged \(its schema\)"):
         opened(folder)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_index_that_was_deleted_or_replaced_takes_no_update(
+    folder: Path, photos: Path, replaced: bool
+) -> None:
+    with opened(folder) as index:
+        shutil.rmtree(folder)
+        if replaced:
+            Index.create(folder, Colours()).close()
+        before = sorted(folder.rglob("*"))
+        item = next(iter(index.store.items().values()))
+        index.thumbnails.get(item.key, photos / str(item.path))
+        for use in (
+            lambda: index.update_images(photos),
+            lambda: index.add_sentences(["a dog"]),
+            index.check_readable,
+        ):
+            with pytest.raises(SeesayError, match="was deleted or replaced while it was in use"):
+                use()
+        assert replaced or sorted(folder.rglob("*")) == before == []

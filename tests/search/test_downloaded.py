@@ -55,6 +55,7 @@ def test_no_key_leads_out_of_the_folder_of_thumbnails(tmp_path: Path) -> None:
     other.write_bytes(picture("white", format="JPEG"))
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
+    (tmp_path / "there" / "index").mkdir(parents=True)
     thumbnails = Thumbnails(tmp_path / "there" / "index" / "thumbnails", "identity")
     key = content_key(source.read_bytes())
     made = thumbnails.get(key, source)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -586,3 +587,10 @@ def test_images_of_several_folders_in_one_archive(tmp_path: Path) -> None:
         while client.get("/api/v1/update").json()["running"]:
             assert time.monotonic() < until
         assert client.get("/api/v1/status").json()["images"] == 2
+
+
+def test_a_server_whose_index_was_deleted_is_not_ready(index_path: Path) -> None:
+    with TestClient(create_app(opened(index_path)), base_url="http://localhost") as client:
+        assert client.get("/readyz").status_code == 200
+        shutil.rmtree(index_path)
+        assert client.get("/readyz").status_code == 503

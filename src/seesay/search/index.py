@@ -266,6 +266,15 @@ class Index:
         sealed = self.store.meta["identity"], root.folder, root.seal
         return root.name in self._confirmed or is_sealed(*sealed)
 
+    def check_readable(self) -> None:
+        """Check that the index can be read and is still in its folder.
+
+        Raises:
+            SeesayError: it is damaged or closed, or was deleted or replaced.
+        """
+        self.store.generation()
+        self.store.check_in_place()
+
     def count(self, kind: Kind) -> int:
         """Count the items of a kind, "image" or "sentence"."""
         return self.store.count(kind)
@@ -449,6 +458,7 @@ class Index:
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
+        self.store.check_in_place()
         busy = f"{self.folder}: another update is running; wait until it has finished."
         with disk_errors(self.folder), sole_writer(self.folder / "update.lock", busy):
             yield

@@ -119,6 +119,7 @@ class Store:
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
             self.meta = dict[str, str](rows.fetchall())
         self.dim = self._checked_dim()
+        self._place = _place_of(path)
 
     def _checked_dim(self) -> int:
         """Check what the index says of itself, and return the length of its vectors.
@@ -174,6 +175,18 @@ class Store:
             SeesayError: no such file, not an index, damaged, or made by another version of seesay.
         """
         return cls(open_database(path), path)
+
+    def check_in_place(self) -> None:
+        """Check that the file is still where it was opened, before something is written beside it.
+
+        Raises:
+            SeesayError: it was deleted or replaced: what is written to it now would be lost.
+        """
+        if _place_of(self.path) != self._place:
+            raise SeesayError(
+                f"{self.path.parent}: was deleted or replaced while it was in use; open it again, or restart "
+                "`seesay serve`."
+            )
 
     def close(self) -> None:
         """Close the file, once other threads have finished what they read or write."""
@@ -429,6 +442,15 @@ class Store:
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
         return ids, vectors
+
+
+def _place_of(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one at its path; None if there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:

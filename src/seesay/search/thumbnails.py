@@ -95,7 +95,8 @@ class Thumbnails:
         made, file = make(photo), self._file(photo.key)
         if file is not None:
             with suppress(OSError):  # on a full or read-only disk it is only slower
-                file.parent.mkdir(parents=True, exist_ok=True)
+                for folder in (self._folder, file.parent):  # but no index that was deleted meanwhile
+                    folder.mkdir(exist_ok=True)
                 with replacing(file) as beside:
                     beside.write_bytes(made)
         return made

@@ -30,7 +30,8 @@ def probe_routes(metrics: Metrics) -> APIRouter:
         """Answer with 200 once queries need not wait for anything to be loaded, and the index can be read."""
         if not service.is_ready:
             return problem(503, "Still loading; ask again.")  # type: ignore[return-value]
-        await service.run(lambda: [each.index.store.generation() for each in service.served.values()])
+        for served in service.served.values():
+            await service.run(served.index.check_readable)
         return PlainTextResponse("ok\n")
 
     @router.get("/metrics")
