@@ -104,10 +104,11 @@ def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
 @pytest.mark.parametrize("corpus_name", ["flickr8k", "flickr30k", "coco"])
 def test_the_recipe_says_what_its_members_say(corpus_name: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-ens")
-    own = {"name", "about", "system", "matcher", "schedule"}
+    own = {"departures", "name", "about", "system", "matcher", "schedule"}
     for member, name in zip(member_recipes(recipe), NAMES, strict=True):
         assert (member.name, member.corpus) == (name, corpus_name)
         assert member.model_dump(exclude=own) == recipe.model_dump(exclude=own)
+        assert {*member.departures} <= {line.removeprefix(f"{name}: ") for line in recipe.departures}
 
 
 @pytest.mark.slow
