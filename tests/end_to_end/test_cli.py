@@ -124,7 +124,9 @@ def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -
     done = seesay("export", run, "--out", tmp_path / "given")
     assert "Where it is used: pip install seesay" in done.stdout
     assert "exists already" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
-    assert json.loads(seesay("export", run, "--json").stdout)["recipe"]["name"] == "irmatch-s"
+    written = json.loads(seesay("export", run, "--json").stdout)
+    assert written["recipe"]["matcher"]["kind"] == "irmatch"
+    assert set(written["graphs"]) == {"images", "sentences"}
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -90,7 +90,7 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
         (("RUN", "IMAGE", "?!"), "contains no words"),
         (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: the name must end in"),
         (("RUN", "nothing.jpg", "a dog"), r"nothing\.jpg"),
-        (("RUN", __file__, "a dog"), "no image"),
+        (("RUN", __file__, "a dog"), "unknown format"),
         (("nowhere", "IMAGE", "a dog"), "nowhere: no run there"),
         (("seesay-ground", "IMAGE", "a dog"), "matches phrases with regions"),
     ],

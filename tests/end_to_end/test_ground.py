@@ -69,4 +69,4 @@ def test_mistakes_are_one_line(image: Path, tmp_path: Path, more: tuple[str, ...
 def test_an_image_that_is_none(grounding_run: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.jpg").write_text("no image")
     told = seesay("ground", tmp_path / "notes.jpg", "a dog", "--run", grounding_run, code=2).stderr
-    assert "notes.jpg: no image" in told
+    assert "notes.jpg: unsupported or damaged" in told

@@ -1,7 +1,7 @@
 """Every attack of `make torture`, about a minute of work in all; an hour of them finds more.
 
-What builds files of gigabytes builds smaller ones here, and no times are judged. What is drawn at random is the
-same on every run; `make torture` draws anew. A group is a file of tests, so that workers share them.
+What builds files of gigabytes builds smaller ones here, and no times are judged. The same is drawn on every
+run; `make torture` draws anew. A group is a file of tests, so that workers share them.
 """
 
 from __future__ import annotations
