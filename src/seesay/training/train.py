@@ -136,7 +136,7 @@ def _train(
 
 @contextmanager
 def _holding(out: Path) -> Iterator[None]:
-    """Hold a run's folder alone; folders that are made for it and stay empty, the lock aside, are removed."""
+    """Hold a run's folder alone; folders that are made for it and stay empty are removed."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -146,11 +146,13 @@ def _holding(out: Path) -> Iterator[None]:
     busy = f"{out}: another process is training this run; wait until it has ended, or choose another folder."
     try:
         with disk_errors(out), sole_writer(lock, busy):
-            yield
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows deletes no open file
+                    lock.unlink()  # a finished run holds none, and nobody waits for it: `busy` comes at once
     finally:
         with suppress(OSError):  # not empty
-            if made and [*out.iterdir()] == [lock]:  # nobody can wait for a folder that is new
-                lock.unlink()
             for folder in made:
                 folder.rmdir()
 
