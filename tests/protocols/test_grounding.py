@@ -120,8 +120,8 @@ def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) ->
     theirs = evaluate("seesay-ground", corpus, split="val", resamples=0)
     difference = result.difference("R@1")
     assert result.against.name == "seesay-ground"
-    assert difference.theirs == theirs.columns()["R@1"]
-    assert difference.difference == pytest.approx(result.columns()["R@1"] - difference.theirs, abs=2e-3)
+    assert difference.theirs == theirs.metrics["R@1"]
+    assert difference.difference == pytest.approx(result.metrics["R@1"] - difference.theirs, abs=2e-3)
     low, high = difference.interval
     assert low <= difference.difference <= high
     assert 0 < difference.p <= 1
