@@ -81,6 +81,7 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
         with Index.create(folder / name, run) as made:
             made.update_images(photos)
             made.prepare_thumbnails()
+            assert made.count("image") == len(list(photos.iterdir()))
 
     (folder / "few").mkdir()
     make_photo(folder / "few" / "photo.jpg", count)
