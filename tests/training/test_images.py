@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,13 @@ from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 
 TEN = ("encoders=['efficientnet-lite0:ten', efficientnet-lite0]", "arrays=[pooled, logits]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _encoders_are_let_go() -> Iterator[None]:
+    """Sessions that have encoded ten crops at once keep over a gigabyte."""
+    yield
+    load_image_encoder.cache_clear()
 
 
 def test_rows_are_those_of_the_images() -> None:
