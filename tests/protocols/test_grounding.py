@@ -14,7 +14,7 @@ from seesay.protocols.base import Options
 from seesay.protocols.evaluate import evaluate, measure
 from seesay.protocols.grounding import proposal_scores, proposed_boxes, ranked_boxes
 from seesay.protocols.subject import PhraseSubject
-from seesay.runs.phrase_inputs import phrase_inputs
+from seesay.runs.inputs import phrase_inputs
 from seesay.runs.run import Run
 
 PHRASES = Path(__file__).parents[2].parent / "shared" / "flickr8k-phrases"

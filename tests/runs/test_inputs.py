@@ -1,3 +1,5 @@
+"""A split's features and sentences: what is read, what is cached, what becomes of damaged files."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,14 +8,17 @@ import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.inputs import split_inputs
+from seesay.runs.inputs import fitted_sentence_encoder, sentence_vectors, split_inputs
 from seesay.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["a", "dog"])
 PRECOMPUTED = load_recipe("irmatch-h", changes=["encoders=[precomputed]"])
 ENCODED = load_recipe("irmatch-h", changes=["encoders=[efficientnet-lite0]"])
+TEXTS = ["a dog runs", "two dogs run", "a red ball", "xqzzk", "a man and a dog on a hill"]
+FITTED = load_recipe("cca-mean", changes=["sentence_dim=3"])
 
 
 def write_precomputed(folder: Path, features: np.ndarray, captions: list[str]) -> Path:
@@ -71,3 +76,43 @@ def test_first_images_keep_their_sentences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(few.image_of_sentence, np.repeat(np.arange(3), 5))
     np.testing.assert_array_equal(few.sentences.words, inputs.sentences.words[: 3 * 8])
     assert len(inputs.of_first_images(10).sentences) == 20
+
+
+@pytest.fixture
+def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
+    fitted = fitted_sentence_encoder(FITTED, TEXTS, np.arange(len(TEXTS)))
+    assert fitted is not None
+    return fitted
+
+
+def test_many_sentences_have_the_vectors_of_each(encoder: SentenceEncoder) -> None:
+    """So many that they are encoded and written in several parts."""
+    vectors = sentence_vectors(encoder, TEXTS * 7000)
+    np.testing.assert_allclose(vectors, np.tile(encoder.encode(TEXTS), (7000, 1)), atol=1e-6)
+    assert sentence_vectors(encoder, []).shape == (0, encoder.dim)
+
+
+def test_changed_vectors_stay_out_of_the_cache(encoder: SentenceEncoder) -> None:
+    before = np.array(sentence_vectors(encoder, TEXTS))
+    sentence_vectors(encoder, TEXTS)[:] = 7
+    np.testing.assert_array_equal(sentence_vectors(encoder, TEXTS), before)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no array", "half", "another shape"])
+def test_damaged_caches_are_made_again(tmp_path: Path, encoder: SentenceEncoder, damage: bytes | str) -> None:
+    before = np.array(sentence_vectors(encoder, TEXTS))
+    # A test before this one may have loaded a run that brings its networks: what they compute is kept apart.
+    (vectors,), (fitted,) = ([*(tmp_path / name).rglob("*.*")] for name in ("sentences", "text"))
+    if damage == "another shape":
+        np.save(vectors, before[1:])
+    for file in (vectors, fitted):
+        whole = file.read_bytes()
+        if isinstance(damage, bytes):
+            file.write_bytes(damage)
+        elif damage == "half":
+            file.write_bytes(whole[: len(whole) // 2])
+    again = fitted_sentence_encoder(FITTED, TEXTS, np.arange(len(TEXTS)))
+    assert again is not None
+    assert again.fingerprint == encoder.fingerprint
+    np.testing.assert_array_equal(sentence_vectors(again, TEXTS), before)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
+from seesay.runs.inputs import phrase_inputs
 from seesay.runs.listing import list_runs
-from seesay.runs.phrase_inputs import phrase_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 

@@ -15,7 +15,7 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.phrase_inputs import PhraseInputs
+from seesay.runs.inputs import PhraseInputs
 from seesay.training.phrase_sampler import FAR, NEAR, PhraseSampler
 
 SIDE = 100

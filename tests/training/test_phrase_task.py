@@ -14,7 +14,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.phrase_inputs import PhraseInputs
+from seesay.runs.inputs import PhraseInputs
 from seesay.runs.sentences import PreparedSentences
 from seesay.training import phrase_task
 from seesay.training.phrase_task import PhraseTask

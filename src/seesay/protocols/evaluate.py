@@ -19,8 +19,7 @@ from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import AnySubject, PhraseSubject, RunSubject, Subject
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
-from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
+from seesay.runs.inputs import Inputs, PhraseInputs, phrase_inputs, split_inputs
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:

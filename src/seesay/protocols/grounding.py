@@ -31,7 +31,7 @@ from seesay.protocols.base import Details, Options, Part, Percent, Protocol, Res
 from seesay.protocols.subject import PhraseSubject
 
 if TYPE_CHECKING:
-    from seesay.runs.phrase_inputs import PhraseInputs
+    from seesay.runs.inputs import PhraseInputs
     from seesay.runs.run import Run
 
 GROUNDING = "grounding"

@@ -15,8 +15,7 @@ from seesay.runs.scores import EmbeddingScores, PairScorer, Part, SplitScores, s
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
-    from seesay.runs.inputs import Inputs
-    from seesay.runs.phrase_inputs import PhraseInputs
+    from seesay.runs.inputs import Inputs, PhraseInputs
     from seesay.runs.run import Run
 
 

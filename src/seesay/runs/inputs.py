@@ -1,28 +1,45 @@
-"""A corpus's split as the arrays that a recipe's matcher takes."""
+"""A corpus's split as the arrays that a recipe's matcher takes; vectors of sentences are cached."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus, Sentence
+from seesay.device import default_device
+from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.images.base import Arrays, ImageEncoder
+from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.regions.base import load_region_encoder, region_features
+from seesay.encoders.regions.store import Regions, fill_regions
+from seesay.encoders.sentences.base import (
+    SentenceEncoder,
+    fit_sentence_encoder,
+    load_sentence_encoder,
+    save_sentence_encoder,
+)
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
+from seesay.onnx import network_cache
+from seesay.paths import replacing
 from seesay.runs.features import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
-from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
+
+_ROWS = 1 << 15  # sentences encoded at a time
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,32 @@ class Inputs:
         )
 
 
+@dataclass(frozen=True)
+class PhraseInputs:
+    """One split, ready for a matcher.
+
+    Attributes:
+        corpus: its images and phrases.
+        regions: for each image its proposals, then the true boxes of its phrases; empty for a broken image.
+        proposals: number of proposals of each image, (n,).
+        sentences: the phrases, prepared.
+        true_region: for each phrase the index of its true region in its image, (m,).
+        broken: images that could not be decoded.
+    """
+
+    corpus: Corpus
+    regions: Sequence[Regions]
+    proposals: NDArray[np.int64]
+    sentences: PreparedSentences
+    true_region: NDArray[np.int64]
+    broken: list[ImageError]
+
+    def features(self, image: int, chosen: slice | NDArray[np.int64], geometry: bool) -> NDArray[np.float32]:
+        """Return the matcher's features of the chosen regions of an image, (r, d)."""
+        boxes, features = self.regions[image]
+        return region_features(features[chosen], boxes[chosen], self.corpus.images[image].size, geometry)
+
+
 def split_inputs(
     recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
 ) -> Inputs:
@@ -82,10 +125,8 @@ def split_inputs(
     texts = usable.texts()
     if not texts:
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
-    vectors = sentence_vectors(encoder, texts) if encoder else None
-    sentences = number_words(texts, vocabulary, vectors)
-    owners = usable.image_of_sentence()
-    return Inputs(usable, features, sentences, owners, broken, image_dims)
+    sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
+    return Inputs(usable, features, sentences, usable.image_of_sentence(), broken, image_dims)
 
 
 def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
@@ -94,8 +135,7 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
             f"{part.root}: this corpus comes with features and no images; "
             f"set encoders=[{PRECOMPUTED}] in the recipe."
         )
-    encoders: Sequence[ImageEncoder] = recipe_encoders(recipe)
-    report = fill_stores(encoders, stores_folder(), part.images)
+    report = fill_stores(recipe_encoders(recipe), stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
     arrays: list[Arrays] = [
@@ -133,3 +173,103 @@ def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> ND
     missing = wanted - given.shape[1]
     padded = np.pad(given, ((0, 0), (0, missing), (0, 0))) if missing else given
     return padded.reshape(len(given), -1)
+
+
+def phrase_inputs(
+    recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
+) -> PhraseInputs:
+    """Read the regions of a split from the store, encoding what is missing, and prepare its phrases.
+
+    Raises:
+        SeesayError: the split is empty, or no image of it can be decoded.
+    """
+    if recipe.regions is None:
+        raise SeesayError(f"Recipe '{recipe.name}' matches whole images; use a grounding recipe for phrases.")
+    part = corpus.split(split)
+    named, true_region = _named_boxes(part)
+    regions = load_region_encoder(recipe.encoders[0], default_device())
+    fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals)
+    if all(key is None for key in fill.keys):
+        raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
+    counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]
+    proposals = np.array(counts, np.int64)
+    texts = part.texts()
+    sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
+    first = proposals[part.image_of_sentence()]
+    return PhraseInputs(part, fill.regions, proposals, sentences, first + true_region, fill.errors)
+
+
+def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+    """Return the distinct true boxes of each image, and for each phrase the index of its box among them."""
+    boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
+    named = []
+    place = np.zeros(len(owners), np.int64)
+    order = np.argsort(owners, kind="stable")
+    cuts = np.searchsorted(owners[order], np.arange(len(part.images) + 1))
+    for start, stop in pairwise(cuts):
+        mine = order[start:stop]
+        unique, inverse = np.unique(boxes[mine], axis=0, return_inverse=True)
+        named.append(unique)
+        place[mine] = inverse.reshape(-1)
+    return named, place
+
+
+def fitted_sentence_encoder(
+    recipe: Recipe, texts: Sequence[str], images: NDArray[np.int64]
+) -> SentenceEncoder | None:
+    """Fit the recipe's sentence encoder on texts, or load it from the cache; None if the recipe has none.
+
+    `images` is the row of the image of each text, (m,).
+    """
+    name = recipe.sentence_encoder
+    if name is None:
+        return None
+    what = f"{name} {recipe.sentence_dim} v2"
+    if SENTENCE_ENCODERS[EncoderSpec.parse(name).name].uses_images:
+        what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
+    path = _cached("text", what, texts, "safetensors")
+    if path.is_file():
+        with suppress(SeesayError):  # damaged: fitted again
+            return load_sentence_encoder(name, path)
+    encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim, images)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_sentence_encoder(encoder, path)
+    return encoder
+
+
+def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Encode texts, (m, dim), or read their vectors from the cache.
+
+    The file is memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
+    """
+    path = _cached("sentences", encoder.fingerprint, texts, "npy")
+    if not texts:
+        return np.zeros((0, encoder.dim), np.float32)
+    if (kept := _mapped(path, (len(texts), encoder.dim))) is not None:
+        return kept
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (len(texts), encoder.dim)
+    with replacing(path) as beside, beside.open("wb") as file:
+        # Written, not mapped: a full disk is an error then, not the end of the process.
+        write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for start in range(0, len(texts), _ROWS):
+            file.write(np.asarray(encoder.encode(texts[start : start + _ROWS]), "<f4").tobytes())
+    vectors = _mapped(path, shape)
+    assert vectors is not None
+    return vectors
+
+
+def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
+    """Map the array in a file; None if it is missing, damaged or of another shape."""
+    try:
+        found = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return found if found.shape == shape and found.dtype == np.float32 else None
+
+
+def _cached(folder: str, what: str, texts: Sequence[str], suffix: str) -> Path:
+    digest = hashlib.blake2b(what.encode(), digest_size=16)
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    return network_cache(folder) / f"{digest.hexdigest()}.{suffix}"

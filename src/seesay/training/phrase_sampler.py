@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.phrase_inputs import PhraseInputs
+from seesay.runs.inputs import PhraseInputs
 
 NEAR, FAR = 0.7, 0.3  # IoU with the true region: at least a positive's, less than a negative's
 Numbers = NDArray[np.int64]

@@ -18,7 +18,7 @@ from seesay.losses.base import Batch, LabelledPairs, Relations
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
-from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
+from seesay.runs.inputs import PhraseInputs, phrase_inputs
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.images import fits

@@ -22,11 +22,10 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs, sentence_vectors, split_inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut, number_words
 from seesay.runs.summary import SplitSize
-from seesay.runs.text_inputs import sentence_vectors
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.class_pairs import WEIGHT, ClassPairs

@@ -14,8 +14,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs
-from seesay.runs.phrase_inputs import PhraseInputs
+from seesay.runs.inputs import Inputs, PhraseInputs
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
 

@@ -26,8 +26,8 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
 from seesay.runs.export import try_export
 from seesay.runs.folders import run_config
+from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
-from seesay.runs.text_inputs import fitted_sentence_encoder
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary

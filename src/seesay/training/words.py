@@ -18,8 +18,8 @@ from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import sentence_vectors
 from seesay.runs.run import Run
-from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 
