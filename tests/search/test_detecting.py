@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,11 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import SeesayError
-from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
 from tests.encoders.test_detector import graph, rows
-from tests.search.colours import Colours, gallery, photo_of, picture, prepared
-from tests.search.test_background import Named
+from tests.search.colours import Colours, gallery, photo_of, picture
+from tests.search.test_gallery import Named
 
 
 class Reds(NamedDetector):
@@ -89,7 +87,7 @@ def test_other_queries_are_as_without_it(index: Index, tmp_path: Path) -> None:
 
 def test_what_the_detector_saw_decides_how_probable_a_name_is(index: Index, tmp_path: Path) -> None:
     chances = {hit.path: hit.probability for hit in index.search("an apple")}
-    assert chances["red.png"] > 0.5 > chances["blue-red.png"] > FITS > chances["blue.png"]
+    assert chances["red.png"] >= chances["blue-red.png"] > 0.5 > chances["blue.png"]
     assert index.search("a dog").nothing_fits
     with Index.create(tmp_path / "plain", Named()) as plain:
         plain.update_images(tmp_path / "photos")
@@ -99,22 +97,11 @@ def test_what_the_detector_saw_decides_how_probable_a_name_is(index: Index, tmp_
             assert all(a.probability == pytest.approx(b.probability, abs=same) for a, b in pairs), query
 
 
-def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index, detecting: Detecting) -> None:
+def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index) -> None:
     def chances(query: str) -> list[float | None]:
         return [hit.probability for hit in sorted(index.search(query), key=lambda hit: hit.id)]
 
     assert chances("apple + apple") == pytest.approx(chances("apple"), abs=0.06)
-    for query in ("apple", "apple - 2*dog", "apple + 2*dog", "an apple on the green grass"):
-        vector = prepared(index, query).vector
-        sure, unsure = np.zeros((2, detecting.dim), np.float32)
-        sure[-2] = 0.5
-        rows = np.stack([sure, unsure])
-        seen, unseen = detecting.log_odds(np.full(2, 3.0), partial(np.copy, rows), vector)
-        assert seen > unseen + 0.1, query
-    # What is said beside the name is judged as it would be without a detector.
-    vector = prepared(index, "an apple on the green grass").vector
-    (seen,) = detecting.log_odds(np.full(1, 3.0), lambda: sure[None], vector)
-    assert seen > detecting.calibration.log_odds(3.0)
 
 
 def test_what_is_taken_away_has_no_boxes(index: Index) -> None:

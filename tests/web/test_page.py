@@ -90,7 +90,7 @@ def test_scores_are_shown_on_demand_and_stay(page) -> None:
     expect(page.get_by_role("button", name="Scores")).to_be_hidden()
 
 
-def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
+def test_what_is_less_likely_has_a_heading_and_is_shown_as_clearly(page) -> None:
     def poor(route) -> None:
         answer = route.fetch().json()
         for i, image in enumerate(answer["results"]):
@@ -100,7 +100,9 @@ def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
     page.route("**/api/v1/search?**", poor)
     page.goto("/?q=red")
     expect(page.locator(".heading")).to_have_text("Less likely")
-    expect(page.locator(".tile.hardly")).to_have_count(16)
+    expect(page.locator(".tile.less-likely")).to_have_count(16)
+    for tile in (page.locator(".tile").first, page.locator(".tile.less-likely").first):
+        expect(tile.locator("img")).to_have_css("opacity", "1")
     ask(page, "asdf")
     expect(page.locator("#status")).to_contain_text("Probably nothing here matches “asdf”.")
 
@@ -126,7 +128,7 @@ def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
     expect(tiles(page)).to_have_count(18)
     # Below the line, which begins a new row.
-    boxes = page.locator(".tile.hardly").evaluate_all(
+    boxes = page.locator(".tile.less-likely").evaluate_all(
         """tiles => tiles.map(tile => tile.getBoundingClientRect())
             .map(box => [box.left, box.top, box.width, box.height])"""
     )

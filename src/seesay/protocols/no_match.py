@@ -5,7 +5,8 @@ images alone that no sentence shares a noun with, where nothing fits it (nouns a
 other images that share a noun fit is not annotated: they are in the first gallery, and count neither as right
 nor as wrong.
 
-The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`).
+The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`). The
+protocol `many-matches` measures the line between likely and less likely images instead.
 """
 
 from __future__ import annotations
@@ -24,14 +25,23 @@ from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import Options, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.runs.calibration import FITS, Background, Calibration, NothingToFitError, unrelated_sentences
+from seesay.runs.calibration import (
+    FITS,
+    Calibration,
+    NothingToFitError,
+    unrelated_sentences,
+    usual_unit,
+)
+from seesay.runs.mixture import ScoreMixture, chances
+from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns
 
 LOST = 5  # percent of the queries that are answered, which a threshold may lose
 
 _BINS = 10  # of probabilities, for the expected calibration error
-_ANSWERS = 10  # of each query, that probabilities are fitted to
+_FITTED = 500  # queries of a kind that probabilities are fitted to
+_SEVERAL = 5  # images that a noun must have to be one of them
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -75,7 +85,7 @@ class NoMatch(Protocol):
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure AUC, calibration error, and how many queries without an answer are recognised."""
         asked = asked_twice(subject)
-        sample = NoMatchSample(*first_answers(asked), subject.run.calibration)
+        sample = NoMatchSample(*first_answers(asked, subject.run.calibration))
         return self.result(
             subject, options, [((), [sample])], images=subject.n_images, queries=len(asked.queries)
         )
@@ -91,22 +101,35 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries and their scores: (n, m), of a gallery with that background."""
+    """Queries, the scores (n, m) of a gallery's images for them, and their unit (`score_unit`)."""
 
     queries: list[Query]
     scores: Matrix
-    background: Background
+    unit: float
 
     def answered(self, query: Query) -> Floats:
-        """Return standardised scores (n,) of all images."""
-        return self._standardised(self.scores[:, query.column])
+        """Return the scores (n,) of all images."""
+        return np.asarray(self.scores[:, query.column], np.float64)
 
     def unanswered(self, query: Query) -> Floats:
-        """Return standardised scores of the images that do not fit, as a gallery of their own."""
-        return self._standardised(self.scores[~query.related, query.column])
+        """Return the scores of the images that do not fit, as a gallery of their own."""
+        return np.asarray(self.scores[~query.related, query.column], np.float64)
 
-    def _standardised(self, scores: Matrix) -> Floats:
-        return self.background.standardised(scores - scores.mean(dtype=np.float64))
+    def best(self, scores: Floats, calibration: Calibration) -> float:
+        """Return the probability of the best image of a gallery with these scores (g,)."""
+        return float(chances([scores.max()], scores, len(scores), self.unit, calibration)[0])
+
+    def excess(self, scores: Floats) -> float:
+        """Return how far the best image of a gallery stands out, see `ScoreMixture.excess`."""
+        return float(ScoreMixture.fit(scores, self.unit).excess(scores.max(), len(scores), self.unit))
+
+
+def score_unit(run: Run, features: NDArray[np.float32]) -> float:
+    """Return the unit of a run's scores over images with these features, see `usual_unit`."""
+    unrelated = run.prepare(unrelated_sentences())
+    if run.embeds:
+        return usual_unit(run.embed_features(features) @ run.embed_prepared(unrelated, query=True).T)
+    return usual_unit(run.score_prepared(features, unrelated))
 
 
 def asked_twice(subject: RunSubject) -> Asked:
@@ -123,14 +146,8 @@ def asked_twice(subject: RunSubject) -> Asked:
             "other images lack; the protocol needs images that do not fit (and English)."
         )
     scores = subject.scores.by_direction()[1]
-    run, features = subject.run, subject.inputs.features
-    unrelated = run.prepare(unrelated_sentences())
-    if run.embeds:
-        reached = run.embed_features(features) @ run.embed_prepared(unrelated, query=True).T
-    else:
-        reached = run.score_prepared(features, unrelated)
     refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
-    return Asked(queries, scores, Background.of_scores(reached))
+    return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 
 
 def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
@@ -153,7 +170,7 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
 
 
 class FirstAnswers(NamedTuple):
-    """The best answer to each query asked twice, (q,) each: standardised scores, and whether it is right.
+    """The best answer to each query asked twice, (q,) each: probabilities, and whether it is right.
 
     `right` is 1, 0, or NaN where it is not annotated.
     """
@@ -164,7 +181,7 @@ class FirstAnswers(NamedTuple):
     images: Rows  # of each query one that is right, by which queries are drawn
 
 
-def first_answers(asked: Asked) -> FirstAnswers:
+def first_answers(asked: Asked, calibration: Calibration) -> FirstAnswers:
     """Return the best answers."""
     rows = []
     for query in asked.queries:
@@ -172,58 +189,73 @@ def first_answers(asked: Asked) -> FirstAnswers:
         best = int(scores.argmax())
         unknown = query.related[best] and not query.right[best]
         right = np.nan if unknown else float(query.right[best])
-        rows.append((scores[best], asked.unanswered(query).max(), right, query.right.argmax()))
+        both = (asked.best(each, calibration) for each in (scores, asked.unanswered(query)))
+        rows.append((*both, right, query.right.argmax()))
     answered, unanswered, right, images = np.array(rows, np.float64).T
     return FirstAnswers(answered, unanswered, right, images.astype(np.int64))
 
 
 def fit_calibration(subjects: Sequence[RunSubject]) -> Calibration:
-    """Fit a run's probabilities to the ten best answers of queries asked twice; each split counts the same.
+    """Fit the probability of the best answer, to queries asked twice: sentences, and nouns of several images.
+
+    Each split counts the same, and so do its sentences and its nouns. Answers of which it is not annotated
+    whether they are right are left out.
 
     Raises:
         NothingToFitError: a split has no such queries, or answers of one kind only.
     """
-    values, outcomes, weights = list[Floats](), list[Floats](), list[Floats]()
+    values, outcomes, weights = list[float](), list[float](), list[float]()
     for subject in subjects:
-        asked = asked_twice(subject)
-        parts = [part for query in asked.queries for part in _known_answers(asked, query)]
-        values += [scores for scores, _ in parts]
-        outcomes += [right for _, right in parts]
-        count = sum(len(scores) for scores, _ in parts)
-        weights.append(np.full(count, 1000.0 / count))  # so many that the prior hardly counts
-    return Calibration.fit(*map(np.concatenate, (values, outcomes, weights)))
+        for asked in filter(None, (asked_twice(subject), nouns_asked_twice(subject))):
+            few = asked.queries[:: -(-len(asked.queries) // _FITTED)]
+            for query in few:
+                best = int(asked.answered(query).argmax())
+                if query.right[best] or not query.related[best]:
+                    values.append(asked.excess(asked.answered(query)))
+                    outcomes.append(float(query.right[best]))
+                    weights.append(500.0 / len(few))  # so many that the prior hardly counts
+                values.append(asked.excess(asked.unanswered(query)))
+                outcomes.append(0.0)
+                weights.append(500.0 / len(few))
+    return Calibration.fit(values, outcomes, weights)
 
 
-def _known_answers(asked: Asked, query: Query) -> Iterator[tuple[Floats, Floats]]:
-    """Yield scores and correctness of the best answers in both galleries, those of unknown ones left out."""
-    scores = asked.answered(query)
-    best = np.argsort(-scores, kind="stable")[:_ANSWERS]
-    known = best[query.right[best] | ~query.related[best]]
-    yield scores[known], query.right[known].astype(np.float64)
-    alone = -np.sort(-asked.unanswered(query))[:_ANSWERS]
-    yield alone, np.zeros(len(alone))
+def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | None:
+    """Score the nouns that sentences of at least so many images have; None if there is none.
+
+    The images whose sentences have the noun are right, and the others are not: each noun is asked of all
+    images, and of these others.
+    """
+    showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(subject.n_images, bool))
+    for text, owner in zip(subject.corpus.texts(), subject.owners, strict=True):
+        for noun in nouns(text.lower()):
+            showing[noun][owner] = True
+    names = sorted(noun for noun, images in showing.items() if images.sum() >= least and not images.all())
+    if not names:
+        return None
+    scores = subject.run.score_prepared(subject.inputs.features, subject.run.prepare(names))
+    queries = [Query(column, showing[name], showing[name]) for column, name in enumerate(names)]
+    refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
+    return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 
 
 class NoMatchSample(Sample):
-    """The metrics of `NoMatchResult`; arguments are those of `FirstAnswers` and the run's calibration."""
+    """The metrics of `NoMatchResult`; arguments are those of `FirstAnswers`."""
 
     keys = (("AUC",), ("ECE",), ("recognised",), ("reported",), ("false alarms",))
 
-    def __init__(
-        self, answered: Floats, unanswered: Floats, right: Floats, images: Rows, calibration: Calibration
-    ) -> None:
+    def __init__(self, answered: Floats, unanswered: Floats, right: Floats, images: Rows) -> None:
         self._given = answered, unanswered, right
-        self._calibration = calibration
         self.groups = np.unique(images, return_inverse=True)[1]
         self._order = np.argsort(answered, kind="stable"), np.argsort(unanswered, kind="stable")
         present, absent = answered[self._order[0]], unanswered[self._order[1]]
         self._below = np.searchsorted(absent, present, "left"), np.searchsorted(absent, present, "right")
-        chances = calibration.probabilities(np.concatenate([answered, unanswered]))
+        both = np.concatenate([answered, unanswered])
         outcomes = np.concatenate([right, np.zeros(len(unanswered))])
-        self._hardly = chances < FITS
-        self._excess = np.nan_to_num(chances - outcomes)
+        self._hardly = both < FITS
+        self._excess = np.nan_to_num(both - outcomes)
         self._known = ~np.isnan(outcomes)
-        self._bins = np.minimum((chances * _BINS).astype(int), _BINS - 1)
+        self._bins = np.minimum((both * _BINS).astype(int), _BINS - 1)
 
     def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
@@ -255,4 +287,4 @@ class NoMatchSample(Sample):
         """See `Sample`."""
         both = [np.concatenate(pair) for pair in zip(self._given, other._given, strict=True)]
         images = np.concatenate([self.groups, other.groups + self.size])
-        return NoMatchSample(both[0], both[1], both[2], images, self._calibration)
+        return NoMatchSample(both[0], both[1], both[2], images)

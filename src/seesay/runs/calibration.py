@@ -1,14 +1,9 @@
-"""Scores as probabilities that an answer is right.
+"""How probable it is that an image is a right answer.
 
-A score compares the images of one gallery for one query. How high it must be differs between queries,
-galleries and runs. So it is standardised first, as speakers' scores are (Auckenthaler et al. 2000):
-
-1. the mean of the query's scores over the gallery is subtracted,
-2. the best that each of 200 unrelated sentences reaches there is determined in the same way, and
-3. the score is counted from the median of these, in units of their spread.
-
-A logistic function makes it a probability (Platt 1999). Its two parameters are fitted to queries whose right
-answers are known, and stored with the run.
+Two questions, one after the other. Is the best image of the gallery right? How far its score stands out from
+those of images that do not show what is asked for tells, by a logistic function (Platt 1999). Its two
+parameters are fitted to queries whose right answers are known, and stored with the run. And is another image
+as right as the best one? A mixture of the scores of both kinds of images tells (`seesay.runs.mixture`).
 """
 
 from __future__ import annotations
@@ -25,11 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 
 FITS = 0.1
-"""An answer of a lower probability hardly fits. Of names of things that photographs show, one in twenty has
-no answer above it."""
+"""The line between likely and less likely answers. Of names of things that photographs show, one in fourteen
+has no answer above it; of names of things that none of them shows, two in five have some."""
 
+USUAL_UNIT = 0.05
+"""Standard deviation over a gallery of the scores of an unrelated sentence, where nothing is known of it."""
+
+_PRIOR_IMAGES = 20  # that this counts as, beside the gallery's own
 _UNRELATED = Path(__file__).with_name("unrelated.txt")
-_NORMAL = 1.349  # quartiles of a normal distribution are so many standard deviations apart
 _TINY = 1e-6
 _STEPS = 100  # of Newton's method, which needs about ten
 _RIDGE = 1e-3  # keeps the parameters finite where right and wrong answers are separable
@@ -43,37 +41,15 @@ def unrelated_sentences() -> tuple[str, ...]:
     return tuple(_UNRELATED.read_text(encoding="utf-8").splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
-    """What unrelated sentences reach in a gallery, above their mean over it.
+def usual_unit(scores: NDArray[np.floating]) -> float:
+    """Return the standard deviation of the scores (n, b) of n images for a usual one of b sentences.
 
-    Example:
-        >>> from seesay.runs.calibration import Background
-        >>> background = Background.of([0.1, 0.2, 0.3])
-        >>> round(background.median, 3), background.standardised([0.2, 0.35]).round(1).tolist()
-        (0.2, [0.0, 2.0])
+    >>> round(usual_unit(np.random.default_rng(1).normal(0, 0.1, (2000, 50))), 2)
+    0.1
     """
-
-    median: float
-    spread: float
-
-    @classmethod
-    def of(cls, best: ArrayLike) -> Self:
-        """Describe the best scores (b,) of unrelated sentences, less each one's mean over the gallery."""
-        values = np.sort(np.asarray(best, np.float64))
-        # The quartiles; np.quantile would import numpy.ma, a fiftieth of the time of a search.
-        first, median, last = np.interp([0.25, 0.5, 0.75], np.linspace(0, 1, len(values)), values)
-        return cls(float(median), max(float(last - first) / _NORMAL, _TINY))
-
-    @classmethod
-    def of_scores(cls, scores: NDArray[np.floating]) -> Self:
-        """Describe the scores (n, b) of n images for unrelated sentences."""
-        return cls.of(scores.max(axis=0) - scores.mean(axis=0, dtype=np.float64))
-
-    def standardised(self, centred: ArrayLike) -> Floats:
-        """Return scores, less the query's mean over the gallery, in units of the spread from the median."""
-        values: Floats = (np.asarray(centred, np.float64) - self.median) / self.spread
-        return values
+    variance = np.median(np.var(scores, axis=0, dtype=np.float64))
+    known = len(scores) * variance + _PRIOR_IMAGES * USUAL_UNIT**2
+    return float(np.sqrt(known / (len(scores) + _PRIOR_IMAGES)))
 
 
 class NothingToFitError(SeesayError):
@@ -82,7 +58,7 @@ class NothingToFitError(SeesayError):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A logistic function from standardised scores to probabilities.
+    """A logistic function from how far a score stands out to a probability.
 
     Example:
         >>> from seesay.runs.calibration import Calibration
@@ -155,7 +131,7 @@ def probability(log_odds: ArrayLike) -> Floats:
     return values
 
 
-USUAL = Calibration(intercept=-2.06, slope=0.94)
+USUAL = Calibration(intercept=-2.48, slope=0.75)
 """Of runs without a calibration of their own: that of seesay-small."""
 
 IMAGES = Calibration(intercept=-6.23, slope=13.43)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ class Embedder:
         dim: length of an embedding.
         detector: the file of the detector of objects that it looks at photos with; an index stores it.
         side: pixels that it needs of the shorter side of a photo.
-        calibration: what makes standardised scores probabilities.
+        calibration: what makes the best score a probability that something in the gallery fits.
     """
 
     name: str
@@ -85,16 +85,3 @@ class Embedder:
         """Return the names of objects that its detector looks for and that sentences name."""
         del sentences
         return []
-
-    def log_odds(
-        self, standardised: NDArray[np.float64], images: Callable[[], Vectors], sentence: Vectors
-    ) -> NDArray[np.float64]:
-        """Return the log-odds (k,) that images are right answers to a sentence.
-
-        Args:
-            standardised: their scores, (k,), as `Calibration` takes them.
-            images: returns their vectors, (k, dim), if they are needed.
-            sentence: its vector, (dim,).
-        """
-        del images, sentence
-        return self.calibration.log_odds(standardised)

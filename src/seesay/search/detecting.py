@@ -6,13 +6,12 @@ the highest confidence of each class; a sentence's with weights of the classes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, NamedDetector
@@ -27,10 +26,6 @@ from seesay.text.objects import NamedObjects
 _WEIGHT = 0.5  # of a confidence beside a cosine, if a sentence names a class and nothing else
 _OF_IMAGES = 0.5  # of it on the side of images, so that images with the same objects are little more alike
 _POWER = 3  # of the share of a sentence that names classes
-# Log-odds of an answer to a sentence that names a class and nothing else, and what the detector's part of the
-# score adds to them: what it has not seen is hardly there. Fitted to the same photographs.
-_NAMED = Calibration(intercept=-2.78, slope=0.28)
-_SEEN = 8.8
 _TINY = 1e-6
 
 
@@ -80,20 +75,6 @@ class Detecting(Embedder):
         """Return the names of the detector's classes that sentences name."""
         numbers = dict.fromkeys(number for text in sentences for number in self._named.named(text))
         return [self._detector.names[number] for number in numbers]
-
-    def log_odds(
-        self, standardised: NDArray[np.float64], images: Callable[[], Vectors], sentence: Vectors
-    ) -> NDArray[np.float64]:
-        """See `Embedder`: the more of a sentence names classes, the more the detector decides."""
-        usual = self.calibration.log_odds(standardised)
-        # The vector of a sum has unit length as a whole; divided by the run's part, weights are as summed.
-        weights = sentence[self.run.dim :] / max(float(np.linalg.norm(sentence[: self.run.dim])), _TINY)
-        wanted = float(weights.clip(min=0).sum()) * _OF_IMAGES / _WEIGHT  # see `embed_sentences`
-        if wanted < _TINY:
-            return usual
-        seen = images()[:, self.run.dim :] @ weights / wanted
-        share = min(wanted, 1.0)
-        return (1 - share) * usual + share * (_NAMED.log_odds(standardised) + _SEEN * seen)
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
         """Embed n decoded photos as rows (n, dim)."""

@@ -18,8 +18,8 @@ from seesay.errors import SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
-from seesay.search.background import Gallery, unrelated_vectors
 from seesay.search.embedder import SHIPPED, load_embedder
+from seesay.search.gallery import Galleries, unrelated_vectors
 from seesay.search.hits import Answer, Place
 from seesay.search.look import Look, look
 from seesay.search.prepared import PreparedQuery, embed_image
@@ -66,7 +66,7 @@ class Index:
         self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
         self._embedder: Embedder | None = None
         self._loading = threading.Lock()
-        self._gallery = Gallery(store)
+        self._galleries = Galleries(store)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._embedded, self._recall_is_new = not vectors, False
         self._near = {
@@ -75,7 +75,7 @@ class Index:
             )
             for kind in kinds
         }
-        self._searcher = Searcher(store, self._near, self._gallery, lambda: self.run)
+        self._searcher = Searcher(store, self._near, self._galleries, lambda: self.run)
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
@@ -302,7 +302,7 @@ class Index:
             self._record(run)
             seen = self.look(given)
             report = update_images(self.store, self.thumbnails, seen, run, progress)
-            self._gallery.learn(run)
+            self._galleries.learn(run)
             self._save("image")
         return report
 
@@ -340,7 +340,7 @@ class Index:
                 removed = writer.delete_root(found[0])
                 unused = writer.drop_orphans()
             self.thumbnails.drop(unused)
-            self._gallery.learn(run)
+            self._galleries.learn(run)
             self._save("image")
         return removed
 

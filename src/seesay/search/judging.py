@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.runs.calibration import IMAGES, known_share, probability
-from seesay.runs.embedder import Embedder
-from seesay.search.background import Gallery
+from seesay.runs.embedder import Embedder, Vectors
+from seesay.runs.mixture import ScoreMixture, chances
+from seesay.search.gallery import Galleries
 from seesay.search.hits import Hit
-from seesay.search.query import Query, Sentence
+from seesay.search.prepared import PreparedQuery
+from seesay.search.query import Sentence
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
 
 _TINY = 1e-6
+_BESIDE_IMAGES = (
+    1.5  # factor of how far a sentence's score stands out; chosen on photographs of everyday things
+)
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
@@ -24,50 +29,57 @@ class Judge:
     """Judges the hits of an index's queries.
 
     A query of sentences alone is judged as one. One with images in it is judged by its parts: an answer is as
-    probable as the weighted mean of the log-odds of what is wanted, and not what is not wanted.
+    probable as the weighted mean of the log-odds of what is wanted, and not what is not wanted. For that mean
+    a sentence's score counts by how far it stands out, since the odds of a mixture would outweigh an image's.
 
     Args:
         store: of the index.
-        gallery: what is known of its images.
+        galleries: what is known of its images.
     """
 
-    def __init__(self, store: Store, gallery: Gallery) -> None:
-        self._store, self._gallery = store, gallery
+    def __init__(self, store: Store, galleries: Galleries) -> None:
+        self._store, self._galleries = store, galleries
 
     def probabilities(
         self,
         hits: Sequence[Hit],
-        query: Query,
-        rows: Sequence[NDArray[np.float32]],
-        vector: NDArray[np.float32],
+        asked: PreparedQuery,
         run: Embedder,
-        unknown: Sequence[str],
+        best: Sequence[int] = (),
     ) -> Floats:
         """Return the probabilities (k,) of hits.
 
+        They are lower by the share of the wanted words that mean nothing to the run.
+
         Args:
-            hits: whose scores are those of the query's vector.
-            query: that they answer.
-            rows: vectors (dim,) of its parts; not needed of a query of sentences alone.
-            vector: of the query, (dim,).
+            hits: to be judged.
+            asked: what they answer.
             run: that embeds.
-            unknown: words of the query that mean nothing to the run; probabilities are lower by their share
-                of the words that are wanted.
+            best: ids of the nearest images of the whole gallery, if they may not be among the hits.
         """
+        query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
-        ids = [hit.id for hit in hits]
+        gallery, sample = self._galleries.current(run)
+        images = self._vectors([*(hit.id for hit in hits), *best])
+        if not len(sample):  # another process has deleted it meanwhile
+            sample = images
+
+        def of_sentence(row: Vectors) -> Floats:
+            found = chances(images @ row, sample @ row, gallery.count, gallery.unit, run.calibration)
+            return found[: len(hits)]
+
         if query.is_text:
-            scores = np.array([hit.score for hit in hits])
-            return known * probability(self._of_sentence(scores, ids, vector, run))
-        images = self._vectors(ids)
+            return known * of_sentence(asked.vector)
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
-        for part, row in zip(query.parts, rows, strict=True):
+        for part, row in zip(query.parts, asked.rows, strict=True):
             share = 1.0
             if isinstance(part.term, Sentence):
-                found = self._of_sentence(images @ row, ids, row, run)
+                mixture = ScoreMixture.fit(sample @ row, gallery.unit)
+                excess = mixture.excess(images[: len(hits)] @ row, gallery.count, gallery.unit)
+                found = run.calibration.log_odds(_BESIDE_IMAGES * excess)
                 share = known_share([part.term.text], unknown)
             else:
-                found = self._of_image(images @ row, row, run)
+                found = _of_image(images[: len(hits)] @ row, sample @ row, row)
             if part.weight > 0:
                 wanted.append(found)
                 weights.append(part.weight)
@@ -78,19 +90,15 @@ class Judge:
             result *= 1 - chance
         return result
 
-    def _of_sentence(
-        self, scores: NDArray[np.floating], ids: Sequence[int], sentence: NDArray[np.float32], run: Embedder
-    ) -> Floats:
-        standardised = self._gallery.background(run).standardised(scores, sentence)
-        return run.log_odds(standardised, lambda: self._vectors(ids), sentence)
-
-    def _of_image(self, scores: NDArray[np.floating], image: NDArray[np.float32], run: Embedder) -> Floats:
-        mean, most = float(self._gallery.background(run).mean @ image), float(image @ image)
-        return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
-
     def _vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The vectors (k, dim) of images; zeros for one that another process has deleted meanwhile."""
         there, vectors = self._store.vectors(ids)
         found = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
         nothing = np.zeros(self._store.dim, np.float32)
         return np.stack([found.get(id_, nothing) for id_ in ids])
+
+
+def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:
+    """Return log-odds (k,) by how far images are on the way from the gallery's mean to the query itself."""
+    mean, most = float(gallery.mean()) if len(gallery) else 0.0, float(image @ image)
+    return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))

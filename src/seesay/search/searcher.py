@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
-from seesay.search.background import Gallery
 from seesay.search.filters import Filter
+from seesay.search.gallery import Galleries
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge
 from seesay.search.prepared import PreparedQuery, embed_image, prepare_queries
@@ -30,15 +30,19 @@ class Searcher:
     Args:
         store: that has the items.
         near: what searches their vectors, by kind.
-        gallery: what is known of the images.
+        galleries: what is known of the images.
         run: returns the embedder, which is loaded when it is first needed.
     """
 
     def __init__(
-        self, store: Store, near: Mapping[Kind, VectorStore], gallery: Gallery, run: Callable[[], Embedder]
+        self,
+        store: Store,
+        near: Mapping[Kind, VectorStore],
+        galleries: Galleries,
+        run: Callable[[], Embedder],
     ) -> None:
         self._store, self._near, self._run = store, near, run
-        self._judge = Judge(store, gallery)
+        self._judge = Judge(store, galleries)
         self._lock = threading.Lock()
 
     def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
@@ -57,7 +61,9 @@ class Searcher:
         asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
-        return Answer(self._judged(found, asked), asked.unknown, found.end, asked.corrected)
+        is_first = among is None and after is None and not own
+        best = [] if is_first else [hit.id for hit in self.nearest("image", asked.vector, 1)]
+        return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected)
 
     def sentences_for(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that describe an image best, see `Index.sentences_for`."""
@@ -114,12 +120,15 @@ class Searcher:
             raise found
         return found
 
-    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery) -> Sequence[Hit]:
-        """The hits with their probabilities, and the objects in them that the query names."""
+    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, best: Sequence[int]) -> Sequence[Hit]:
+        """The hits with their probabilities, and the objects in them that the query names.
+
+        `best` is the nearest image of all, if it may not be among the hits.
+        """
         if not hits:
             return hits
         run = self._run()
-        chances = self._judge.probabilities(hits, asked.query, asked.rows, asked.vector, run, asked.unknown)
+        chances = self._judge.probabilities(hits, asked, run, best)
         hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if names := run.named(asked.query.wanted):
             objects = self._store.objects([hit.id for hit in hits], names)

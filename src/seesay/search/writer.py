@@ -64,7 +64,7 @@ class Writer:
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
     def set_background(self, text: str) -> None:
-        """Store what is known of the images as a gallery, see `seesay.search.background`."""
+        """Store what is known of the images as a gallery, see `seesay.search.gallery`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
 
     def set_recall(self, recall: float) -> None:

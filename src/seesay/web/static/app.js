@@ -154,7 +154,7 @@ async function more(mine) {
 function headings(state) {
   if (state.near) return (image, before) => (image.group === before?.group ? null : t("alike", { count: image.alike }));
   if (state.q || given?.file) {
-    return (image, before) => (image.fits === false && before?.fits !== false ? t("hardlyFit") : null);
+    return (image, before) => (image.fits === false && before?.fits !== false ? t("lessLikely") : null);
   }
   const month = new Intl.DateTimeFormat(language(), { month: "long", year: "numeric", timeZone: "UTC" });
   return ({ time }, before) => {

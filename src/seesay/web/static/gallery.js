@@ -206,7 +206,7 @@ export class Gallery {
       score.textContent = scoreOf(image);
       tile.append(score);
     }
-    tile.classList.toggle("hardly", image.fits === false);
+    tile.classList.toggle("less-likely", image.fits === false);
     this.element.insertBefore(tile, next);
     this.drawn.set(i, tile);
     this.markPicked(tile, image);

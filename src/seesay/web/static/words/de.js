@@ -72,7 +72,7 @@ export default {
   likeYours: "Ihrem Bild am ähnlichsten",
   likeThis: "Diesem Foto am ähnlichsten",
   nothingFits: "Wahrscheinlich passt hier nichts zu „{text}“.",
-  hardlyFit: "Weniger wahrscheinlich",
+  lessLikely: "Weniger wahrscheinlich",
   unknown: "Unbekannt: {words}",
   corrected: "Ergebnisse für „{meant}“ statt „{typed}“",
   asTyped: "Nach meiner Eingabe suchen",

@@ -72,7 +72,7 @@ export default {
   likeYours: "Most similar to your image",
   likeThis: "Most similar to this photo",
   nothingFits: "Probably nothing here matches “{text}”.",
-  hardlyFit: "Less likely",
+  lessLikely: "Less likely",
   unknown: "Unknown: {words}",
   corrected: "Showing results for “{meant}” instead of “{typed}”",
   asTyped: "Search for what I typed",

@@ -72,7 +72,7 @@ export default {
   likeYours: "与你的图片最相似",
   likeThis: "与这张照片最相似",
   nothingFits: "这里可能没有与“{text}”匹配的照片。",
-  hardlyFit: "可能性较低",
+  lessLikely: "可能性较低",
   unknown: "未知：{words}",
   corrected: "显示“{meant}”的结果，而非“{typed}”",
   asTyped: "按输入内容搜索",
