@@ -40,12 +40,6 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
     return PHOTOS.decode(data, name, min_side, key=key)
 
 
-def as_ppm(photo: Photo) -> bytes:
-    """Return a photo's pixels as an encoded image, which takes no time to decode."""
-    height, width, _ = photo.pixels.shape
-    return b"".join([f"P6 {width} {height} 255\n".encode(), photo.pixels.data])
-
-
 class Decoders:
     """As many processes as threads use them at a time; each is started when it is needed, and used again.
 

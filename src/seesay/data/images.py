@@ -118,8 +118,6 @@ class EncodedImage:
         with self._decoding():
             if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
                 pixels = decode_jpeg(self._developed, image, min_side)
-            elif (raw := _raw_pixels(self._developed, image)) is not None:
-                pixels = raw
             else:
                 pixels = to_rgb(image)
             return turned(pixels, self._orientation(self._exif))
@@ -208,11 +206,3 @@ def decode(
 ) -> NDArray[np.uint8]:
     """Decode an image to RGB, upright, (h, w, 3); see `EncodedImage`."""
     return EncodedImage(data, name, max_pixels).pixels(min_side)
-
-
-def _raw_pixels(data: bytes, image: Image.Image) -> NDArray[np.uint8] | None:
-    """The pixels of a PPM as the decoder of uploads writes it; Pillow would hold them twice meanwhile."""
-    head = f"P6 {image.width} {image.height} 255\n".encode()
-    if not data.startswith(head) or len(data) != len(head) + 3 * image.width * image.height:
-        return None
-    return np.frombuffer(data, np.uint8, offset=len(head)).reshape(image.height, image.width, 3).copy()

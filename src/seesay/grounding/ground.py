@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
-from seesay.data.images import EncodedImage
+from seesay.data.images import EncodedImage, Photo
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
@@ -143,11 +143,12 @@ class Grounder:
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
 
-    def ground(self, image: bytes, name: str, text: str, best: int = 1) -> Grounding:
-        """Find the phrases of a sentence in an encoded image.
+    def ground(self, image: bytes | Photo, name: str, text: str, best: int = 1) -> Grounding:
+        """Find the phrases of a sentence in an image.
 
         Args:
-            image: encoded; the regions of the most recent images are cached.
+            image: encoded, or decoded to at least `SIDE` pixels of its shorter side. The regions of the most
+                recent images are cached.
             name: of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
                 Misspelt words are corrected unless they are in double quotes.
@@ -194,14 +195,14 @@ class Grounder:
             place._replace(probability=each) for place, each in zip(places, chances.tolist(), strict=True)
         )
 
-    def _regions(self, data: bytes, name: str) -> _Regions:
-        image = EncodedImage(data, name)
+    def _regions(self, given: bytes | Photo, name: str) -> _Regions:
+        image = given if isinstance(given, Photo) else EncodedImage(given, name)
         key = image.key
         with self._lock:
             if key in self._seen:
                 self._seen.move_to_end(key)
                 return self._seen[key]
-        pixels = image.pixels(min_side=SIDE)
+        pixels = image.pixels if isinstance(image, Photo) else image.pixels(min_side=SIDE)
         width, height = size = image.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)

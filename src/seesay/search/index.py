@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.images import Photo
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, sole_writer
@@ -399,8 +400,8 @@ class Index:
         """
         return self.search(image if isinstance(image, bytes) else Path(image), k)
 
-    def sentences_for(self, image: bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` sentences that describe an encoded image or an image file best, best first.
+    def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
+        """Return the `k` sentences that describe a photo, encoded image or image file best, best first.
 
         Raises:
             ImageError: the image cannot be read or decoded.
@@ -437,12 +438,8 @@ class Index:
                 return root.path(file.relative_to(folder).as_posix())
         return None
 
-    def embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
-        """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
-
-        Raises:
-            ImageError: the image cannot be read or decoded.
-        """
+    def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.prepared`."""
         return embed_image(self.run, image, query)
 
     def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:

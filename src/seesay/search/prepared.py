@@ -71,15 +71,22 @@ def prepare_queries(
     return found
 
 
-def embed_image(run: Embedder, image: bytes | str | Path, query: bool = False) -> Vector:
-    """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
+def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = False) -> Vector:
+    """Return the vector (dim,) of a photo, an encoded image or an image file.
+
+    Args:
+        run: that embeds.
+        image: to embed.
+        query: embed it as a query for sentences.
 
     Raises:
         ImageError: the image cannot be read or decoded.
     """
-    name = "the image" if isinstance(image, bytes) else str(image)
-    data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-    row: Vector = finite(run.embed_photos([Photo.read(data, name, run.side)], query))[0]
+    if not isinstance(image, Photo):
+        name = "the image" if isinstance(image, bytes) else str(image)
+        data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
+        image = Photo.read(data, name, run.side)
+    row: Vector = finite(run.embed_photos([image], query))[0]
     return row
 
 

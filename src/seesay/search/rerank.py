@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
+from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
@@ -103,8 +104,8 @@ class Reranker:
             shortlist.with_hits(hits[:k]), len(keys), encoded, issues, time.perf_counter() - started
         )
 
-    def sentences_for(self, index: Index, image: bytes, k: int = 10) -> Reranked:
-        """Return the `k` sentences of the index's shortlist that describe an encoded image best.
+    def sentences_for(self, index: Index, image: bytes | Photo, k: int = 10) -> Reranked:
+        """Return the `k` sentences of the index's shortlist that describe an image best.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -112,7 +113,8 @@ class Reranker:
         """
         shortlist = index.sentences_for(image, max(k, self.shortlist))
         started = time.perf_counter()
-        encoded = encode_images(self._encoders, [image], ["the image"])
+        given = image.pixels if isinstance(image, Photo) else image
+        encoded = encode_images(self._encoders, [given], ["the image"])
         features = join_features(self.run.config.arrays, encoded.arrays)
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.images import Photo
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.filters import Filter
@@ -65,7 +66,7 @@ class Searcher:
         best = [] if is_first else [hit.id for hit in self.nearest("image", asked.vector, 1)]
         return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected)
 
-    def sentences_for(self, image: bytes | str | Path, k: int = 10) -> Answer:
+    def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that describe an image best, see `Index.sentences_for`."""
         return self.nearest("sentence", embed_image(self._run(), image, query=True), k)
 

@@ -15,7 +15,7 @@ import numpy as np
 from fastapi import HTTPException
 from numpy.typing import NDArray
 
-from seesay.data.images import content_key
+from seesay.data.images import Photo
 from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
 from seesay.search.prepared import PreparedQuery
@@ -97,9 +97,9 @@ class Served:
                 self._asked.put(key, prepared)
         return [found[_key(query, generation)] for query in queries]
 
-    def remember(self, image: bytes) -> Embedded:
+    def remember(self, image: Photo) -> Embedded:
         """Embed an image; return the term that stands for it, whose name `recalled` knows for a while."""
-        term = Embedded(f"upload:{content_key(image)}", self.index.embed_image(image))
+        term = Embedded(f"upload:{image.key}", self.index.embed_image(image))
         self._uploads.put(term.name, term.vector)
         return term
 

@@ -15,7 +15,8 @@ from typing import Generic, TypeVar
 from fastapi import HTTPException, UploadFile
 from PIL import Image
 
-from seesay.data.decoders import Decoders, as_ppm
+from seesay.data.decoders import Decoders
+from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding.ground import Grounder, can_ground
@@ -164,15 +165,15 @@ class Service:
         done = Reranking(compared=found.compared, left=len(found.issues), milliseconds=milliseconds)
         return found.hits, took, done
 
-    async def with_upload(self, file: UploadFile, work: Callable[[bytes], T], whole: bool = False) -> T:
+    async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
         """Decode an upload in another process, then work with it in the same thread.
 
         So there are never more decoded images in memory than threads for them, however many wait.
 
         Args:
             file: the upload.
-            work: takes the image as PPM, which needs no more decoding, and returns what this returns.
-            whole: keep all pixels; by default a JPEG is decoded as for encoding, at a fraction of its size.
+            work: takes the decoded photo and returns what this returns.
+            side: pixels needed of the shorter side of a JPEG, which is decoded at a fraction of its size.
 
         Raises:
             ImageError: it is no image, has too many pixels, or takes too long.
@@ -183,8 +184,8 @@ class Service:
             data = file.file.read(limit + 1)
             if len(data) > limit:
                 raise too_large(limit)
-            side, most = None if whole else SHARED_SIDE, self.options.limits.upload_pixels
-            return work(as_ppm(self.decoders.decode(data, "the image", side, most)))
+            pixels = self.options.limits.upload_pixels
+            return work(self.decoders.decode(data, "the image", side, pixels))
 
         return await self.run(decode_and_work, self._uploads)
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from seesay.data.decoders import as_ppm
+from seesay.data.images import Photo
 from seesay.data.sources import FileSource
+from seesay.encoders.regions.base import SIDE
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding
 from seesay.web.answers import GroundingAnswer
@@ -29,10 +30,10 @@ async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes 
     """Find the boxes of what a sentence names in an uploaded image."""
     _check(q)
 
-    def work(data: bytes) -> tuple[Grounding, float]:
-        return clocked(lambda: service.grounder.get().ground(data, "the image", q, limit))
+    def work(photo: Photo) -> tuple[Grounding, float]:
+        return clocked(lambda: service.grounder.get().ground(photo, photo.name, q, limit))
 
-    return GroundingAnswer.from_grounding(*await service.with_upload(image, work, whole=True))
+    return GroundingAnswer.from_grounding(*await service.with_upload(image, work, SIDE))
 
 
 @router.get("/images/{id}/ground", responses=failures(404, 422))
@@ -48,8 +49,8 @@ async def ground_indexed(
             data = FileSource(file).read()
         except ImageError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
-        name = item.path or "the image"
-        return service.grounder.get().ground(as_ppm(service.decoders.decode(data, name)), name, q, limit)
+        photo = service.decoders.decode(data, item.path or "the image", SIDE)
+        return service.grounder.get().ground(photo, photo.name, q, limit)
 
     return GroundingAnswer.from_grounding(*await service.timed(work, service.pictures))
 

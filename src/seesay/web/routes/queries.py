@@ -105,14 +105,14 @@ async def sentences(
     index = served.index
     if not rerank:
         found, took = await service.with_upload(
-            image, lambda data: clocked(lambda: index.sentences_for(data, limit))
+            image, lambda photo: clocked(lambda: index.sentences_for(photo, limit))
         )
         return Sentences.of(found, took)
     reranker = service.find_reranker()
     return Sentences.of(
         *await service.with_upload(
             image,
-            lambda data: service.rerank(reranker, lambda by: by.sentences_for(index, data, limit)),
+            lambda photo: service.rerank(reranker, lambda by: by.sentences_for(index, photo, limit)),
         )
     )
 
