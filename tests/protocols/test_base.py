@@ -19,8 +19,6 @@ from seesay.protocols.base import (
     Result,
     read_result,
     register_protocol,
-    rounded_intervals,
-    rounded_metrics,
 )
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
@@ -117,14 +115,12 @@ def test_a_protocol_of_somebody_else_is_one_class() -> None:
             scores, owners = subject.scores.by_direction()[1], subject.owners
             ahead = scores[owners, np.arange(len(owners))] - scores.mean(axis=0)
             samples = [((), [MeanSample([("margin",)], ahead[:, None], owners)])]
-            about = {"protocol": self.name, "split": subject.split}
-            about |= rounded_metrics(samples[0][1]) | rounded_intervals(samples, options.resamples)
-            return MarginResult.model_validate(about).with_samples(samples)
+            return self.result(subject, options, samples)
 
     try:
         result = measure(subject_of(*noisy(1)), "margin", Options(resamples=50))
         assert result.monitor == pytest.approx(1.45, abs=0.3)
-        assert result.compare(measure(subject_of(*noisy(2)), "margin")).difference(("margin",)).p > 0
+        assert result.compare(measure(subject_of(*noisy(2)), "margin")).difference("margin").p > 0
         assert isinstance(read_result(result.to_dict()), MarginResult)
     finally:
         del PROTOCOLS._known["margin"]

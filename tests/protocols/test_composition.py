@@ -17,6 +17,7 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
+from seesay.metrics.bootstrap import intervals
 from seesay.protocols.base import Options
 from seesay.protocols.composition import Reordered, noun_swaps, shuffles
 from seesay.protocols.composition import true_order as compared
@@ -85,8 +86,8 @@ def measure_composition(run: Run, inputs: Inputs, split: str) -> dict[str, Any]:
     return measure(RunSubject(run, inputs, split), "composition").to_dict()
 
 
-def true_order(true, other, source, owners, resamples=0) -> dict[str, Any]:
-    found, _ = compared(true, other, Reordered([], np.asarray(source), 0), owners, resamples)
+def true_order(true, other, source, owners) -> dict[str, Any]:
+    found, _ = compared(true, other, Reordered([], np.asarray(source), 0), owners)
     return found.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -256,12 +257,14 @@ def test_its_interval_is_about_two_standard_errors() -> None:
     rng = np.random.default_rng(0)
     owners = np.repeat(np.arange(200), 5)
     other = rng.normal(size=1000) - 0.3
-    found = true_order(1e-9 * rng.normal(size=1000), other, np.arange(1000), owners, resamples=1000)
-    low, high = found["intervals"]["true order"]
-    assert high - low == pytest.approx(2 * 1.96 * found["standard error"], rel=0.1)
-    assert low < found["true order"] < high
-    low, high = found["intervals"]["difference"]
-    assert low < found["difference"] < high
+    reordered = Reordered([], np.arange(1000), 0)
+    found, sample = compared(1e-9 * rng.normal(size=1000), other, reordered, owners)
+    ends = intervals([sample], resamples=1000)
+    low, high = ends["true order",]
+    assert high - low == pytest.approx(2 * 1.96 * found.standard_error, rel=0.1)
+    assert low < found.true_order < high
+    low, high = ends["difference",]
+    assert low < found.difference < high
 
 
 def test_two_runs_are_compared_sentence_by_sentence(vocabulary: Vocabulary) -> None:
@@ -273,7 +276,7 @@ def test_two_runs_are_compared_sentence_by_sentence(vocabulary: Vocabulary) -> N
     ours, theirs = (measure(subject, "composition", Options()) for subject in subjects)
     compared = ours.compare(theirs)
     for kind in ("shuffle", "swap"):
-        difference = compared.difference(("by kind", kind, "true order"))
+        difference = compared.difference(f"{kind}: true order %")
         assert (difference.theirs, difference.difference) == (50, 50)
     assert list(ours.metrics)[:2] == ["shuffle: true order %", "swap: true order %"]
 

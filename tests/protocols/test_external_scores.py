@@ -76,7 +76,7 @@ def test_arrays_and_tensors_in_memory_measure_as_their_files_do():
     for given in (images @ sentences.T, tensors[0] @ tensors[1].T, (images, sentences), tensors):
         assert evaluate(given, whole, resamples=0).to_dict() == expected
     against = evaluate((images, sentences), whole, against=images @ sentences.T).against
-    assert (against.name, against.difference(("mR",)).difference) == ("scores", 0.0)
+    assert (against.name, against.difference("mR").difference) == ("scores", 0.0)
     both = evaluate([images @ sentences.T, tensors], whole, combine="mean", resamples=0).to_dict()
     assert list(both["members"]) == ["scores", "embeddings"]
 

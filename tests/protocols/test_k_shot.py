@@ -51,8 +51,11 @@ def test_recalls_are_those_of_a_loop(matcher, tmp_path):
         alone = expected(among, own, range(len(images)), range(len(sentences)))
         assert row["alone"]["mR"] == pytest.approx(alone, abs=1e-3)
         one = measure(subject, f"{k}-shot", Options(resamples=20)).to_dict()
+        ends = one.pop("intervals")
         assert one == {"protocol": f"{k}-shot", "split": "test"} | row
-    assert found["by K"]["3"]["intervals"]["level"] == 95
+        assert ends["mR"] == found["intervals"][f"{k}-shot mR"]
+        assert ends["S R@1"] == found["intervals"][f"by K: {k}: sentence_retrieval: R@1"]
+    assert found["intervals"]["level"] == 95
 
 
 def test_every_sentence_and_image_is_in_one_band(tmp_path):
@@ -76,7 +79,7 @@ def test_two_runs_are_compared_at_every_k(tmp_path):
     ours, theirs = (measure(subject_of(each, tmp_path), "k-shot") for each in (Embedding(), Embedding(True)))
     compared = ours.compare(theirs)
     for k in range(4):
-        difference = compared.difference(("by K", str(k), "mR"))
+        difference = compared.difference(f"{k}-shot mR")
         mine, other = (result.metrics[f"{k}-shot mR"] for result in (ours, theirs))
         assert difference.difference == pytest.approx(mine - other, abs=2e-3)
 

@@ -30,6 +30,7 @@ _UNCERTAINTY = ("intervals", "against", "members")  # the keys of a result that 
 
 _RECALL = re.compile(r"R@[1-9][0-9]*")
 _T = TypeVar("_T", bound="type[Protocol]")
+_V = TypeVar("_V")
 
 
 class Part(BaseModel):
@@ -50,32 +51,29 @@ class Difference(Part):
 
 
 class Intervals(Part):
-    """Percentile intervals, under the same keys as the metrics in the result."""
+    """Percentile intervals by metric, see `Result.named`."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Interval | dict[str, Interval | dict[str, Interval | None] | None] | None]
+    __pydantic_extra__: dict[str, Interval | None]
 
     level: int
     resamples: int
 
 
 class Comparison(Part):
-    """A paired comparison with another result, under the same keys as the metrics in the result."""
+    """A paired comparison with another result, the differences by metric, see `Result.named`."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[
-        str, Difference | dict[str, Difference | dict[str, Difference | dict[str, Difference]]]
-    ]
+    __pydantic_extra__: dict[str, Difference]
 
     name: str
     level: int
     resamples: int
     swaps: int
 
-    def difference(self, keys: Keys) -> Difference | None:
-        """Return the difference of the metric with those keys; None if it was not compared."""
-        found = _at(self.__pydantic_extra__, keys)
-        return found if isinstance(found, Difference) else None
+    def difference(self, metric: str) -> Difference | None:
+        """Return the difference of a metric; None if it was not compared."""
+        return self.__pydantic_extra__.get(metric)
 
 
 class Direction(Part):
@@ -181,13 +179,11 @@ class Result(Part):
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """Return the interval of a metric, or None."""
-        keys, values = self.metric_keys()[metric], self.to_dict()
-        places = (_at(values, (*keys[:at], "intervals", *keys[at:])) for at in range(len(keys)))
-        return next((tuple(found) for found in places if found is not None), None)
+        return self.intervals.__pydantic_extra__.get(metric) if self.intervals else None
 
     def difference(self, metric: str) -> Difference | None:
         """Return the difference of a metric from the result compared with, or None."""
-        return self.against.difference(self.metric_keys()[metric]) if self.against else None
+        return self.against.difference(metric) if self.against else None
 
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
@@ -196,9 +192,8 @@ class Result(Part):
             uncertainty: include intervals, comparisons and the members of an ensemble.
         """
         values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        if not uncertainty:
-            return _metrics_alone(values)
-        return {key: values[key] for key in sorted(values, key=_UNCERTAINTY.__contains__)}
+        kept = values if uncertainty else values.keys() - _UNCERTAINTY
+        return {key: values[key] for key in sorted(values, key=_UNCERTAINTY.__contains__) if key in kept}
 
     def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
         """Compare with another result on the same queries, by paired bootstrap and randomization.
@@ -220,13 +215,28 @@ class Result(Part):
             for keys, test in compare(ours, others, seed=seed).items()
         }
         return Comparison.model_validate(
-            {"name": name, "level": LEVEL, "resamples": RESAMPLES, "swaps": SWAPS} | tree(found)
+            {"name": name, "level": LEVEL, "resamples": RESAMPLES, "swaps": SWAPS} | self.named(found)
         )
 
-    def with_samples(self, samples: Samples) -> Self:
-        """Keep the per-query values, which `compare` needs; return the result itself."""
-        self._samples = samples
-        return self
+    def named(self, found: Mapping[Keys, _V]) -> dict[str, _V]:
+        """Return values by metric instead of by place; a metric that no table shows is named by its place."""
+        names = {keys: name for name, keys in self.metric_keys().items()}
+        return {names.get(keys, ": ".join(keys)): value for keys, value in found.items()}
+
+    def with_samples(self, samples: Samples, resamples: int = 0) -> Self:
+        """Return a copy with the per-query values, which `compare` needs, and intervals of so many draws."""
+        update: dict[str, Intervals] = {}
+        if resamples:
+            found = {
+                (*prefix, *keys): ends
+                for prefix, folds in samples
+                for keys, ends in intervals(folds, resamples).items()
+            }
+            about = {"level": LEVEL, "resamples": resamples}
+            update["intervals"] = Intervals.model_validate(about | self.named(found))
+        measured = self.model_copy(update=update)
+        measured._samples = samples
+        return measured
 
     def __str__(self) -> str:
         """Return a small table: each metric with its interval."""
@@ -364,8 +374,7 @@ class Protocol(ABC):
         found: dict[str, object] = {"protocol": self.name, "split": subject.split}
         for prefix, folds in samples:
             found |= {} if prefix else rounded_metrics(folds)
-        found |= values | rounded_intervals(samples, options.resamples)
-        return self.result_type.model_validate(found).with_samples(samples)
+        return self.result_type.model_validate(found | values).with_samples(samples, options.resamples)
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package="seesay.protocols")
@@ -411,29 +420,9 @@ def rounded_metrics(folds: Sequence[Sample]) -> dict[str, object]:
     return tree({keys: None if value != value else round(value, 3) for keys, value in found})
 
 
-def rounded_intervals(samples: Samples, resamples: int) -> dict[str, object]:
-    """Return `intervals` as a result has them, by the keys of each sample; nothing without resamples."""
-    if not resamples:
-        return {}
-    found = {
-        (*prefix, *keys): ends
-        for prefix, folds in samples
-        for keys, ends in intervals(folds, resamples).items()
-    }
-    return {"intervals": {"level": LEVEL, "resamples": resamples} | tree(found)}
-
-
 def _at(values: Any, keys: Keys) -> Any:
     for key in keys:
         if not isinstance(values, Mapping) or key not in values:
             return None
         values = values[key]
     return values
-
-
-def _metrics_alone(values: Mapping[str, object]) -> dict[str, object]:
-    return {
-        key: _metrics_alone(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-        if key not in _UNCERTAINTY
-    }

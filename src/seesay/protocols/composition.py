@@ -20,7 +20,6 @@ from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.progress import Advance, progress
 from seesay.protocols.base import (
     Details,
-    Intervals,
     Options,
     Part,
     Percent,
@@ -28,7 +27,6 @@ from seesay.protocols.base import (
     Protocol,
     Result,
     register_protocol,
-    rounded_intervals,
 )
 from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import PairScorer
@@ -61,7 +59,6 @@ class TrueOrder(Part):
     difference: float | None
     n: int = Field(gt=0)
     left_out: int = Field(alias="left out", ge=0)
-    intervals: Intervals | None = None
 
 
 class CompositionResult(Result):
@@ -129,11 +126,10 @@ class Composition(Protocol):
             for name, kind in kinds.items():
                 if kind.texts:
                     others = scorer.score(kind.texts, owners[kind.source], advance)
-                    found[name], sample = true_order(true_scores, others, kind, owners, options.resamples)
+                    found[name], sample = true_order(true_scores, others, kind, owners)
                     samples.append((("by kind", name), [sample]))
         counts = {"images": subject.n_images, "sentences": len(texts)}
-        plain = Options()  # intervals are within each kind
-        return self.result(subject, plain, samples, **counts, order_seed=_SEED, by_kind=found)
+        return self.result(subject, options, samples, **counts, order_seed=_SEED, by_kind=found)
 
 
 def true_order(
@@ -141,7 +137,6 @@ def true_order(
     other_scores: ArrayLike,
     reordered: Reordered,
     image_of_sentence: ArrayLike,
-    resamples: int = 0,
 ) -> tuple[TrueOrder, MeanSample]:
     """Compare the scores of true orders (m,) with those of reordered sentences, with the same images (n,).
 
@@ -167,7 +162,7 @@ def true_order(
         "n": len(won),
         "left out": reordered.left_out,
     }
-    return TrueOrder.model_validate(values | rounded_intervals([((), [sample])], resamples)), sample
+    return TrueOrder.model_validate(values), sample
 
 
 def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:

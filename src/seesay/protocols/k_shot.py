@@ -29,7 +29,6 @@ from seesay.protocols.base import (
     Cell,
     Details,
     Direction,
-    Intervals,
     Options,
     Part,
     Percent,
@@ -38,7 +37,6 @@ from seesay.protocols.base import (
     Result,
     RetrievalResult,
     register_protocol,
-    rounded_intervals,
     rounded_metrics,
 )
 from seesay.protocols.subject import RunSubject, Subject
@@ -65,7 +63,6 @@ class ChosenQueries(Part):
     sentence_retrieval: Direction | None = None
     image_retrieval: Direction | None = None
     mean_recall: Percent | None = Field(None, alias="mR")
-    intervals: Intervals | None = None
 
     def cells(self) -> list[Cell]:
         """The row of a table: the counts, the recalls of both directions and mR."""
@@ -148,11 +145,11 @@ class KShot(Protocol):
         by_k: dict[str, FewShot] = {}
         samples: list[tuple[Keys, list[RetrievalSample]]] = []
         for k in SHOTS:
-            by_k[str(k)], folds = few_shot(subject, found, rare, k, options.resamples)
+            by_k[str(k)], folds = few_shot(subject, found, rare, k)
             samples += [(("by K", str(k)), folds)] if folds else []
         return self.result(
             subject,
-            Options(),  # intervals are within each K
+            options,
             samples,
             images=len(rare.of_image),
             sentences=len(rare.rarest),
@@ -177,12 +174,12 @@ class OneShot(Protocol):
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure this K."""
         rare, found = RareWords.from_subject(subject), subject.retrieval_sample(at=options.at)
-        measured, folds = few_shot(subject, found, rare, self.k, options.resamples)
+        measured, folds = few_shot(subject, found, rare, self.k)
         if not measured.n:
             often = f"training has every word of split '{subject.split}' more than {self.k} times"
             raise SeesayError(f"protocol '{self.name}': {often}.")
         values = measured.model_dump(by_alias=True, exclude_unset=True)
-        return self.result(subject, Options(), [((), folds)] if folds else [], **values)
+        return self.result(subject, options, [((), folds)] if folds else [], **values)
 
 
 for _k in SHOTS:
@@ -216,12 +213,12 @@ class RareWords:
 
 
 def few_shot(
-    subject: Subject, found: RetrievalSample, rare: RareWords, k: int, resamples: int = 0
+    subject: Subject, found: RetrievalSample, rare: RareWords, k: int
 ) -> tuple[FewShot, list[RetrievalSample]]:
     """Measure one K; also return the sample of its queries, if there are any."""
     images, sentences = rare.between(0, k)
     values: dict[str, object] = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
-    values |= recalls(found, images, sentences, resamples).model_dump(by_alias=True, exclude_unset=True)
+    values |= recalls(found, images, sentences).model_dump(by_alias=True, exclude_unset=True)
     if sentences.any():
         texts = np.flatnonzero(sentences)
         owners, own = np.unique(subject.owners[texts], return_inverse=True)
@@ -231,11 +228,11 @@ def few_shot(
     return FewShot.model_validate(values), [sample] if sample else []
 
 
-def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: int = 0) -> ChosenQueries:
+def recalls(found: RetrievalSample, images: Mask, sentences: Mask) -> ChosenQueries:
     """Measure the chosen queries of a split against the whole split."""
     values: dict[str, object] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
     if sample := chosen_sample(found, images, sentences):
-        values |= rounded_metrics([sample]) | rounded_intervals([((), [sample])], resamples)
+        values |= rounded_metrics([sample])
     return ChosenQueries.model_validate(values)
 
 

@@ -216,7 +216,7 @@ def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
     columns = list(first.result.metrics)
     rows = []
     for other in others:
-        compared = other.result.model_copy(update={"against": other.result.compare(first.result, first.name)})
+        compared = other.result.compare(first.result, first.name)
         rows.append([other.name, *(_difference(compared.difference(column)) for column in columns)])
     page.table(
         f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
