@@ -23,12 +23,12 @@ from seesay.runs.run import Run
 def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration:
     """Fit the probabilities of the run in a folder to splits, named CORPUS:SPLIT, and store them there."""
     run = Run.load(str(folder))
-    protocol = PROTOCOLS["no-match" if run.regions is None else "grounding"]
+    protocol = PROTOCOLS["no-match" if run.config.regions is None else "grounding"]
     subjects = []
     for each in splits:
         corpus, _, split = each.rpartition(":")
         subjects.append(subject_of(run, open_corpus_of([run], Path(corpus), images, None), split, protocol))
-    if run.regions is None:
+    if run.config.regions is None:
         found = fit_calibration([subject for subject in subjects if isinstance(subject, RunSubject)])
     else:
         found = fit_boxes(*[subject for subject in subjects if isinstance(subject, PhraseSubject)])

@@ -145,40 +145,55 @@ def exported(
         path = _brought[path.name]
     elif not path.is_file():
         free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
-        _export(path, build, example, inputs, outputs, free)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as beside, naming_extras():
+                trace(build().eval(), example, beside, inputs, outputs, free)
+        except OSError as error:
+            raise SeesayError(
+                f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
+            ) from error
     _found.add(path)
     return path
 
 
-def _export(
-    path: Path,
-    build: Callable[[], nn.Module],
+def trace(
+    module: nn.Module,
     example: Sequence[NDArray[Any]],
-    inputs: list[str],
-    outputs: list[str],
-    free: dict[str, dict[int, str]],
+    path: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    axes: Mapping[str, dict[int, str]],
+    fold: bool = True,
 ) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as beside, warnings.catch_warnings(), naming_extras():
-            # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
-            warnings.simplefilter("ignore")
-            import torch
+    """Export a module in evaluation mode to an ONNX file by tracing it; this takes PyTorch.
 
-            torch.onnx.export(
-                build().eval(),
-                tuple(torch.from_numpy(np.asarray(each)) for each in example),
-                str(beside),
-                input_names=inputs,
-                output_names=outputs,
-                dynamic_axes=free,
-                opset_version=17,
-                dynamo=False,
-            )
-    except OSError as error:
-        raise SeesayError(
-            f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
-        ) from error
+    Args:
+        module: the module.
+        example: its inputs once.
+        path: the file to write.
+        inputs: names of its inputs.
+        outputs: names of its outputs.
+        axes: the dynamic axes of inputs and outputs, with their names.
+        fold: compute what depends on weights alone; without it weights keep their names and layouts.
+    """
+    import torch
+
+    with warnings.catch_warnings():
+        # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
+        # sizes that become constants.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module,
+            tuple(torch.from_numpy(np.asarray(each)) for each in example),
+            str(path),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes=axes,
+            opset_version=17,
+            do_constant_folding=fold,
+            dynamo=False,
+        )
 
 
 def onnx_session(

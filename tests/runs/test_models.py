@@ -70,7 +70,7 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not run.asymmetric
     assert run.dim == 24
     assert run.config.max_words is None
-    assert run.regions is None
+    assert run.config.regions is None
     for of in (run.recipe, run.config):
         assert (of.encoders, of.sentence_encoder, of.regions) == ((name,), name, None)
     assert run.recipe.matcher.kind == "cosine"

@@ -7,30 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from seesay.runs.score_file import ScoreRows, drop_oldest, matrix_name
+from seesay.runs.score_file import add_rows, drop_oldest, matrix_name, opened_scores, read_rows
 
 
 def test_rows_count_from_the_first_on_and_by_their_numbers(tmp_path: Path) -> None:
     """As when a file was removed while another process went on adding to it."""
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with ScoreRows.opened(tmp_path, 3) as file:
-        file.append(2, rows[2:])
-        assert file.read(np.empty((4, 3), np.float32)) == 0
-        file.append(0, rows[:3])
+    with opened_scores(tmp_path, 3) as store:
+        add_rows(store, 2, rows[2:])
+        assert read_rows(store, np.empty((4, 3), np.float32)) == 0
+        add_rows(store, 0, rows[:3])
         into = np.empty((4, 3), np.float32)
-        assert file.read(into) == 4
+        assert read_rows(store, into) == 4
     assert np.array_equal(into, rows)
 
 
 def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
-        with ScoreRows.opened(tmp_path / name, 3) as file:
-            file.append(0, row)
-    with ScoreRows.opened(tmp_path / "a", 3) as file:
-        assert file.read(np.empty((1, 3), np.float32)) == 1
-    with ScoreRows.opened(tmp_path / "d", 3) as file:
-        file.append(0, row)
+        with opened_scores(tmp_path / name, 3) as store:
+            add_rows(store, 0, row)
+    with opened_scores(tmp_path / "a", 3) as store:
+        assert read_rows(store, np.empty((1, 3), np.float32)) == 1
+    with opened_scores(tmp_path / "d", 3) as store:
+        add_rows(store, 0, row)
     drop_oldest(tmp_path / "d", max_bytes=3 * 3 * 4)  # three matrices of three numbers
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
 
@@ -38,13 +38,13 @@ def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
 def test_the_cache_keeps_what_another_process_is_using(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
-        with ScoreRows.opened(tmp_path / name, 3) as file:
-            file.append(0, row)
+        with opened_scores(tmp_path / name, 3) as store:
+            add_rows(store, 0, row)
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "rows.bin").symlink_to(tmp_path / "nowhere")  # listed, then not there
-    with ScoreRows.opened(tmp_path / "a", 3) as file:
+    with opened_scores(tmp_path / "a", 3) as store:
         drop_oldest(tmp_path / "c", max_bytes=0)
-        file.append(1, row)
+        add_rows(store, 1, row)
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "gone"]
 
 

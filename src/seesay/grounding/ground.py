@@ -130,14 +130,15 @@ class Grounder:
     """
 
     def __init__(self, run: Run) -> None:
-        regions = run.regions
-        if regions is None:
+        from seesay.recipes.schema import RegionSettings
+
+        if run.config.regions is None:
             raise SeesayError(
                 f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
                 f"(ground-…), such as {SHIPPED}."
             )
         self.run = run
-        self._settings = regions
+        self._settings = RegionSettings.model_validate(run.config.regions)
         self._calibration = run.config.calibration
         self._encoder = load_region_encoder(run.config.encoders[0], run.device)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()

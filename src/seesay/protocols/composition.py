@@ -29,7 +29,7 @@ from seesay.protocols.base import (
     register_protocol,
 )
 from seesay.protocols.subject import RunSubject
-from seesay.runs.scores import PairScorer
+from seesay.runs.scores import score_pairs
 from seesay.text.chunker import noun_phrases, word_class
 from seesay.text.vocabulary import tokenize
 
@@ -230,8 +230,8 @@ class _SentenceScorer:
     """Scores sentences with the images of a split, which are encoded once."""
 
     def __init__(self, subject: RunSubject) -> None:
-        self._run, self._scorer = subject.run, PairScorer(subject.run)
-        self._images = self._scorer.encode_images(subject.inputs.features)
+        self._run, self._backend = subject.run, subject.run.backend
+        self._images = self._backend.encode_images(subject.inputs.features, query=True)
 
     def score(self, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""
@@ -241,6 +241,7 @@ class _SentenceScorer:
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
             prepared = prepare_sentences(some, self._run.vocabulary, self._run.sentence_encoder)
-            read, images = self._scorer.encode_sentences(prepared), rows[start : start + _AT_ONCE]
-            blocks.append(self._scorer.score(self._images, read, images, np.arange(len(some)), advance))
+            both = self._images, self._backend.encode_sentences(prepared)
+            images = rows[start : start + _AT_ONCE]
+            blocks.append(score_pairs(self._backend, *both, images, np.arange(len(some)), advance))
         return np.concatenate(blocks)

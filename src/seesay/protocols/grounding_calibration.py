@@ -47,7 +47,7 @@ def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
     """Yield the scores (r,) of boxes of images that no phrase of theirs shares a noun with, by phrase."""
     run, inputs = subject.run, subject.inputs
-    regions = run.regions
+    regions = run.recipe.regions
     assert regions is not None
     phrases, owners = inputs.corpus.sentences, inputs.corpus.image_of_sentence()
     named = [nouns(phrase.text) for phrase in phrases]

@@ -17,7 +17,7 @@ from seesay.protocols.base import Options, Protocol, RerankCost, RetrievalResult
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, check_one_score
-from seesay.runs.scores import EmbeddingScores, Matrix, PairScorer, Part, SplitScores
+from seesay.runs.scores import EmbeddingScores, Matrix, Part, SplitScores, score_pairs
 
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
 ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.floating]]
@@ -83,9 +83,9 @@ class RerankedScores(SplitScores):
     def __init__(self, embeddings: EmbeddingScores, other: Run, inputs: Inputs, shortlist: int) -> None:
         started = time.perf_counter()
         self._embeddings, self._shortlist = embeddings, shortlist
-        self._scorer = PairScorer(other)
-        self._images = self._scorer.encode_images(inputs.features)
-        self._sentences = self._scorer.encode_sentences(inputs.sentences)
+        self._backend = other.backend
+        self._images = self._backend.encode_images(inputs.features, query=True)
+        self._sentences = self._backend.encode_sentences(inputs.sentences)
         self.scored = 0
         self.seconds = time.perf_counter() - started
 
@@ -99,7 +99,8 @@ class RerankedScores(SplitScores):
 
             def score(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.floating]:
                 started = time.perf_counter()
-                found = self._scorer.score(self._images, self._sentences, rows[i], columns[j], advance)
+                both = self._images, self._sentences
+                found = score_pairs(self._backend, *both, rows[i], columns[j], advance)
                 self.scored += len(found)
                 self.seconds += time.perf_counter() - started
                 return found

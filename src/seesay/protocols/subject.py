@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
-from seesay.runs.scores import EmbeddingScores, PairScorer, Part, SplitScores, split_scores
+from seesay.runs.scores import EmbeddingScores, Part, SplitScores, score_pairs, split_scores
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
@@ -163,13 +163,13 @@ class RunSubject(Subject):
         """See `Subject`; only these pairs are scored, and each image and sentence is encoded once."""
         from seesay.progress import progress
 
-        scorer = PairScorer(self.run)
+        backend = self.run.backend
         kept, rows = np.unique(images, return_inverse=True)
         read, columns = np.unique(sentences, return_inverse=True)
-        encoded = scorer.encode_images(self.inputs.features[kept])
-        texts = scorer.encode_sentences(self.inputs.sentences.take(read))
+        encoded = backend.encode_images(self.inputs.features[kept], query=True)
+        texts = backend.encode_sentences(self.inputs.sentences.take(read))
         with progress("Scoring", len(rows), "pairs") as advance:
-            return scorer.score(encoded, texts, rows, columns, advance)
+            return score_pairs(backend, encoded, texts, rows, columns, advance)
 
 
 class PhraseSubject:

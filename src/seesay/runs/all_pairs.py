@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seesay.matchers.base import PairMatcher
 from seesay.progress import progress
-from seesay.runs.score_file import ScoreRows, drop_oldest
+from seesay.runs.score_file import add_rows, drop_oldest, opened_scores, read_rows
 
 BLOCK = 1 << 17  # pairs, roughly: seconds of work, the most that a kill costs
 _IMAGES = 256  # at most in a block, whose images are held with all their positions
@@ -66,15 +66,16 @@ def resume_all_pairs(
     if len(images) * len(sentences) <= block:
         return score_all_pairs(matcher, images, sentences, block).numpy()
     scores = np.empty((len(images), len(sentences)), np.float32)
-    with ScoreRows.opened(folder, len(sentences)) as file:
-        there = file.read(scores)
+    with opened_scores(folder, len(sentences)) as store:
+        there = read_rows(store, scores)
         if there and not _is_valid(matcher, images, sentences, scores):
-            there = file.clear()
+            store.clear()
+            there = 0
         left = (len(images) - there) * len(sentences)
         with progress("Scoring", left, "pairs") as advance:
             for top, rows in _blocks(matcher, images, sentences, block, None, there):
                 scores[top : top + len(rows)] = rows
-                file.append(top, scores[top : top + len(rows)])
+                add_rows(store, top, scores[top : top + len(rows)])
                 advance(rows.numel())
     drop_oldest(folder)
     return scores

@@ -6,7 +6,6 @@ Each side is traced on one batch and compared with PyTorch on others.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
+from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
 from seesay.runs.backend import Vectors
 from seesay.runs.config import WEIGHTS, Graph, RunConfig
@@ -30,7 +30,6 @@ from seesay.runs.traceable import Traceable
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
 _NAMES = ("images", "sentences", "query_images", "query_sentences", "pairs")
-_OPSET = 17
 _LONGEST = 30  # words of a sentence that is tried, where the matcher reads all
 
 Compute = Callable[..., Tensor]
@@ -181,21 +180,11 @@ def _write(
     """Trace what a graph computes and write it, without weights."""
     path, inputs = folder / f"{name}.onnx", samples.traced(name, sides)
     axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
-    with replacing(path) as beside, warnings.catch_warnings(), Traceable():
-        # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
-        # sizes that become constants: what those break is found by comparing.
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            _Side(matcher, sides[name]),
-            tuple(inputs.values()),
-            str(beside),
-            input_names=list(inputs),
-            output_names=["output"],
-            dynamic_axes={**axes, "output": {0: "rows"}},
-            opset_version=_OPSET,
-            do_constant_folding=False,  # weights keep their names and layouts
-            dynamo=False,
-        )
+    dynamic = {**axes, "output": {0: "rows"}}
+    with replacing(path) as beside, Traceable():
+        # Sizes that became constants break other batches, which is found by comparing.
+        example = [each.numpy() for each in inputs.values()]
+        trace(_Side(matcher, sides[name]), example, beside, list(inputs), ["output"], dynamic, fold=False)
         model = onnx.load_model(beside)
         weights = _take_weights(model, matcher)
         beside.write_bytes(model.SerializeToString(deterministic=True))

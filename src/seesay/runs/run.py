@@ -47,7 +47,7 @@ from seesay.text.words import unknown_words
 if TYPE_CHECKING:
     from torch import nn
 
-    from seesay.recipes.schema import Recipe, RegionSettings
+    from seesay.recipes.schema import Recipe
 
 
 Vectors = NDArray[np.float32]
@@ -218,15 +218,6 @@ class Run(Embedder):
     def title(self) -> str:
         """What tables and reports call it: the name of its folder, or of a model of another library."""
         return self.name if is_two_tower(self.name) else self.folder.name
-
-    @property
-    def regions(self) -> RegionSettings | None:
-        """The regions that phrases are matched with; None for a run of whole images."""
-        if self.config.regions is None:
-            return None
-        from seesay.recipes.schema import RegionSettings
-
-        return RegionSettings.model_validate(self.config.regions)
 
     @cached_property
     def encoders(self) -> list[ImageEncoder]:

@@ -23,50 +23,39 @@ _VERSION = "v2"
 _PATIENCE = 7 * 24 * 3600.0  # seconds to wait for another process that computes the same matrix
 
 
-class ScoreRows:
-    """The rows of one score matrix.
+@contextmanager
+def opened_scores(folder: Path, columns: int) -> Iterator[ArrayStore]:
+    """Open the rows of one score matrix under a lock: another process that wants the same matrix waits.
 
     Args:
         folder: of this matrix.
         columns: m, at least 1.
+
+    Raises:
+        SeesayError: the folder cannot be read or written.
     """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
+    with locked(folder / _LOCK, f"{folder}: another process computes these scores.", _PATIENCE):
+        yield ArrayStore(folder, "scores", {_SCORES: ("<f4", columns)})
 
-    def __init__(self, folder: Path, columns: int) -> None:
-        self._store = ArrayStore(folder, "scores", {_SCORES: ("<f4", columns)})
 
-    @classmethod
-    @contextmanager
-    def opened(cls, folder: Path, columns: int) -> Iterator[ScoreRows]:
-        """Open the rows in a folder under a lock: another process that wants the same matrix waits.
+def read_rows(store: ArrayStore, into: NDArray[np.float32]) -> int:
+    """Copy the rows from the first on into a matrix (n, m), and return their number."""
+    there = 0
+    while there < len(into) and _key(there) in store:
+        into[there] = store[_key(there)][_SCORES]
+        there += 1
+    if there:
+        os.utime(store.folder / INDEX)  # eviction is by time of last use
+    return there
 
-        Raises:
-            SeesayError: the folder cannot be read or written.
-        """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
-        with locked(folder / _LOCK, f"{folder}: another process computes these scores.", _PATIENCE):
-            yield cls(folder, columns)
 
-    def read(self, into: NDArray[np.float32]) -> int:
-        """Copy the rows from the first on into a matrix (n, m), and return their number."""
-        there = 0
-        while there < len(into) and _key(there) in self._store:
-            into[there] = self._store[_key(there)][_SCORES]
-            there += 1
-        if there:
-            os.utime(self._store.folder / INDEX)  # eviction is by time of last use
-        return there
-
-    def append(self, first: int, rows: NDArray[np.float32]) -> None:
-        """Add rows (k, m), the first of which is row `first`, and flush them to disk."""
-        self._store.add({_key(first + i): {_SCORES: row[None]} for i, row in enumerate(rows)})
-
-    def clear(self) -> int:
-        """Drop all rows and return 0, the number left."""
-        self._store.clear()
-        return 0
+def add_rows(store: ArrayStore, first: int, rows: NDArray[np.float32]) -> None:
+    """Add rows (k, m), the first of which is row `first`, and flush them to disk."""
+    store.add({_key(first + i): {_SCORES: row[None]} for i, row in enumerate(rows)})
 
 
 def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:

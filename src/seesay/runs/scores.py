@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
 from seesay.progress import Advance
-from seesay.runs.backend import inner_products
+from seesay.runs.backend import Backend, inner_products
 
 if TYPE_CHECKING:
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
-    from seesay.runs.sentences import PreparedSentences
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
 Part = slice | NDArray[np.int64]  # of a split's images or sentences
@@ -107,35 +106,21 @@ def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
     return EmbeddingScores(rows, columns, *queries)
 
 
-class PairScorer:
-    """Scores single pairs by a run, each image and sentence encoded once; images are the queries."""
-
-    def __init__(self, run: Run) -> None:
-        self._backend = run.backend
-
-    def encode_images(self, features: NDArray[np.float32]) -> Any:
-        """Encode images, given as joined features (n, d)."""
-        return self._backend.encode_images(features, query=True)
-
-    def encode_sentences(self, sentences: PreparedSentences) -> Any:
-        """Encode prepared sentences."""
-        return self._backend.encode_sentences(sentences)
-
-    def score(
-        self,
-        images: Any,
-        sentences: Any,
-        rows: Rows,
-        columns: Rows,
-        advance: Advance = lambda _: None,
-    ) -> NDArray[np.floating]:
-        """Score the pairs (p,) of those rows of encoded images and of encoded sentences."""
-        parts = []
-        for start in range(0, len(rows), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            parts.append(self._backend.score_pairs(images, sentences, rows[some], columns[some]))
-            advance(len(parts[-1]))
-        return np.concatenate(parts)
+def score_pairs(
+    backend: Backend,
+    images: Any,
+    sentences: Any,
+    rows: Rows,
+    columns: Rows,
+    advance: Advance = lambda _: None,
+) -> NDArray[np.floating]:
+    """Score the pairs (p,) of those rows of what a backend has encoded, and report progress."""
+    parts = []
+    for start in range(0, len(rows), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        parts.append(backend.score_pairs(images, sentences, rows[some], columns[some]))
+        advance(len(parts[-1]))
+    return np.concatenate(parts)
 
 
 def _products(rows: Matrix, columns: Matrix) -> Matrix:

@@ -74,12 +74,12 @@ class TorchBackend:
                 matcher, self.encode_images(features), self.encode_sentences(sentences)
             ).numpy()
         if isinstance(matcher, Ensemble) and isinstance(self._settings, EnsembleSettings):
-            members = zip(matcher.pair_matchers(), self._settings.matchers, strict=True)
-            return reduce(np.add, (self._of_member(*member)._kept(features, sentences) for member in members))
+            members = [
+                TorchBackend(*member, self._device)
+                for member in zip(matcher.pair_matchers(), self._settings.matchers, strict=True)
+            ]
+            return reduce(np.add, (member._kept(features, sentences) for member in members))
         return self._kept(features, sentences)
-
-    def _of_member(self, matcher: PairMatcher, settings: MatcherSettings) -> TorchBackend:
-        return TorchBackend(matcher, settings, self._device)
 
     def _kept(self, features: Vectors, sentences: PreparedSentences) -> Vectors:
         """Score all pairs, reading the rows that are cached."""

@@ -24,7 +24,7 @@ from seesay.encoders.towers.names import LIBRARIES, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Tokens
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
-from seesay.onnx import onnx_session
+from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder
 
 TOLERANCE = 1e-4  # between vectors of length 1 of PyTorch and of ONNX Runtime
@@ -198,21 +198,8 @@ def _to_onnx(
 ) -> list[str]:
     """Export a module, compare it with PyTorch on both batches, and return the inputs that it uses."""
     module.eval()
-    example = tuple(torch.from_numpy(each) for each in batches[0])
     try:
-        with warnings.catch_warnings():
-            # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                module,
-                example,
-                str(path),
-                input_names=inputs,
-                output_names=["vectors"],
-                dynamic_axes=axes | {"vectors": {0: "n"}},
-                opset_version=17,
-                dynamo=False,
-            )
+        trace(module, batches[0], path, inputs, ["vectors"], axes | {"vectors": {0: "n"}})
     except OSError:
         raise
     except Exception as failure:  # the exporter's exceptions have no common base of their own
