@@ -25,7 +25,6 @@ def folder(tmp_path: Path, photos: Path) -> Path:
     """An index of a photo with its thumbnail."""
     with Index.create(tmp_path / "there" / "index", Colours()) as index:
         index.update_images(photos)
-        index.prepare_thumbnails()
     return tmp_path / "there" / "index"
 
 

@@ -148,7 +148,6 @@ def test_folders_of_one_name(index: Index, tmp_path: Path) -> None:
 
 
 def test_a_folder_taken_out(index: Index, photos: Path, scans: Path) -> None:
-    index.prepare_thumbnails()
     scans.rename(scans.parent / "away")
     assert index.remove_images(scans) == 2
     assert paths(index) == ALL[:2]

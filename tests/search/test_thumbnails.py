@@ -1,5 +1,4 @@
 import io
-import shutil
 from pathlib import Path
 
 import pytest
@@ -92,16 +91,3 @@ def test_a_page_leaves_out_images_that_are_gone(index: Index, tmp_path: Path) ->
 def test_a_page_that_cannot_be_written(index: Index, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="cannot be written"):
         write_sheet(index, "red", [], tmp_path / "no folder" / "sheet.html")
-
-
-def test_missing_thumbnails_are_prepared(tmp_path: Path) -> None:
-    photos = gallery(tmp_path / "photos", "red.png", "blue.png", "green.png")
-    with Index.create(tmp_path / "index", Colours()) as index:
-        index.update_images(photos)
-        shutil.rmtree(tmp_path / "index" / "thumbnails")
-        (photos / "green.png").unlink()
-        done: list[tuple[int, int]] = []
-        assert index.prepare_thumbnails(lambda *counts: done.append(counts)) == 2
-        assert done[-1][1] == 2
-        assert len(list((tmp_path / "index" / "thumbnails").rglob("*.jpg"))) == 2
-        assert index.prepare_thumbnails() == 0

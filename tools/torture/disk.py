@@ -26,7 +26,6 @@ print("begins", flush=True)
 try:
     with Index.open_or_create(sys.argv[1], Colours()) as index:
         index.update_images(sys.argv[2])
-        index.prepare_thumbnails()
 except SeesayError as error:
     sys.exit(f"said: {error}")
 """

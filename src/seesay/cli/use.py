@@ -114,8 +114,6 @@ def index(
             encode_on_cluster(opened, photos, cluster)
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
-        with progress_of("Thumbnails", "images") as at:
-            opened.prepare_thumbnails(at)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)

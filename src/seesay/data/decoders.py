@@ -18,7 +18,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ _PATIENCE = 3  # times as long by the clock, as on a busy machine
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding is allowed to take, should a decoder go wild
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
+_PIPE = 1 << 18  # bytes
 
 
 def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
@@ -135,6 +136,11 @@ class _Decoder:
             stderr=subprocess.DEVNULL,  # libraries warn about what strangers send
             env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
+        with suppress(ImportError, AttributeError, OSError):  # of Linux, within what a user may have
+            import fcntl
+
+            for pipe in (self.process.stdin, self.process.stdout):  # a photo has megabytes
+                fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
 
     def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> _Answer | ImageError:
         """Return the answer to a request; raise nearly anything if the process ends, or lies."""

@@ -345,16 +345,6 @@ class Index:
             self._save("image")
         return removed
 
-    def prepare_thumbnails(self, progress: Progress | None = None) -> int:
-        """Make thumbnails that were lost, or of which an update had no room; return how many were made.
-
-        Those of images at URLs are made when they are next wanted: each image would be fetched again.
-        """
-        items = {item.key: item for item in self.store.items().values()}
-        sources = {key: self.file_of(items[key]) for key in self.thumbnails.missing(items)}
-        here = {key: file for key, file in sources.items() if file and not is_remote(file)}
-        return self.thumbnails.prepare(here, progress)
-
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
         """Add the sentences that are new and not empty, and return how many these are.
 

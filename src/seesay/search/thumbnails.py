@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from html import escape
 from importlib.resources import files
@@ -51,7 +49,7 @@ def make(photo: Photo) -> bytes:
     how = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR
     small = photo.pixels if scale == 1 else cv2.resize(photo.pixels, size, interpolation=how)
     out = io.BytesIO()
-    Image.fromarray(small).save(out, "JPEG", quality=82, optimize=True)
+    Image.fromarray(small).save(out, "JPEG", quality=82)
     return out.getvalue()
 
 
@@ -99,38 +97,6 @@ class Thumbnails:
                     folder.mkdir(exist_ok=True)
                 with replacing(file) as beside:
                     beside.write_bytes(made)
-        return made
-
-    def missing(self, keys: Iterable[str]) -> list[str]:
-        """Return those of the contents' keys that have no thumbnail yet, and can have one."""
-        return [key for key in keys if (file := self._file(key)) is not None and not file.exists()]
-
-    def prepare(self, sources: Mapping[str, Path], progress: Callable[[int, int], None] | None = None) -> int:
-        """Make the thumbnails that are missing, on all cores; return how many were made.
-
-        Args:
-            sources: the file of each content, by its key; those that cannot be read are left out.
-            progress: called with the number of thumbnails done, and of all to make.
-        """
-        todo = {key: sources[key] for key in self.missing(sources)}
-
-        def work(key: str) -> bool:
-            try:
-                self.get(key, todo[key])
-            except (ImageError, OSError):
-                return False
-            return True
-
-        made = 0
-        with ThreadPoolExecutor(os.cpu_count() or 1, "seesay-thumbnail") as threads:
-            try:
-                for done, is_made in enumerate(threads.map(work, todo), start=1):
-                    made += is_made
-                    if progress is not None:
-                        progress(done, len(todo))
-            except BaseException:
-                threads.shutdown(cancel_futures=True)
-                raise
         return made
 
     def drop(self, keys: Iterable[str]) -> None:

@@ -113,7 +113,6 @@ class Updates:
         try:
             report = self._index.update_images(self._folders(), self._progress)
             self._skipped = dict(report.skipped)
-            self._index.prepare_thumbnails(self._progress)
             self._end(report)
         except _StoppedError:
             self._end("The update was stopped; start it again to go on.")
