@@ -56,26 +56,21 @@ class Session:
             if self._session is None:
                 self._path = self._find()
                 self._session = onnx_session(self._path, self._threads, self._remedy)
-        if (used := _used.get()) is not None:
+        if (used := _used.get()) is not None and self._path in _found:
             used.add(self._path)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
 
 
 @contextmanager
-def used_networks() -> Iterator[set[Path]]:
-    """Collect the files of the networks that this thread runs in sessions."""
+def exported_networks() -> Iterator[set[Path]]:
+    """Collect the files of the networks from `exported` that this thread runs; others are installed."""
     used: set[Path] = set()
     token = _used.set(used)
     try:
         yield used
     finally:
         _used.reset(token)
-
-
-def exported_networks(used: Iterable[Path]) -> list[Path]:
-    """Return those of the used networks that `exported` has found, by name: the others are installed."""
-    return sorted(_found.intersection(used), key=lambda path: path.name)
 
 
 def use_networks_of(folder: Path) -> None:

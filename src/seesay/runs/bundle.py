@@ -21,7 +21,7 @@ from seesay.encoders.towers.names import EXPORTED, TowerName, is_two_tower
 from seesay.encoders.towers.reduce import BITS
 from seesay.encoders.towers.write import bring_towers
 from seesay.errors import SeesayError, naming_extras
-from seesay.onnx import exported_networks, used_networks
+from seesay.onnx import exported_networks
 from seesay.paths import check_new_folder, new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
@@ -165,19 +165,10 @@ def _with_towers(config: RunConfig, target: Path, bits: int) -> RunConfig:
 
 
 def _bring_networks(run: Run) -> None:
-    """Copy the networks that PyTorch has exported for a run's encoders into its folder."""
-    networks = _networks(run)
-    if networks:
-        (run.folder / NETWORKS).mkdir()
-    for network in networks:
-        shutil.copyfile(network, run.folder / NETWORKS / network.name)
-
-
-def _networks(run: Run) -> list[Path]:
-    """Return the networks that PyTorch has exported for the run's encoders, which are tried for it."""
+    """Copy the networks that PyTorch has exported for a run's encoders, which are tried, into its folder."""
     config = run.config
     pixels = np.random.default_rng(0).integers(0, 256, (_DRAWN, _DRAWN, 3), dtype=np.uint8)
-    with used_networks() as used:
+    with exported_networks() as networks:
         if config.regions is not None:
             box = np.array([[0, 0, _DRAWN, _DRAWN]], np.float32)
             load_region_encoder(config.encoders[0]).encode(pixels, box)
@@ -185,7 +176,9 @@ def _networks(run: Run) -> list[Path]:
             for encoder in run.encoders:
                 encoder.encode_prepared([encoder.prepare(pixels)])
         run.prepare(["a dog"])
-    return exported_networks(used)
+    for network in networks:
+        (run.folder / NETWORKS).mkdir(exist_ok=True)
+        shutil.copyfile(network, run.folder / NETWORKS / network.name)
 
 
 def _needed_extra(run: Run) -> str | None:

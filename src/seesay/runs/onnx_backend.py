@@ -12,7 +12,6 @@ The graphs hold no weights: each is opened with those that it names of the run's
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,9 @@ class OnnxBackend:
         Raises:
             SeesayError: the features are of another width, or the graph is damaged.
         """
-        return np.concatenate(list(self._of_images(self._side("images", query), features)))
+        _check_width("images: wanted features", "n", features, sum(self._config.image_dims))
+        graph, starts = self._side("images", query), range(0, len(features), _BATCH)
+        return np.concatenate([self._run(graph, images=features[i : i + _BATCH]) for i in starts])
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
         """See `Backend`.
@@ -60,7 +61,11 @@ class OnnxBackend:
         Raises:
             SeesayError: the vectors are of another width, or the graph is damaged.
         """
-        return np.concatenate(list(self._of_sentences(self._side("sentences", query), sentences)))
+        _check_width("sentences: wanted vectors", "m", sentences.vectors, self._config.sentence_dim)
+        graph, parts = self._side("sentences", query), sentences.split(_BATCH)
+        return np.concatenate(
+            [self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors) for some in parts]
+        )
 
     def score_pairs(
         self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
@@ -90,16 +95,6 @@ class OnnxBackend:
 
     def _side(self, name: str, query: bool) -> str:
         return f"query_{name}" if query and self._config.asymmetric else name
-
-    def _of_images(self, graph: str, features: Vectors) -> Iterator[Vectors]:
-        _check_width("images: wanted features", "n", features, sum(self._config.image_dims))
-        for start in range(0, len(features), _BATCH):
-            yield self._run(graph, images=features[start : start + _BATCH])
-
-    def _of_sentences(self, graph: str, sentences: PreparedSentences) -> Iterator[Vectors]:
-        _check_width("sentences: wanted vectors", "m", sentences.vectors, self._config.sentence_dim)
-        for some in sentences.split(_BATCH):
-            yield self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors)
 
     def _run(self, graph: str, **inputs: NDArray[Any]) -> Vectors:
         """Compute the output of a graph, which may leave inputs unused."""

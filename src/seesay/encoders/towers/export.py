@@ -22,7 +22,6 @@ from seesay.encoders.towers.digest import TOWER
 from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
 from seesay.encoders.towers.names import LIBRARIES, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
-from seesay.encoders.towers.tokens import Tokens
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder
@@ -120,27 +119,23 @@ def in_pytorch(module: nn.Module, device: str) -> Callable[..., NDArray[np.float
     return run
 
 
-def about(loaded: LoadedTowers) -> dict[str, Any]:
+def _about(loaded: LoadedTowers) -> dict[str, Any]:
     """Describe towers for tower.json: all that is needed to use them beside their weights."""
     image = PixelsToVectors(loaded.image, loaded.preprocessing)
-    dim = in_pytorch(image, "cpu")(_pixels(loaded.preprocessing, 1)).shape[1]
-    return {
+    described = {
         "weights": _hash_of_tensors(loaded.weights),
-        "dim": dim,
+        "dim": in_pytorch(image, "cpu")(_pixels(loaded.preprocessing, 1)).shape[1],
         "logit_scale": loaded.logit_scale,
         "logit_bias": loaded.logit_bias,
         "preprocessing": loaded.preprocessing.to_json(),
         "networks": [],
-    } | ({} if loaded.text is None else _about_text(loaded.text.tokens))
-
-
-def _about_text(tokens: Tokens) -> dict[str, Any]:
-    vocabulary = hashlib.blake2b(tokens.tokenizer.to_str().encode(), digest_size=16)
-    return {
-        "tokens": tokens.settings.to_json(),
-        "vocabulary": vocabulary.hexdigest(),
-        "text_inputs": ["ids", "mask"],
     }
+    if loaded.text is not None:
+        tokens = loaded.text.tokens
+        vocabulary = hashlib.blake2b(tokens.tokenizer.to_str().encode(), digest_size=16).hexdigest()
+        described |= {"tokens": tokens.settings.to_json(), "vocabulary": vocabulary}
+        described["text_inputs"] = ["ids", "mask"]
+    return described
 
 
 def export(name: TowerName, loaded: LoadedTowers, folder: Path) -> None:
@@ -154,7 +149,7 @@ def export(name: TowerName, loaded: LoadedTowers, folder: Path) -> None:
     """
     try:
         with replacing_folder(folder) as beside:
-            described = about(loaded)
+            described = _about(loaded)
             for kind, write in _networks(loaded, beside).items():
                 try:
                     inputs = write()

@@ -81,7 +81,7 @@ def open_towers(name: TowerName, device: str | None = None) -> Towers:
         return replace(opened, about={**opened.about, "weights": weights})
     if not _is_complete(folder):
         _export(name, folder)
-    exported = _cached(folder, name)
+    exported = _kept(folder, name, EXPORTED_AGAIN)
     return exported if device == "cpu" else _on_device(exported, name, device)
 
 
@@ -149,11 +149,6 @@ def _in_pytorch(name: TowerName, device: str) -> dict[str, Callable[..., Vectors
     return networks if loaded.text is None else networks | {"text": in_pytorch(loaded.text.module, device)}
 
 
-@lru_cache(maxsize=4)
-def _cached(folder: Path, name: TowerName) -> Towers:
-    return _read(folder, name, EXPORTED_AGAIN)
-
-
 def _read(folder: Path, name: TowerName, remedy: str) -> Towers:
     """Read an export; a network is opened when it is first used.
 
@@ -188,6 +183,9 @@ def _read(folder: Path, name: TowerName, remedy: str) -> Towers:
     text = network("text", about["text_inputs"], 0)
     tokens = partial(_tokens, folder / "tokenizer.json", settings, remedy)
     return Towers(about, preprocessing, image, text, tokens)
+
+
+_kept = lru_cache(maxsize=4)(_read)  # an export of the cache does not change
 
 
 def _check(about: Mapping[str, Any]) -> None:
