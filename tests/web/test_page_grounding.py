@@ -120,6 +120,20 @@ def test_a_file_of_more_than_20_mb_is_pointed_at(page, tmp_path: Path) -> None:
     sync_api.expect(page.locator(".box")).not_to_have_count(0, timeout=20_000)
 
 
+def test_what_is_probably_not_there_is_named(page) -> None:
+    def absent(route) -> None:
+        answer = route.fetch().json()
+        for box in answer["phrases"][0]["boxes"]:
+            box["fits"] = False
+        route.fulfill(json=answer)
+
+    page.route("**/ground?**", absent)
+    open_image(page, "large.png")
+    page.locator("#point input").fill("a piano")
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator("#pointed")).to_contain_text("“a piano” is probably not in this image")
+
+
 def test_a_correction_is_told_in_the_viewer(page) -> None:
     open_image(page, "large.png")
     page.locator("#point input").fill("a red circcle")

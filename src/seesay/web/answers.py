@@ -135,6 +135,7 @@ class BoxAnswer(BaseModel):
     probability: _Probability | None = Field(
         None, description="that the box is right; null of a run whose probabilities were not fitted"
     )
+    fits: bool = Field(description="false if what the phrase names is probably not there")
 
 
 class PhraseAnswer(BaseModel):
@@ -170,9 +171,13 @@ class GroundingAnswer(BaseModel):
                 known=phrase.known,
                 colour=colour(i),
                 boxes=[
-                    BoxAnswer(x1=x1, y1=y1, x2=x2, y2=y2, score=place.score, probability=place.probability)
+                    BoxAnswer(
+                        **dict(zip(("x1", "y1", "x2", "y2"), place.box, strict=True)),
+                        score=place.score,
+                        probability=place.probability,
+                        fits=place.fits,
+                    )
                     for place in phrase.places
-                    for x1, y1, x2, y2 in [place.box]
                 ],
             )
             for i, phrase in enumerate(found.phrases)

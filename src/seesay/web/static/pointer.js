@@ -70,7 +70,9 @@ export class Pointer {
   answer(found, sentence) {
     this.found = found;
     const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${t("corrected", { typed, meant })}`);
-    this.told.replaceChildren(...this.coloured(sentence), ...corrected);
+    const absent = found.phrases.filter(({ boxes }) => boxes[0]?.fits === false);
+    const missing = absent.map(({ text }) => ` · ${t("notInImage", { text })}`);
+    this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
     // Small boxes lie on large ones, so that each can be pointed at.
     const area = ({ x1, y1, x2, y2 }) => (x2 - x1) * (y2 - y1);
     const all = found.phrases.flatMap((phrase, i) => phrase.boxes.map((box) => ({ phrase, i, box })));

@@ -72,6 +72,7 @@ export default {
   likeYours: "Ihrem Bild am ähnlichsten",
   likeThis: "Diesem Foto am ähnlichsten",
   nothingFits: "Wahrscheinlich passt hier nichts zu „{text}“.",
+  notInImage: "„{text}“ ist vermutlich nicht in diesem Bild; der Kasten ist die beste Vermutung",
   lessLikely: "Weniger wahrscheinlich",
   unknown: "Unbekannt: {words}",
   corrected: "Ergebnisse für „{meant}“ statt „{typed}“",

@@ -72,6 +72,7 @@ export default {
   likeYours: "Most similar to your image",
   likeThis: "Most similar to this photo",
   nothingFits: "Probably nothing here matches “{text}”.",
+  notInImage: "“{text}” is probably not in this image; the box is the best guess",
   lessLikely: "Less likely",
   unknown: "Unknown: {words}",
   corrected: "Showing results for “{meant}” instead of “{typed}”",

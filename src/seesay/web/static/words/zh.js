@@ -72,6 +72,7 @@ export default {
   likeYours: "与你的图片最相似",
   likeThis: "与这张照片最相似",
   nothingFits: "这里可能没有与“{text}”匹配的照片。",
+  notInImage: "此图中很可能没有“{text}”；方框是最接近的猜测",
   lessLikely: "可能性较低",
   unknown: "未知：{words}",
   corrected: "显示“{meant}”的结果，而非“{typed}”",
