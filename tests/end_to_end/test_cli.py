@@ -100,7 +100,7 @@ def test_serving_makes_the_index_of_photos(photos: Path, tmp_path: Path, monkeyp
     assert list(indexes) == list(options.photos) == ["new"]
     assert options.photos["new"] == [photos]
     both = seesay("serve", tmp_path / "new.seesay", tmp_path / "b.seesay", "--photos", photos, code=2)
-    assert "--photos: is of one index" in both.stderr
+    assert "--photos is for a single index" in both.stderr
 
 
 def test_help_has_an_example_for_every_command() -> None:
@@ -122,7 +122,7 @@ def test_help_has_an_example_for_every_command() -> None:
 def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -> None:
     assert "images.onnx, sentences.onnx; at most" in seesay("export", run).stdout
     done = seesay("export", run, "--out", tmp_path / "given")
-    assert "Where it is used: pip install seesay" in done.stdout
+    assert "To use it: pip install seesay" in done.stdout
     assert "exists already" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
     written = json.loads(seesay("export", run, "--json").stdout)
     assert written["recipe"]["matcher"]["kind"] == "irmatch"
@@ -338,12 +338,12 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     assert sorted(line.split("  ")[-1] for line in found) == [str(first / "a.png"), str(second / "a.png")]
     second.rename(tmp_path / "away")
     said = seesay("search", tmp_path / "index", "a red circle").stderr
-    assert f"1 of these files are in {second}, which is not there now" in said
+    assert f"1 of these files are in {second}, which is not available now" in said
     report = seesay("index", "--out", tmp_path / "index")
     assert "2 images (1 unchanged)" in report.stdout
-    assert f"{second}: not there, or empty; its images are kept." in report.stderr
+    assert f"{second}: missing or empty; its images stay in the index." in report.stderr
     done = seesay("index", "--out", tmp_path / "index", "--remove", second, "--json")
-    assert f"{second}: 1 images taken out" in done.stderr
+    assert f"{second}: 1 images removed" in done.stderr
     assert json.loads(done.stdout)["images"] == 1
     seesay("index", "--out", tmp_path / "index", "--remove", first)
     assert "no images" in seesay("search", tmp_path / "index", "red", code=1).stderr

@@ -49,7 +49,7 @@ def test_a_grounding_run_makes_no_index(scenes: Path, grounding_run: Path, tmp_p
 
 
 def test_nothing_found_exits_1(image: Path, grounding_run: Path) -> None:
-    assert "knows no word" in seesay("ground", image, "zzyx", "--run", grounding_run, code=1).stderr
+    assert "knows none of its words" in seesay("ground", image, "zzyx", "--run", grounding_run, code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def train(
     devices: Annotated[
         int,
         typer.Option(
-            min=1, help="Train by so many processes, one a GPU, or on a CPU; they share each mini-batch."
+            min=1, help="Number of processes, one per GPU, or on a CPU; they share each mini-batch."
         ),
     ] = 1,
     _outside: opt.AllowOutside = False,
@@ -69,35 +69,26 @@ def train(
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")
 def export(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL."
-        ),
-    ],
+    run: opt.Run,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Write a folder with everything that the run needs, encoders and model card included."
-        ),
+        typer.Option(help="Write a folder with all that the run needs, encoders and model card included."),
     ] = None,
     licence: Annotated[
         str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
     ] = "unknown",
     bits: Annotated[
-        int, typer.Option(help="Of LIBRARY:MODEL: 32, 16 or 8 bits a weight; fewer need --check.")
+        int, typer.Option(help="For LIBRARY:MODEL: 32, 16 or 8 bits per weight; 16 and 8 need --check.")
     ] = 32,
     check: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PHOTOS", help="With --bits: photos on which the smaller model must find the same."
-        ),
+        typer.Option(metavar="PHOTOS", help="With --bits: photos for which the smaller model must agree."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Export a run's matcher to ONNX again, or write a folder of the run to give away.
 
-    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it.
+    The folder works where PyTorch is not installed, and is laid out as model hubs expect.
     """
     from seesay.runs.bundle import export_in_place, write_bundle
 
@@ -106,7 +97,7 @@ def export(
     if out is not None:
         console.show(write_bundle(run, out, licence, bits, check), as_json, console.print_bundle)
     else:
-        _refuse({"--check": check}, "is for a folder to give away; name it with --out.")
+        _refuse({"--check": check}, "is for exporting a folder; name it with --out.")
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
@@ -300,7 +291,7 @@ def table(
 
 
 def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
-    """The table that is named; None for runs."""
+    """Return the table of that name; None for runs."""
     from seesay.recipes.table import is_table, load_table
 
     if not is_table(what[0]):
@@ -311,7 +302,7 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
         if len(what) > 1 or what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir():
             return None
     elif len(what) > 1:
-        raise SeesayError(f"{what[0]} is a table and is shown alone; if it is a run, name it ./{what[0]}.")
+        raise SeesayError(f"{what[0]} is a table, which is shown alone; if it is a run, write ./{what[0]}.")
     if protocol is not None:
         raise SeesayError("--protocol is for runs; a table names its own.")
     return load_table(what[0]).only(rows.split(",") if rows else ())

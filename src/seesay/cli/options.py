@@ -47,7 +47,10 @@ GROUND_RUN = "seesay-ground"
 SHORTLIST = 100
 RUNS = Path("runs")
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")]
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL."),
+]
 Entries = Annotated[
     list[str],
     typer.Argument(
@@ -83,7 +86,7 @@ AllowOutside = Annotated[
     typer.Option(
         "--allow-outside",
         callback=_allow_outside,
-        help="Take images that the corpus names by absolute paths outside of its folder.",
+        help="Allow images that the corpus names by absolute paths outside its folder.",
     ),
 ]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
@@ -145,8 +148,8 @@ Where = Annotated[
     str | None,
     typer.Option(
         metavar="FILTER",
-        help="Search only among images with taken:2019 (or 2019-06..2020-01), folder:italy, "
-        "orientation:portrait, width:>3000, height:600..900, added:7d; all that are given must hold.",
+        help="Search only images that meet all conditions given: taken:2019 (or 2019-06..2020-01), "
+        "folder:italy, orientation:portrait, width:>3000, height:600..900, added:7d.",
     ),
 ]
 Cluster = Annotated[
@@ -166,10 +169,10 @@ Store = Annotated[
 ]
 Rerank = Annotated[
     str | None,
-    typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),
+    typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher's."),
 ]
 Shortlist = Annotated[
-    int, typer.Option(min=1, help="With --rerank: how many of the best are re-ranked, at least -k.")
+    int, typer.Option(min=1, help="With --rerank: how many of the best results are re-ranked, at least -k.")
 ]
 Plot = Annotated[Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
@@ -183,8 +186,8 @@ GroundRun = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(
-        help="Where PyTorch computes, such as cpu or cuda:1; by default a GPU if there is one, or what the "
-        "environment variable SEESAY_DEVICE names.",
+        help="The device of PyTorch, such as cpu or cuda:1. The default is the environment variable "
+        "SEESAY_DEVICE, or else a GPU if there is one.",
         callback=_choose_device,
     ),
 ]

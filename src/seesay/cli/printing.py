@@ -50,20 +50,19 @@ def print_json(result: object) -> None:
 
 
 def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
-    """Print an answer as JSON or a line for each hit, and on standard error what to know about it.
+    """Print an answer as JSON or a line for each hit, and notes about it on standard error.
 
-    A line has the former rank of a hit that was re-ranked. On a terminal the query is printed first. In JSON
-    an image whose file is not there any more is `"gone": true`.
+    The line of a re-ranked hit has its former rank. On a terminal the query is printed first. In JSON, an
+    image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
     gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
     if as_json:
-        told = answer.to_dict(roots)
         rows = [
             hit.to_dict(roots) | ({"gone": True} if lost else {})
             for hit, lost in zip(answer, gone, strict=True)
         ]
-        print_json(told | {"results": rows})
+        print_json(answer.to_dict(roots) | {"results": rows})
     else:
         if sys.stdout.isatty():
             print(f"\033[1m{for_screen(query)}\033[0m")
@@ -76,23 +75,23 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
     if answer and answer.nothing_fits:
         tell("Nothing fits: these images are the nearest, but probably none is right.")
     for typed, meant in answer.corrected_words.items():
-        tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is taken as it is.")
+        tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is not corrected.")
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
-        tell(f"Not known to the run, so perhaps without meaning to it: {words}.")
+        tell(f"Words that the run does not know: {words}.")
     if any(gone):
         lost = [hit.path or "" for hit, is_gone in zip(answer, gone, strict=True) if is_gone]
         _tell_gone(lost, index)
 
 
 def _tell_gone(paths: Sequence[str], index: Index) -> None:
-    """Say of which results the files are gone, and of which the whole folder is not there."""
+    """Print how many results have lost their files, and which folders are missing."""
     from seesay.search.roots import holding
 
     absent = index.absent()
     away = [root for path in paths if (root := holding(absent, path))]
     for root, count in Counter(away).items():
-        tell(f"{count} of these files are in {root.folder}, which is not there now.")
+        tell(f"{count} of these files are in {root.folder}, which is not available now.")
     if len(away) < len(paths):
         tell(
             f"{len(paths) - len(away)} of these files are gone; update the index: "
@@ -101,7 +100,7 @@ def _tell_gone(paths: Sequence[str], index: Index) -> None:
 
 
 def print_reranking(reranked: Reranked) -> Answer:
-    """Print how many hits were re-ranked in what time, and which could not be; return the hits."""
+    """Print how many hits were re-ranked, how fast, and which could not be; return the hits."""
     now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
     tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
     if reranked.issues:
@@ -113,7 +112,7 @@ def print_reranking(reranked: Reranked) -> Answer:
 def print_grounding(found: Grounding, sentence: str) -> None:
     """Print the sentence with its phrases coloured, on a terminal; then a line for each box.
 
-    A line begins with the probability that the box is right, or with its score if nobody knows that.
+    A line begins with the probability that the box is right, or with its score if that is not calibrated.
     """
     from rich.text import Text
 
@@ -133,9 +132,9 @@ def print_grounding(found: Grounding, sentence: str) -> None:
         if phrase.places and not phrase.places[0].fits:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
-            tell(f"'{phrase.text}': the run knows no word of it.")
+            tell(f"'{phrase.text}': the run knows none of its words.")
     for typed, meant in found.corrected_words.items():
-        tell(f"Looked for '{meant}', not for '{typed}'; what is in double quotes is taken as it is.")
+        tell(f"Looked for '{meant}', not for '{typed}'; text in double quotes is not corrected.")
 
 
 def print_captions(captions: Sequence[WrittenSentence]) -> None:
@@ -212,21 +211,21 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
 
 
 def print_export(config: RunConfig, folder: str) -> None:
-    """Print the graphs that were written, and how far they are from PyTorch at most."""
+    """Print the graphs that were written, and their largest difference from PyTorch."""
     names = ", ".join(f"{name}.onnx" for name in config.graphs)
     worst = max(graph.error for graph in config.graphs.values())
     print(f"{folder}: {names}; at most {worst:.0e} from PyTorch's outputs.")
 
 
 def print_bundle(bundle: Bundle) -> None:
-    """Print what was written, how large it is, what it needs where it is used, and how fewer bits did."""
+    """Print what was written, its size, what it needs to run, and how a smaller model compares."""
     print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
     if (check := bundle.check) is not None:
         for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
             print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {bundle.bits}")
         print(f"Beside 32 bits: {check}.")
     needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
-    print(f"Where it is used: pip install {needs}")
+    print(f"To use it: pip install {needs}")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:
@@ -239,10 +238,10 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
     if sentences:
         print(f"{folder}: {sentences} sentences ({added} added)")
     for line in unread_lines(report.not_read):
-        tell(f"Not read: {line}.")
+        tell(f"Skipped: {line}.")
     for absent in report.absent:
         tell(
-            f"{absent}: not there, or empty; its images are kept. If they are gone for good: "
+            f"{absent}: missing or empty; its images stay in the index. If they are gone for good: "
             f"seesay index --out {quote(str(folder))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
@@ -254,7 +253,7 @@ def tell(line: str) -> None:
 
 
 def visible(text: str) -> str:
-    """Escape what would command a terminal, or turn the direction of a line; file names can hold it."""
+    """Escape characters of file names that would control a terminal or reverse the text of a line."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -312,7 +311,7 @@ def print_corpus(
 
 
 def wide() -> Console:
-    """Return standard output; a pipe is wide, so that tables are not folded to eighty columns."""
+    """Return standard output; in a pipe, tables are not wrapped at eighty columns."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140)

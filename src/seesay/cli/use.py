@@ -34,29 +34,29 @@ def index(
         list[Path] | None,
         typer.Argument(
             metavar="PHOTOS...",
-            help="Folders of images and subfolders, or their s3:// addresses, added to the index if it is "
-            "not of them yet; by default all that it is of.",
+            help="Folders of images, or their s3:// addresses; new ones are added to the index. By default, "
+            "all folders of the index are updated.",
         ),
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
-            help="The run that embeds, or LIBRARY:MODEL; the index's own by default, or seesay-small."
+            help="The run that embeds, or LIBRARY:MODEL; by default the index's own, or seesay-small."
         ),
     ] = None,
     sentences: Annotated[
-        Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
+        Path | None, typer.Option(help="Also index sentences: a text file, one per line, or a corpus.")
     ] = None,
     detector: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.onnx",
-            help="A detector of objects in the layout of YOLOX: what it sees counts where a query names it.",
+            help="An object detector in the YOLOX layout; what it detects counts when a query names it.",
         ),
     ] = None,
     remove: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Take a folder out of the index; its files stay as they are."),
+        typer.Option(metavar="FOLDER", help="Remove a folder from the index; its files stay as they are."),
     ] = None,
     store: opt.Store = "",
     recall: Annotated[
@@ -64,19 +64,19 @@ def index(
         typer.Option(
             min=0.5,
             max=1,
-            help="Search more than 50,000 vectors in the fewest bytes that still find this share of the ten "
-            "best, such as 0.95. An index remembers it.",
+            help="Compress more than 50,000 vectors as far as this recall@10 allows, such as 0.95. An index "
+            "remembers it.",
         ),
     ] = None,
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
-        typer.Option("--watch", help="Go on: update the index whenever one of its folders changes."),
+        typer.Option("--watch", help="Keep running, and update the index when its folders change."),
     ] = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Index folders of images. Run it again to update the index: only new contents are embedded."""
+    """Index folders of images. Run it again to update the index: only new content is embedded."""
     from seesay.data.remote import path_of
     from seesay.progress import progress_of
     from seesay.search import Index
@@ -96,7 +96,10 @@ def index(
     embedder = run if detector is None else with_detector(out, run, detector)
     with Index.open_or_create(out, embedder, store) as opened:
 
-        def show(report: UpdateReport, added: int = 0) -> None:
+        def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
+            if isinstance(report, SeesayError):
+                console.tell(str(report))
+                return
             images, texts_now = opened.count("image"), opened.count("sentence")
             if as_json:
                 counts = {"sentences_added": added, "images": images, "sentences": texts_now}
@@ -107,7 +110,7 @@ def index(
         if recall is not None:
             opened.set_recall(recall)
         for folder in remove or ():
-            console.tell(f"{folder}: {opened.remove_images(folder)} images taken out of {out}.")
+            console.tell(f"{folder}: {opened.remove_images(folder)} images removed from {out}.")
         if remove and not photos and not opened.roots():
             return  # the last one is gone
         if cluster:
@@ -122,22 +125,16 @@ def index(
 
             from seesay.search.watch import follow
 
-            def tell_or_show(how: UpdateReport | SeesayError) -> None:
-                if isinstance(how, SeesayError):
-                    console.tell(str(how))
-                else:
-                    show(how)
-
             folders = ", ".join(str(root.folder) for root in opened.roots())
             console.tell(f"Watching {folders}; Ctrl-C ends it.")
-            follow(opened, tell_or_show, Event())
+            follow(opened, show, Event())
 
 
 def _check_are_folders(photos: Sequence[Path], out: Path) -> None:
     from seesay.data.remote import is_folder
 
     if not photos:
-        raise SeesayError(f"{out}: no index there; name the folder of your images, too.")
+        raise SeesayError(f"{out}: no index there yet; name the folder of your images as well.")
     for folder in photos:
         if not is_folder(folder):
             raise SeesayError(f"{folder}: no such folder; name the folder of your images.")
@@ -155,9 +152,8 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
-            help="A sentence, an image file, or several of them: '+' and '-' between spaces add and take "
-            "away, '2*' before one gives it more weight, id:12 is an image of the index. A sentence in "
-            "double quotes is taken as it is.",
+            help="A sentence, an image file, or several joined by ' + ' and ' - '; '2*' adds weight, "
+            "and id:12 is an image of the index. A sentence in double quotes is not corrected.",
         ),
     ],
     k: opt.Count = 10,
@@ -171,7 +167,7 @@ def search(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the images that fit a sentence, an image, or a sum of them; prints score and path."""
+    """Find the images that fit a sentence, an image, or a sum of them; print score and path."""
     from seesay.search import Index
 
     asked = _query(query)
@@ -192,7 +188,7 @@ def search(
             webbrowser.open(sheet.as_uri())
     if not answer:
         if where:
-            console.tell(f"{folder}: no image for --where '{where}'.")
+            console.tell(f"{folder}: no image matches --where '{where}'.")
         else:
             out = quote(str(folder))
             console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")
@@ -200,11 +196,11 @@ def search(
 
 
 def _query(text: str) -> Query:
-    """An image file's whole name is an image, whatever signs are in it."""
+    """Read a query; text that is the name of an image file is that image, whatever signs are in it."""
     from seesay.data.headers import file_format
     from seesay.search import Query
 
-    with suppress(OSError, ValueError):  # no name that the system takes
+    with suppress(OSError, ValueError):  # not a valid file name
         if Path(text).is_file() and file_format(Path(text)) is not None:
             return Query.of(Path(text))
     return Query.parse(text)
@@ -221,7 +217,7 @@ def sentences(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the sentences of an index that describe an image; prints score and sentence."""
+    """Find the sentences of an index that describe an image; print score and sentence."""
     from seesay.data.sources import FileSource
     from seesay.search import Index
 
@@ -247,11 +243,11 @@ def caption(
     run: opt.Run,
     image: opt.ImageFile,
     beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search; at least -k.")] = 5,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of sentences.")] = 1,
+    k: opt.Count = 1,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Write sentences about an image, by a run with a decoder; prints log-likelihood and sentence."""
+    """Describe an image with a run that has a decoder; print log-likelihood and sentence."""
     from seesay.data.sources import FileSource
     from seesay.runs.captioning import write_sentences
     from seesay.runs.run import Run
@@ -264,14 +260,14 @@ def caption(
 @opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
     image: opt.ImageFile,
-    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are found.")],
+    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are located.")],
     run: opt.GroundRun = opt.GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the boxes of what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
+    """Locate what a sentence names in an image; print score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
     from seesay.grounding.ground import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
@@ -310,8 +306,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="FOLDER",
-            help="The folder of the images, for an index that was made elsewhere; of each of several: "
-            "NAME=FOLDER.",
+            help="The folder of the images, of an index that was made elsewhere; NAME=FOLDER for several.",
         ),
     ] = None,
     store: opt.Store = "",
@@ -321,28 +316,27 @@ def serve(
     ] = None,
     prefix: Annotated[
         str,
-        typer.Option(help="Put before all addresses, for a proxy that also serves others: /photos."),
+        typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites."),
     ] = "",
     proxy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A reverse proxy, or a network of them: who it says the client is, is believed.",
+            help="A trusted reverse proxy, or a network of them, whose headers name the client.",
         ),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file with the tokens of which clients must send one.")
+        Path | None, typer.Option(help="A file of tokens; clients must send one of them.")
     ] = None,
     photos: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FOLDER",
-            help="Index this folder of images while the page is served already; an index that is not there "
-            "is made.",
+            help="Index this folder of images while serving; the index is created if it does not exist.",
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Update the indexes now, and when their folders change.")
+        bool, typer.Option("--watch", help="Update the indexes now and whenever their folders change.")
     ] = False,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a line of JSON for each request, without its query.")
@@ -358,17 +352,17 @@ def serve(
     from seesay.web.options import Options
 
     if root and len(folders) > 1:
-        raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
+        raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
     added = [path_of(folder) for folder in photos or ()]
     if added and len(folders) > 1:
-        raise SeesayError("--photos: is of one index; make the others by seesay index.")
+        raise SeesayError("--photos is for a single index; create the others with seesay index.")
     if added and not Store.exists(folders[0] / FILE):
         _check_are_folders(added, folders[0])
         Index.create(folders[0], store=store).close()
     indexes: dict[str, Index] = {}
     for folder in folders:
         if name_of(folder) in indexes:
-            raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
+            raise SeesayError(f"{folder}: another index is also called {name_of(folder)}; rename a folder.")
         indexes[name_of(folder)] = opened = Index.open(folder, root=_roots(root or []), store=store)
         if watch:
             check_watchable([*(each.folder for each in opened.roots()), *added])
@@ -388,7 +382,7 @@ def serve(
 
 
 def _roots(given: list[str]) -> str | dict[str, str] | None:
-    """The folder, or the folders by their names, that `--root` gave."""
+    """The folder, or the folders by their names, of `--root`."""
     if len(given) == 1 and (Path(given[0]).is_dir() or "=" not in given[0]):
         return given[0]
     named = dict[str, str]()

@@ -1,4 +1,4 @@
-"""Who may ask: with a token, those who send it, as programs do in a header and browsers in a cookie."""
+"""Authentication by tokens, which programs send in a header and browsers in a cookie."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; t
 
 
 class Access:
-    """Lets those in who know a token of a file.
+    """Admits clients that send a token from a file.
 
-    A line of the file is a token, or the name of whom it was given to and the token. Empty lines, and those
-    that begin with #, do not count.
+    A line of the file is a token, or the name of its owner and the token. Empty lines, and those that begin
+    with #, are ignored.
 
     Args:
         file: with the tokens.
 
     Raises:
-        SeesayError: the file cannot be read, has no token, or a line of it is none; see `reread`.
+        SeesayError: the file cannot be read, has no token, or has an invalid line.
     """
 
     def __init__(self, file: Path) -> None:
@@ -49,10 +49,10 @@ class Access:
         self.reread()
 
     def reread(self) -> int:
-        """Read the file again, and return how many tokens are in it; those that were taken out open nothing.
+        """Read the file again, and return its number of tokens; removed tokens are rejected from now on.
 
         Raises:
-            SeesayError: as at first; the tokens stay as they were.
+            SeesayError: as for the class; the tokens stay as they were.
         """
         self._names = _read(self._file)
         self._of_cookies = {self.cookie(token): token for token in self._names}
@@ -60,15 +60,15 @@ class Access:
 
     @staticmethod
     def cookie(token: str) -> str:
-        """Return what a browser keeps in place of a token: a digest, which opens no other server."""
+        """Return the cookie for a token: a digest, which is of no use for another server."""
         return hashlib.blake2b(b"seesay cookie", key=token.encode()[:64], digest_size=32).hexdigest()
 
     def is_token(self, given: str) -> bool:
-        """Return whether this is a token, in the same time for any that is not."""
+        """Return whether this is a token, in constant time for wrong ones."""
         return _key(given, self._names) is not None
 
     def name_of(self, headers: Headers) -> str | None:
-        """Return whose token or cookie a request brings, "" for a token without a name; None for neither."""
+        """Return the owner of a request's token or cookie, "" if it has no name; None without either."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
@@ -76,7 +76,7 @@ class Access:
         return None if token is None else self._names[token]
 
     def refusal(self, path: str, headers: Headers) -> ASGIApp:
-        """Return the answer to a request that brings no token."""
+        """Return the answer to a request without a valid token."""
         if path == "/" and "text/html" in headers.get("accept", ""):
             return login_page(401)
         response = problem(401, "Send the server's token in the header Authorization: Bearer TOKEN.")
@@ -90,17 +90,17 @@ def is_open(path: str) -> bool:
 
 
 def _key(given: str, keys: Iterable[str]) -> str | None:
-    """Return the one of the keys that was given, in a time that tells nothing about the others."""
+    """Return the key that was given, in a time that reveals nothing about the others."""
     found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
     return found[0] if found else None
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The names of the tokens in a file, by token."""
+    """Return the owners of the tokens in a file, by token."""
     try:
         lines = file.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SeesayError(f"{file}: no token can be read from it ({error}).") from error
+        raise SeesayError(f"{file}: cannot be read as a file of tokens ({error}).") from error
     names: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         match line.split():
@@ -121,7 +121,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def login_page(status: int, refused: bool = False) -> HTMLResponse:
-    """Return the page that asks for the token, or asks again where another word was refused."""
+    """Return the page that asks for the token, with a message if the last one was refused."""
     page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
-    said = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
-    return HTMLResponse(page.substitute(said if refused else dict.fromkeys(said, "")), status)
+    message = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
+    return HTMLResponse(page.substitute(message if refused else dict.fromkeys(message, "")), status)

@@ -35,7 +35,7 @@ def is_in(host: str, among: Networks) -> bool:
 
 
 def client_of(host: str) -> str:
-    """Return what counts as one client: an address, or the network of 64 bits of IPv6 that a client has.
+    """Return what counts as one client: an IPv4 address, or a /64 network of IPv6.
 
     >>> client_of("::ffff:192.0.2.7"), client_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -47,7 +47,7 @@ def client_of(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Return whether an address to listen on is reached from this machine alone."""
+    """Return whether an address to listen on can be reached from this machine only."""
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
@@ -55,7 +55,7 @@ def is_local(host: str) -> bool:
 def host_allowed(header: str, hosts: Collection[str]) -> bool:
     """Return True if a Host header is one of `hosts` or any numeric address.
 
-    This stops DNS rebinding, where the name of a foreign site points here, since browsers send that name.
+    This stops DNS rebinding, in which the name of a foreign site resolves to this server.
     """
     name = header.strip().lower()
     if name.startswith("["):
@@ -66,7 +66,7 @@ def host_allowed(header: str, hosts: Collection[str]) -> bool:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a text is, IPv4 also where it comes to a socket of both; None if it is none."""
+    """Parse an address, IPv4 also when mapped into IPv6; None if it is not one."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

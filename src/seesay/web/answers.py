@@ -41,12 +41,18 @@ class ObjectAnswer(BaseModel):
     confidence: _Probability
 
 
-class ImageAnswer(_HitAnswer):
-    """An image of the index and how well it matches."""
+class _IndexedImage(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
 
+    id: int
     path: str = Field(description="relative to the indexed folder; with its name if there are several")
     width: int = Field(description="in pixels, upright")
     height: int
+
+
+class ImageAnswer(_IndexedImage, _HitAnswer):
+    """An image of the index and how well it matches."""
+
     objects: list[ObjectAnswer] = Field([], description="of an index with a detector, best first")
 
 
@@ -191,15 +197,9 @@ class GroundingAnswer(BaseModel):
         )
 
 
-class DatedImage(BaseModel):
+class DatedImage(_IndexedImage):
     """An image of the index and its time."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    path: str = Field(description="relative to the indexed folder; with its name if there are several")
-    width: int = Field(description="in pixels, upright")
-    height: int
     time: str = Field(description="when it was taken, by the camera's clock; else when its file was changed")
 
 
@@ -217,13 +217,9 @@ class Month(BaseModel):
     images: int
 
 
-class ImageFacts(BaseModel):
+class ImageFacts(_IndexedImage):
     """What is known of an image."""
 
-    id: int
-    path: str = Field(description="relative to the indexed folder; with its name if there are several")
-    width: int = Field(description="in pixels, upright")
-    height: int
     bytes: int = Field(description="of the file")
     type: str | None = Field(description="of the file by its content; null if it cannot be read now")
     facts: dict[str, str] = Field(

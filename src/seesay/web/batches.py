@@ -1,4 +1,4 @@
-"""Requests that are answered together: while one batch is at work, the next one gathers."""
+"""Requests that are answered together: while one batch is processed, the next one fills."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Batches(Generic[Q, A]):
 
     Args:
         answer: of a batch, in order; an exception among the answers is raised for its question alone.
-        threads: that the batches work in.
-        most: questions of a batch.
-        seconds: that a batch may hold up the next one; its own questions wait until it is answered.
+        threads: in which batches are answered.
+        most: maximum number of questions in a batch.
+        seconds: after which the next batch starts, even if the last one has not been answered.
     """
 
     def __init__(

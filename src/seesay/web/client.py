@@ -1,4 +1,4 @@
-"""A client of the HTTP API, with the types of its answers; a test holds it to the OpenAPI schema."""
+"""A client of the HTTP API, with typed answers; a test checks it against the OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Client:
 
     Args:
         address: of the server, its prefix included.
-        token: that the server asks for.
-        index: the name of the index that is asked; the server's first by default.
+        token: for a server that requires one.
+        index: the name of the index to query; the server's first by default.
         seconds: to wait for an answer.
 
     Example:
@@ -162,7 +162,7 @@ class Client:
         return self._get(list[Fault], "/faults")
 
     def update_state(self) -> UpdateState:
-        """Tell how far the update of the index is, or how the last one ended."""
+        """Return the progress of the update of the index, or the outcome of the last one."""
         return self._get(UpdateState, "/update")
 
     def update(self) -> UpdateState:

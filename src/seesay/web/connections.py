@@ -1,7 +1,7 @@
-"""Connections that nobody can hold by half of a request, or by not reading an answer.
+"""Connections that a slow client cannot hold open, neither while sending a request nor while reading.
 
-uvicorn waits for the rest of a request as long as the client likes, counts such connections like working
-ones, reads a body to its end after it has been answered, and waits for a client that reads nothing of it.
+uvicorn waits without a limit for the rest of a request and for a client that does not read, counts such
+connections like busy ones, and reads a body to its end even after it has answered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a request passes first: host names, tokens, sizes and times; and the headers of every response."""
+"""Checks of every request: host name, token, size and time; and the headers of every response."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def too_large(limit: int) -> HTTPException:
 
 
 class Guard:
-    """ASGI middleware that checks who asks, how much at once and in what time, and adds headers.
+    """ASGI middleware that authenticates requests, limits their number and time, and adds headers.
 
     Args:
-        app: what answers.
+        app: the application.
         limits: of a request.
         hosts: names that it answers to, besides numeric addresses.
         prefix: of all addresses, such as "/photos"; "" for none.
-        access: who may ask; None for everybody.
+        access: checks tokens; None admits everybody.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Guard:
         path = scope["path"].removeprefix(self._prefix) or "/"
         is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
-            return problem(403, "A page of another site may not ask for this.")
+            return problem(403, "Requests from pages of other sites are not allowed.")
         if self._at_work[_client(scope)] >= self._limits.connections_an_address:
             return problem(
                 429, "Too many requests at once from your address; ask again when some are answered."
@@ -168,7 +168,7 @@ def _header_bytes(scope: Scope) -> int:
 
 
 def _is_of_another_site(headers: Headers) -> bool:
-    """Whether a page of another site asks. Without TLS browsers tell its origin alone; programs nothing."""
+    """Return whether a page of another site asks; without TLS, browsers send only `Origin`."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None and origin is not None:
         return origin.partition("://")[2].lower() != headers.get("host", "").lower()

@@ -1,4 +1,4 @@
-"""What an operator watches: a line of JSON for each request, and Prometheus metrics of all of them."""
+"""Monitoring: a line of JSON for each request, and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ("GET", "HEAD", "POST")
 
 
 def log_line(message: str) -> None:
-    """Write to standard error what only those who run the server should read."""
+    """Write a message for the operator to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -51,13 +51,13 @@ class Metrics:
 
 
 class Observed:
-    """ASGI middleware that counts requests, and logs them if asked to.
+    """ASGI middleware that counts requests, and optionally logs them.
 
-    A line holds no query and no header: what people search for is nobody's business.
+    The log has no queries and no headers: what people search for is private.
 
     Args:
-        app: what answers.
-        metrics: that the requests are added to.
+        app: the application.
+        metrics: to update.
         log: whether to write a line of JSON for each request to standard output.
     """
 
@@ -93,7 +93,7 @@ class Observed:
 
 
 def _route(scope: Scope) -> str:
-    """The pattern of the route, so that there are few of them; "other" for what has none."""
+    """Return the pattern of the route, so that metrics have few labels; "other" without a route."""
     return str(getattr(scope.get("route"), "path", "other"))
 
 

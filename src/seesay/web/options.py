@@ -1,4 +1,4 @@
-"""How indexes are served, and the limits of what clients may ask."""
+"""Options of the server, and limits of requests."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Limits:
         seconds: until an answer begins, the time to send the request included.
         header_seconds: in which the headers of a request must arrive.
         decode_seconds: in which an upload must be decoded.
-        untaken_seconds: in which a client must take some of an answer that waits for it, see `slowest`.
-        slowest: bytes a second that it must take meanwhile.
+        untaken_seconds: the interval over which the speed of a client that reads an answer is measured.
+        slowest: bytes per second that it must read.
         connections: of all clients.
-        connections_an_address: connections from one address, or a network of IPv6 of 64 bits, as one client
-            has it; requests at once, of a client behind a proxy.
+        connections_an_address: connections from one IPv4 address or /64 network of IPv6; behind a proxy,
+            concurrent requests of one client.
     """
 
     upload_bytes: int = 20 * 2**20
@@ -52,11 +52,11 @@ class Options:
     Attributes:
         hosts: names that the server answers to, besides numeric addresses.
         prefix: of all addresses, such as "/photos", for a server behind a proxy.
-        proxies: addresses or networks of proxies, which may say whose request they pass on.
-        token_file: with the tokens of which clients must send one, see `Access`; None lets everybody in.
+        proxies: addresses or networks of proxies, whose forwarding headers are trusted.
+        token_file: of tokens, one of which clients must send, see `Access`; None admits everybody.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
-        warm_up: load everything in the background at once, rather than when it is first asked for.
+        warm_up: load everything in the background at once, rather than on first use.
         access_log: write a line of JSON for each request to standard output.
         photos: folders of images that are added to an index at once, by its name.
         watch: update the indexes now, and when their folders change.

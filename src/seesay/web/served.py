@@ -1,4 +1,4 @@
-"""An index that is served, and what was computed for what it was asked last."""
+"""An index that is served, with caches of recent queries and uploads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ V = TypeVar("V")
 Vector = NDArray[np.float32]
 
 MOST_AT_ONCE = 32
-"""Queries that are embedded together, of those that wait."""
+"""Maximum number of waiting queries that are embedded together."""
 
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
 
 
 class Recent(Generic[T, V]):
-    """What was computed for what was asked last, by its key; the oldest is forgotten. Thread-safe."""
+    """A cache of the most recently used values. Thread-safe."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[T, V] = OrderedDict()
@@ -59,7 +59,7 @@ class Recent(Generic[T, V]):
 
 
 class Served:
-    """An index that is served, and what is kept for it.
+    """An index that is served, with its caches and updates.
 
     Args:
         name: of the index, for clients.

@@ -1,9 +1,8 @@
-"""The indexes and the runs behind the API, and the threads that they work in."""
+"""The indexes and runs behind the API, and their threads."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import threading
 import time
@@ -12,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+import numpy as np
 from fastapi import HTTPException, UploadFile
-from PIL import Image
 
 from seesay.data.decoders import Decoders
 from seesay.data.images import Photo
@@ -37,7 +36,7 @@ _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
 
 
 class Lazy(Generic[T]):
-    """Something that is loaded once, when it is first needed; many servers never need it."""
+    """A value that is loaded once, when it is first needed. Thread-safe."""
 
     def __init__(self, load: Callable[[], T]) -> None:
         self._load = load
@@ -45,7 +44,7 @@ class Lazy(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self) -> T:
-        """Return it; raise what `load` raises."""
+        """Return the value; raise what `load` raises."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
@@ -55,8 +54,8 @@ class Lazy(Generic[T]):
 class Service:
     """What every route needs.
 
-    Queries, pictures, comparisons, uploads and re-rankings have threads of their own, so that none waits for
-    another kind. Work goes on when its client has left, and keeps its thread until it has ended.
+    Queries, pictures, comparisons, uploads and re-rankings have separate threads, so that one kind does not
+    wait for another. Work that has begun is finished even if its client has disconnected.
 
     Args:
         indexes: to search, by the names that clients call them; the first is searched by default.
@@ -96,20 +95,21 @@ class Service:
         """Load what the first requests would wait for: indexes, then what grounds and re-ranks."""
         try:
             for served in self.served.values():
-                with suppress(SeesayError):  # said to those who ask
+                with suppress(SeesayError):  # queries report it
                     served.index.search("a photograph", 1)
         finally:
             self.is_ready = True
         with suppress(SeesayError):
             if can_ground(self.options.ground_run):
-                self.grounder.get().ground(_grey(), "grey", "a photograph")
+                grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
+                self.grounder.get().ground(grey, grey.name, "a photograph")
         with suppress(SeesayError):
             if self.reranker is not None:
                 for served in self.served.values():
                     self.reranker.get().search(served.index, "a photograph", 1)
 
     def close(self) -> None:
-        """Begin no more work, and close the indexes."""
+        """Drop waiting work and close the indexes."""
         until = time.monotonic() + _STOP_SECONDS
         for served in self.served.values():
             served.updates.end()
@@ -128,12 +128,6 @@ class Service:
         If the request runs out of time, work that has not begun is dropped.
         """
         return await asyncio.get_running_loop().run_in_executor(threads or self._queries, work)
-
-    async def timed(
-        self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None
-    ) -> tuple[T, float]:
-        """Do blocking work in a thread; return its result and the milliseconds it took."""
-        return await self.run(lambda: clocked(work), threads)
 
     async def search(
         self, served: Served, query: Query, limit: int, where: str, after: Place | None
@@ -198,9 +192,3 @@ def clocked(work: Callable[[], T]) -> tuple[T, float]:
     """Do work; return its result and the milliseconds it took."""
     started = time.perf_counter()
     return work(), round((time.perf_counter() - started) * 1e3, 3)
-
-
-def _grey() -> bytes:
-    out = io.BytesIO()
-    Image.new("RGB", (160, 120), "grey").save(out, "PNG")
-    return out.getvalue()

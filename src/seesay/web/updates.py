@@ -14,19 +14,19 @@ from seesay.search.watch import TRY_AGAIN_SECONDS, changes
 from seesay.web.answers import UpdateState
 from seesay.web.observe import log_line
 
-NO_FOLDER = "The index is of no folder yet; update it by seesay index PHOTOS."
+NO_FOLDER = "The index has no folder yet; add one with seesay index PHOTOS."
 
 
 class _StoppedError(Exception):
-    """Raised within an update that is told to stop."""
+    """Raised within an update to stop it."""
 
 
 class Updates:
-    """Runs the updates of an index in a thread of their own, and tells how far they are.
+    """Runs the updates of an index in a separate thread, and reports their progress.
 
     Args:
         index: to update.
-        photos: folders of images to add to it, if it is not of them yet.
+        photos: folders of images to add to it.
     """
 
     def __init__(self, index: Index, photos: Iterable[Path] = ()) -> None:
@@ -40,7 +40,7 @@ class Updates:
 
     @property
     def possible(self) -> bool:
-        """Whether there is a folder that the index is of, or shall be."""
+        """Whether the index has a folder, or is to get one."""
         return bool(self._folders())
 
     def start(self) -> bool:
@@ -49,7 +49,7 @@ class Updates:
             if self._state.running:
                 return False
             self._state = UpdateState(running=True, done=0, total=0)
-            # A daemon: it may be killed at any time without harm, and a server that is told to stop stops.
+            # A daemon, so that the server can stop at once; killing an update does no harm.
             self._thread = threading.Thread(target=self.run, name="seesay-update", daemon=True)
             self._thread.start()
             return True
@@ -66,7 +66,7 @@ class Updates:
                     raise SeesayError(NO_FOLDER)
                 for _ in changes(folders, self._index.folder, self._stopped):
                     if not self._update_after_others():
-                        break  # said by the update
+                        break  # reported by the update
             except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
                 log_line(f"{self._index.folder}: {error}")
             if not self._stopped.is_set():
@@ -89,21 +89,21 @@ class Updates:
         return dict(sorted((self._skipped | lasting).items()))
 
     def state(self) -> UpdateState:
-        """Return how far the update is, or how the last one ended."""
+        """Return the progress of the update, or the outcome of the last one."""
         with self._lock:
             return self._state
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until no update is running, but for no longer than that."""
+        """Wait until no update is running, at most that long."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def end(self) -> None:
-        """Watch no more, and end an update after its batch; what was finished is kept."""
+        """Stop watching, and stop an update after its current batch; finished work is kept."""
         self._stopped.set()
 
     def wait_for_end(self, seconds: float) -> None:
-        """Wait after `end` until nothing is at work any more, for so long at most."""
+        """Wait after `end` until all threads have ended, at most that long each."""
         self.join(seconds)
         if self._watcher is not None:
             self._watcher.join(seconds)

@@ -1,4 +1,4 @@
-"""Grounding: where in an image the phrases of a sentence are."""
+"""Grounding: where the phrases of a sentence are in an image."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ async def ground_indexed(
         photo = service.decoders.decode(data, item.path or "the image", SIDE)
         return service.grounder.get().ground(photo, photo.name, q, limit)
 
-    return GroundingAnswer.from_grounding(*await service.timed(work, service.pictures))
+    return GroundingAnswer.from_grounding(*await service.run(lambda: clocked(work), service.pictures))
 
 
 def _check(sentence: str) -> None:
     if not sentence.strip():
-        raise HTTPException(422, "The sentence is empty; name what to point at.")
+        raise HTTPException(422, "The sentence is empty; name what to find.")

@@ -107,7 +107,7 @@ async def archive(
     served: TheIndex,
     id: Annotated[list[_SomeId], Query(min_length=1, max_length=_MAX_ARCHIVED, description="of the images")],
 ) -> StreamingResponse:
-    """Return the files of images as one zip; those that are gone are left out."""
+    """Return the files of images as one zip; missing ones are left out."""
     images = await service.run(lambda: _archived(served, dict.fromkeys(id)), service.pictures)
     headers = {
         "Content-Disposition": 'attachment; filename="images.zip"',
@@ -202,14 +202,14 @@ def _kept_as(tag: str) -> dict[str, str]:
 
 
 def _unchanged(tag: str, if_none_match: str | None) -> Response | None:
-    """Say that a client has the content of that ETag already; None if it has not."""
+    """Return a 304 response if the client already has the content of that ETag, else None."""
     if if_none_match is None or tag not in if_none_match:
         return None
     return Response(status_code=304, headers=_kept_as(tag))
 
 
 def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
-    """The images of an archive by their names in it, which lead out of no folder.
+    """Return the files of an archive by their names in it.
 
     Raises:
         HTTPException: 404, there is none; 422, they are too large together.
@@ -221,7 +221,7 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
         if (name := served.index.path_of(file))
     }
     if not images:
-        raise HTTPException(404, "None of these images is there; update the index.")
+        raise HTTPException(404, "None of these images exists any more; update the index.")
     if any(map(is_remote, images.values())):
         raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
     if sum(file.stat().st_size for file in images.values()) > _MAX_ARCHIVED_BYTES:
@@ -245,7 +245,7 @@ def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
 
 
 def _media_type(file: Path) -> str | None:
-    """The type by content, since suffixes lie; one that browsers save if they cannot show the format."""
+    """Return the media type by content; one that browsers save if they cannot show the format."""
     kind = file_format(file)
     if kind is None:
         return None

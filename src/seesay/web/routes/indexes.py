@@ -42,7 +42,7 @@ async def faults(service: TheService, served: TheIndex) -> list[Fault]:
 
 @router.get("/update", responses=failures(404, 422))
 async def update_state(served: TheIndex) -> UpdateState:
-    """Tell how far the update of an index is, or how the last one ended."""
+    """Return the progress of the update of an index, or the outcome of the last one."""
     return served.updates.state()
 
 
@@ -76,7 +76,7 @@ def _status(service: Service, served: Served) -> Status:
 
 
 def _matcher(index: Index) -> str:
-    """The name of an index's run, of which clients need not know where it lies on this machine."""
+    """Return the name of an index's run without its folder, which is no business of clients."""
     library, colon, model = index.run_name.partition(":")
     if not colon or "/" in library:
         shown = Path(index.run_name).name

@@ -1,4 +1,4 @@
-"""What an operator's tools ask: whether the server lives, whether it is ready, and what it did."""
+"""Probes and metrics for an operator's tools."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def probe_routes(metrics: Metrics) -> APIRouter:
 
     @router.get("/healthz")
     async def healthz() -> PlainTextResponse:
-        """Answer as long as the server lives."""
+        """Answer while the server is running."""
         return PlainTextResponse("ok\n")
 
     @router.get("/readyz", responses=failures(503))
     async def readyz(service: TheService) -> PlainTextResponse:
-        """Answer with 200 once queries need not wait for anything to be loaded, and the index can be read."""
+        """Answer with 200 once everything is loaded and the indexes can be read."""
         if not service.is_ready:
             return problem(503, "Still loading; ask again.")  # type: ignore[return-value]
         for served in service.served.values():
@@ -44,7 +44,7 @@ def probe_routes(metrics: Metrics) -> APIRouter:
 
 
 class IndexMetrics(Collector):
-    """What is measured of each index when the metrics are asked for."""
+    """Metrics of each index, collected on request."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
