@@ -399,25 +399,15 @@ def read_result(values: Mapping[str, Any]) -> Result:
         raise SeesayError(describe(failure, result_type)) from failure
 
 
-def tree(values: Mapping[Keys, object]) -> dict[str, object]:
-    """Nest values by their keys.
-
-    >>> tree({("a", "b"): 1, ("a", "c"): 2, ("d",): 3})
-    {'a': {'b': 1, 'c': 2}, 'd': 3}
-    """
+def rounded_metrics(folds: Sequence[Sample]) -> dict[str, object]:
+    """Return the metrics averaged over folds, nested as in a result: to three decimals, None for NaN."""
     nested: dict[str, Any] = {}
-    for (*parents, last), value in values.items():
+    for (*parents, last), value in mean_metrics(folds).items():
         place = nested
         for key in parents:
             place = place.setdefault(key, {})
-        place[last] = value
+        place[last] = None if value != value else round(value, 3)
     return nested
-
-
-def rounded_metrics(folds: Sequence[Sample]) -> dict[str, object]:
-    """Return the metrics averaged over folds as a result has them: to three decimals, None for NaN."""
-    found = mean_metrics(folds).items()
-    return tree({keys: None if value != value else round(value, 3) for keys, value in found})
 
 
 def _at(values: Any, keys: Keys) -> Any:

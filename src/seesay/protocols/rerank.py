@@ -47,15 +47,14 @@ def measure_reranked(
     for each in (run, other):
         check_one_score(each)
     inputs, others = _both_inputs(run, other, corpus, split)
-    whole = corpus if isinstance(corpus, Corpus) else None
 
     started = time.perf_counter()
-    alone_subject = RunSubject(run, inputs, split, whole)
+    alone_subject = RunSubject(run, inputs, split, corpus)
     alone = protocol.measure(alone_subject, Options(at=options.at))
     embedded = time.perf_counter() - started
 
     reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)
-    result = protocol.measure(Subject(run.title, split, inputs.corpus, reranked, whole=whole), options)
+    result = protocol.measure(Subject(run.title, split, inputs.corpus, reranked, whole=corpus), options)
     assert isinstance(result, RetrievalResult)
     assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)

@@ -231,9 +231,9 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
     estimates: dict[str, list[Estimate]] = {each.name: [] for each in runs}
     for name, chosen in bins.items():
         for run in runs:
-            figures, low, high = image_retrieval_of(run, chosen)
-            estimates[run.name].append((figures[_BINNED], low, high))
-            cells = (number(figures[measure]) for measure in METRICS)
+            metrics, low, high = image_retrieval_of(run, chosen)
+            estimates[run.name].append((metrics[_BINNED], low, high))
+            cells = (number(metrics[metric]) for metric in METRICS)
             rows.append([name, run.name, f"{chosen.sum():,}", *cells, f"{low:.1f}–{high:.1f}"])
     values = (
         f"{run}: {', '.join(f'{value[0]:.0f} at {name}' for name, value in zip(bins, row, strict=True))}"
@@ -251,7 +251,7 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
 def image_retrieval_of(
     run: Measured, chosen: NDArray[np.bool_], resamples: int = RESAMPLES
 ) -> tuple[dict[str, float], float, float]:
-    """Return the figures of image retrieval by some of the sentences, and the interval of R@10."""
+    """Return the metrics of image retrieval by some of the sentences, and the interval of R@10."""
     sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
     ends = intervals([sample], resamples)[_BINNED,]
     assert ends is not None  # there is a sentence
