@@ -17,7 +17,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.matchers import Matcher, Sentences
-from seesay.paths import sole_writer
+from seesay.paths import cache_dir
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -26,6 +26,7 @@ from seesay.runs.inputs import split_inputs
 from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
+from seesay.training.callbacks import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 
@@ -188,15 +189,30 @@ def test_a_corpus_without_train_leaves_no_folder(scenes: Path, tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
-def test_two_trainings_of_one_folder_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+class Again(Callback):
+    """Begins the same training once more, while it is under way."""
+
+    def __init__(self, corpus: Corpus, out: Path) -> None:
+        self.corpus, self.out, self.refused = corpus, out, 0
+
+    def on_epoch_end(self, *_: object) -> None:
+        with pytest.raises(SeesayError, match=r"run: another process is training this run"):
+            train(small(), self.corpus, self.out)
+        self.refused += 1
+
+
+def test_two_trainings_of_one_folder_are_refused(corpus: Corpus, tmp_path: Path, own_cache: None) -> None:
     out = tmp_path / "run"
     out.mkdir()
     (out / "weights.safetensors.12.34.tmp").write_bytes(b"half")  # what a kill left
-    busy = r"run: another process is training this run"
-    with sole_writer(out / "train.lock", "held"), pytest.raises(SeesayError, match=busy):
-        train(small(), corpus, out)
-    train(small("schedule.epochs=1"), corpus, out)
+    again = Again(corpus, out)
+    train(small("schedule.epochs=1"), corpus, out, callbacks=[again])
+    assert again.refused == 1
     assert not list(out.glob("*.tmp"))
+    [lock] = (cache_dir() / "locks").iterdir()
+    before = lock.stat().st_ino
+    train(small("schedule.epochs=1"), corpus, out, resume=True)
+    assert lock.stat().st_ino == before  # one that was deleted could be held twice
 
 
 def test_a_full_disk_is_one_line(corpus: Corpus, tmp_path: Path) -> None:

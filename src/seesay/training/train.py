@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -20,7 +21,7 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
-from seesay.paths import disk_errors, sole_writer
+from seesay.paths import cache_dir, disk_errors, locked, sweep
 from seesay.recipes.load import is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
@@ -142,15 +143,16 @@ def _holding(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another folder.") from error
-    lock = out / "train.lock"
+    # The lock lies in the cache and stays there: a finished run holds none, and one that was deleted could be
+    # held by one process while another holds a new one.
+    locks = cache_dir() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    lock = locks / hashlib.sha256(str(out.resolve()).encode()).hexdigest()
     busy = f"{out}: another process is training this run; wait until it has ended, or choose another folder."
     try:
-        with disk_errors(out), sole_writer(lock, busy):
-            try:
-                yield
-            finally:
-                with suppress(OSError):  # Windows deletes no open file
-                    lock.unlink()  # a finished run holds none, and nobody waits for it: `busy` comes at once
+        with disk_errors(out), locked(lock, busy):
+            sweep(out)
+            yield
     finally:
         with suppress(OSError):  # not empty
             for folder in made:
