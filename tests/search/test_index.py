@@ -125,7 +125,7 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
         report = index.update_images(photos)
         assert (report.deleted, report.not_read) == (0, {"raw": 1})
         assert index.count("image") == before
-        (photos / "trip" / "camera.dng").unlink()
+        shutil.rmtree(photos / "trip")  # an empty folder may be the place of a drive
         assert index.update_images(photos).deleted == 1
 
 

@@ -56,7 +56,12 @@ def index(
     ] = None,
     remove: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Remove a folder from the index; its files stay as they are."),
+        typer.Option(
+            "--remove",
+            "--forget",
+            metavar="FOLDER",
+            help="Remove a folder, or a subfolder that is gone, from the index; its files stay as they are.",
+        ),
     ] = None,
     store: opt.Store = "",
     recall: Annotated[

@@ -34,6 +34,7 @@ from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
+from seesay.search.walk import walk
 
 
 class Index:
@@ -323,7 +324,8 @@ class Index:
         The files stay as they are.
 
         Args:
-            folder: one that the index is of, or its name; it need not be there.
+            folder: one that the index is of, or its name, or a subfolder of one in which no image is
+                left; it need not be there.
 
         Raises:
             SeesayError: the index is not of that folder, or another process is updating the index.
@@ -334,6 +336,9 @@ class Index:
             there = path_of(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
+            inside = Root(self.path_of(there) or "", there)  # without a name it would hold everything
+            if inside.name and self.store.paths(inside) and not walk(there, self.folder).files:
+                found.append(inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
                 raise SeesayError(f"{folder}: not a folder of {self.folder}; there is {folders}.")

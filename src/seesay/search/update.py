@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,8 @@ class UpdateReport:
     Attributes:
         skipped: (path, reason) of images that cannot be used.
         not_read: number of files of each kind that is not read, such as "HEIC" or "video".
-        absent: folders of the index that are not there, or empty; their images are kept.
+        absent: folders of the index that are not there, or empty, and subfolders that have become empty, as
+            of a drive that is not mounted; their images are kept.
     """
 
     added: int = 0
@@ -145,7 +146,14 @@ class _Update:
 
     def finish(self) -> list[str]:
         """Delete the files that are gone and have not moved; return the content keys that became unused."""
-        gone = [item.id for items in self._gone.values() for item in items]
+        gone = list[int]()
+        for item in (item for items in self._gone.values() for item in items):
+            folders = map(str, PurePosixPath(str(item.path)).parents)
+            if emptied := self._seen.there.empty.intersection(folders):
+                self.report.absent += map(str, map(self._seen.file, emptied))
+            else:
+                gone.append(item.id)
+        self.report.absent = list(dict.fromkeys(self.report.absent))
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))

@@ -29,11 +29,15 @@ class FoundFile:
 
 @dataclass
 class Walk:
-    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds."""
+    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds.
+
+    `empty` are subfolders with nothing in them, such as the place of a drive that is not mounted.
+    """
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
+    empty: set[str] = field(default_factory=set)
     not_read: Counter[str] = field(default_factory=Counter)
 
     def is_gone(self, path: str) -> bool:
@@ -49,6 +53,7 @@ class Walk:
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
         here = prefix.rstrip("/") or "."
         self.unread |= {here if place == "." else prefix + place for place in other.unread}
+        self.empty |= {prefix + folder for folder in other.empty}
         self.not_read.update(other.not_read)
 
 
@@ -69,6 +74,8 @@ def walk(root: Path, leave_out: Path) -> Walk:
 
     for folder, names, files in os.walk(root, onerror=unread):
         here = Path(folder)
+        if not (names or files):
+            result.empty.add(_relative(root, here))
         # `os.path.islink` is False where the system refuses to say; the walk then lists the folder as unread.
         links = [name for name in names if os.path.islink(here / name) and not name.startswith(".")]  # noqa: PTH114
         for name in links:
