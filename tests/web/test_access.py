@@ -194,6 +194,16 @@ def test_a_page_of_another_site_may_not_search(client: TestClient, site: str) ->
         assert client.get("/api/v1/search?q=red", headers={"Sec-Fetch-Site": own}).status_code == 200
 
 
+def test_without_tls_the_referer_tells_whose_page_asks(client: TestClient) -> None:
+    host = client.base_url.netloc.decode()
+    for page, status in (
+        (f"http://{host}/?q=red", 200),
+        ("http://elsewhere.example/", 403),
+        ("http://elsewhere.example", 403),
+    ):
+        assert client.get("/api/v1/search?q=red", headers={"Referer": page}).status_code == status
+
+
 def test_another_site_may_change_nothing(client: TestClient) -> None:
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 202)):
         assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -86,7 +85,11 @@ def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
             return
         if other != folder:
             with suppress(SeesayError), locked(other / _LOCK, "in use"):
-                shutil.rmtree(other, ignore_errors=True)
+                for file in (
+                    other / INDEX,
+                    *other.glob(f"{_SCORES}.*"),
+                ):  # lock files stay: others wait there
+                    file.unlink(missing_ok=True)
             total -= length
 
 

@@ -168,10 +168,11 @@ def _header_bytes(scope: Scope) -> int:
 
 
 def _is_of_another_site(headers: Headers) -> bool:
-    """Return whether a page of another site asks; without TLS, browsers send only `Origin`."""
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is None and origin is not None:
-        return origin.partition("://")[2].lower() != headers.get("host", "").lower()
+    """Return whether a page of another site asks; without TLS, browsers send only `Origin` or `Referer`."""
+    site = headers.get("sec-fetch-site")
+    page = headers.get("origin") or headers.get("referer")
+    if site is None and page is not None:
+        return page.partition("://")[2].partition("/")[0].lower() != headers.get("host", "").lower()
     return site not in (None, "none", "same-origin")
 
 
