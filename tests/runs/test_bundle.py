@@ -66,6 +66,21 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     np.testing.assert_array_equal(ours.embed_images(pixels), theirs.embed_images(pixels))
 
 
+def test_a_run_from_elsewhere_overwrites_nothing_outside_the_bundle(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(run_folder("seesay-small"), tmp_path / "download" / "a" / "run"))
+    (tmp_path / "download" / "evil.onnx").write_bytes(b"evil")
+    config = json.loads((run / "run.json").read_text())
+    config["graphs"]["../../evil"] = config["graphs"]["images"]
+    (run / "run.json").write_text(json.dumps(config))
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "evil.onnx").write_bytes(b"precious")
+    with pytest.raises(SeesayError, match=r"run\.json: damaged"):
+        write_bundle(str(run), home / "out")
+    assert [path.name for path in home.iterdir()] == ["evil.onnx"]
+    assert (home / "evil.onnx").read_bytes() == b"precious"
+
+
 def test_the_card_says_what_the_run_is(run: Path, tmp_path: Path) -> None:
     folder = write_bundle(str(run), tmp_path / "mine", "cc-by-nc-4.0").folder
     card = (folder / "README.md").read_text()

@@ -72,13 +72,31 @@ def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
         ("image_dims", "x"),
         ("image_dims", [float("inf")]),
         ("sentence_dim", None),
+        ("image_dims", [-1]),
+        ("image_dims", [True]),
+        ("image_dims", ["5"]),
+        ("image_dims", {"5": 1}),
+        ("sentence_dim", -1),
+        ("sentence_dim", False),
         ("embeds", "yes"),
+        ("embeds", 1),
+        ("max_words", -1),
+        ("max_words", 0),
+        ("max_words", True),
         ("dim", 2.5),
+        ("dim", -7),
+        ("dim", True),
         ("logit_scale", float("nan")),
+        ("logit_scale", True),
+        ("logit_bias", "1"),
         ("calibration", {"intercept": 1}),
         ("calibration", {"intercept": float("nan"), "slope": 1}),
         ("graphs", {"images": 3}),
         ("graphs", {"images": {"digest": "0"}}),
+        ("graphs", {"images": {"digest": 0, "weights": [], "error": 0}}),
+        ("graphs", {"images": {"digest": "0", "weights": "abc", "error": 0}}),
+        ("graphs", {"../../images": {"digest": "0", "weights": [], "error": 0}}),
+        ("graphs", {"other": {"digest": "0", "weights": [], "error": 0}}),
         ("unknown", 1),
     ],
 )
@@ -90,10 +108,26 @@ def test_a_wrong_value_is_named(folder: Path, key: str, value: object) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("change", [{"encoders": [3]}, {"sentence_encoder": 3}, {"regions": 3}, {"name": 3}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"encoders": [3]},
+        {"encoders": "abc"},
+        {"encoders": ["onnx:./towers/../../private"]},
+        {"arrays": "abc"},
+        {"changes": [3]},
+        {"sentence_encoder": 3},
+        {"sentence_encoder": 0},
+        {"sentence_encoder": "onnx:./../private"},
+        {"regions": 3},
+        {"name": 3},
+        {"name": {}},
+        {"matcher": {"kind": [1]}},
+    ],
+)
 def test_a_recipe_that_is_none_is_damaged(folder: Path, change: dict[str, object]) -> None:
     values = json.loads((folder / RUN).read_text())
     values["recipe"] |= change
     (folder / RUN).write_text(json.dumps(values))
-    with pytest.raises(SeesayError, match=r"run\.json: (damaged|key)"):
-        RunConfig.load(folder).checked_recipe(folder)
+    with pytest.raises(SeesayError, match=r"run\.json: damaged"):
+        RunConfig.load(folder)

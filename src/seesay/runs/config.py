@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
 RUN, WEIGHTS, VOCABULARY, TEXT = "run.json", "weights.safetensors", "vocabulary.json", "text.safetensors"
+GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
-_TYPES: dict[str, Any] = {
-    "sentence_dim": int,
-    "embeds": bool,
-    "asymmetric": bool,
-    "max_words": int | None,
-    "dim": int | None,
-    "logit_scale": int | float,
-    "logit_bias": int | float,
-    "weights": str | None,
-}
 _HERE = f"{EXPORTED}:./"  # begins the names of towers that a run holds
 
 
@@ -174,26 +165,72 @@ def run_recipe(folder: Path) -> Recipe:
 
 
 def _parsed(found: Any) -> RunConfig:
-    """Make a configuration of parsed JSON; raise a ValueError, TypeError or LookupError if it is none."""
+    """Make a configuration of parsed JSON; raise a ValueError, TypeError or LookupError if it is none.
+
+    The run may be a stranger's: what becomes the name of a file is checked before anything uses it.
+    """
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
     calibration = found.pop("calibration")
-    graphs = {
-        name: Graph(str(graph["digest"]), tuple(map(str, graph["weights"])), float(graph["error"]))
-        for name, graph in found.pop("graphs").items()
-    }
+    graphs = {name: _parsed_graph(name, graph) for name, graph in found.pop("graphs").items()}
+    if not isinstance(found["image_dims"], list):
+        raise ValueError(f"image_dims is {found['image_dims']!r}")
     config = RunConfig(
-        **found | {"image_dims": tuple(map(int, found["image_dims"]))},
+        **found | {"image_dims": tuple(found["image_dims"])},
         calibration=None if calibration is None else Calibration.from_dict(calibration),
         graphs=graphs,
     )
-    names = (*config.encoders, *config.arrays, config.sentence_encoder or "", config.name, config.kind)
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("a name in the recipe is not a text")
-    if not isinstance(config.regions, Mapping | None):
-        raise ValueError(f"regions is {config.regions!r}")
-    for key, types in _TYPES.items():
-        value = getattr(config, key)
-        if not isinstance(value, types) or (isinstance(value, float) and not math.isfinite(value)):
-            raise ValueError(f"{key} is {value!r}")
+    _check_recipe(config.recipe)
+    allowed = {
+        "image_dims": all(map(_is_integer, config.image_dims)),
+        "sentence_dim": _is_integer(config.sentence_dim, 0),
+        "embeds": isinstance(config.embeds, bool),
+        "asymmetric": isinstance(config.asymmetric, bool),
+        "max_words": config.max_words is None or _is_integer(config.max_words),
+        "dim": config.dim is None or _is_integer(config.dim),
+        "logit_scale": _is_finite(config.logit_scale),
+        "logit_bias": _is_finite(config.logit_bias),
+        "weights": isinstance(config.weights, str | None),
+    }
+    for key, is_allowed in allowed.items():
+        if not is_allowed:
+            raise ValueError(f"{key} is {getattr(config, key)!r}")
     return config
+
+
+def _parsed_graph(name: str, graph: Any) -> Graph:
+    """Make a graph of parsed JSON; its name becomes that of a file, so only known ones are allowed."""
+    if name not in GRAPHS:
+        raise ValueError(f"a graph is named {name!r}")
+    made = Graph(graph["digest"], tuple(graph["weights"]), graph["error"])
+    if not (_are_texts([made.digest]) and _are_texts(graph["weights"]) and _is_finite(made.error)):
+        raise ValueError(f"the graph {name!r} is described wrongly")
+    return made
+
+
+def _check_recipe(recipe: Mapping[str, Any]) -> None:
+    """Check what is read of a recipe before all of it is; raise a ValueError, TypeError or LookupError."""
+    for key in ("encoders", "arrays", "changes"):
+        if not _are_texts(recipe[key]):
+            raise ValueError(f"{key} is {recipe[key]!r}")
+    reader = recipe["sentence_encoder"]
+    if not _are_texts([recipe["name"], recipe["matcher"]["kind"], "" if reader is None else reader]):
+        raise ValueError("a name in the recipe is not a text")
+    if not isinstance(recipe["regions"], Mapping | None):
+        raise ValueError(f"regions is {recipe['regions']!r}")
+    for name in (*recipe["encoders"], reader or ""):
+        if name.startswith(_HERE) and ".." in Path(name.removeprefix(_HERE)).parts:
+            raise ValueError(f"{name!r} lies outside its folder")
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_integer(value: object, least: int = 1) -> bool:
+    """Whether a value is an integer from `least` on; to Python, `True` is one too."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

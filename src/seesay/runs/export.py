@@ -22,14 +22,13 @@ from seesay.matchers.sentences import Sentences
 from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
 from seesay.runs.backend import Vectors
-from seesay.runs.config import WEIGHTS, Graph, RunConfig
+from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
 from seesay.runs.onnx_backend import PREFIX, OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.traceable import Traceable
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
-_NAMES = ("images", "sentences", "query_images", "query_sentences", "pairs")
 _LONGEST = 30  # words of a sentence that is tried, where the matcher reads all
 
 Compute = Callable[..., Tensor]
@@ -87,7 +86,7 @@ def remove_export(run: Run) -> None:
     """Delete what was exported of a run; do nothing if nothing was."""
     if run.config.graphs:
         run.update(graphs={}, weights=None)
-    for name in _NAMES:
+    for name in GRAPHS:
         (run.folder / f"{name}.onnx").unlink(missing_ok=True)
 
 
