@@ -40,11 +40,13 @@ def time_of(tags: Mapping[int, Any]) -> str:
 def facts_of(file: Path) -> dict[str, str]:
     """Read camera, lens, exposure, aperture, ISO, focal length and time; only what the file says.
 
-    Places are left out: who shows a photo seldom means to say where they live.
+    Nothing is decoded: of a PNG only what stands before its pixels counts. Places are left out: who shows a
+    photo seldom means to say where they live.
     """
     try:
         with opened_header(file) as image:
-            return dict(_facts(tags_of(image.getexif())))
+            # Pillow's own way to ask a PNG decodes it, since the chunk may come after the pixels.
+            return dict(_facts(tags_of(Image.Image.getexif(image))))
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         return {}
 
