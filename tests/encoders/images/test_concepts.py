@@ -20,7 +20,7 @@ from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.tuned import adopt_tuned
+from seesay.encoders.images.tuned import adopt_tuned, copy_tuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
@@ -55,6 +55,24 @@ def _by_hand(run: Path, features: np.ndarray) -> np.ndarray:
     """Sigmoids of a linear layer, in NumPy."""
     weight, bias = (load_file(run / "weights.safetensors")[f"head.layers.1.{k}"] for k in ("weight", "bias"))
     return 1 / (1 + np.exp(-(features @ weight.numpy().T + bias.numpy())))
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> None:
+    hashes = [f"{i:016x}" for i in range(length)]
+    for i, digest in enumerate(hashes):
+        base = f"concepts@{hashes[(i + 1) % length]}"
+        file = tmp_path / f"encoder-{digest}.safetensors"
+        save_file({"a": torch.zeros(1)}, file, {"encoder": base})
+    with pytest.raises(SeesayError, match="which reads another encoder too"):
+        copy_tuned(f"concepts@{hashes[0]}", tmp_path, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:
+    save_head_inputs(run, f"concepts:{run}", ["pooled"])
+    with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is a head too"):
+        load_image_encoder(f"concepts:{run}")
 
 
 def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: Path) -> None:

@@ -52,7 +52,20 @@ class StoredHead(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
-        """Read the head that a run keeps (`@HASH`), or that of the run that the name ends with."""
+        """Read the head that a run keeps (`@HASH`), or that of the run that the name ends with.
+
+        Raises:
+            SeesayError: there is none, it is damaged, or it reads another head, which could go on for ever.
+        """
+        head = cls._read(name)
+        if EncoderSpec.parse(head.encoder).name in CONCEPT_ENCODERS:
+            raise SeesayError(
+                f"{head.path}: the head reads '{head.encoder}', which is a head too; train it on an encoder."
+            )
+        return head
+
+    @classmethod
+    def _read(cls, name: str) -> StoredHead:
         spec = EncoderSpec.parse(name)
         if spec.weights:
             path = tuned_file(spec)

@@ -38,14 +38,25 @@ def save_tuned(
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy an encoder's weights, if it has any of a run's own, from one run to another."""
+    """Copy an encoder's weights, if it has any of a run's own, from one run to another.
+
+    Those of the encoder that a head reads are copied too.
+
+    Raises:
+        SeesayError: the weights are missing or cannot be written, or a head reads another head.
+    """
+    base = _base(encoder, source, folder)
+    if base and _base(base, source, folder):  # a stranger's file can name any encoder, even its own
+        raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which reads another encoder too.")
+    for name in (base, encoder):
+        if name:
+            _copy(name, source, folder)
+
+
+def _copy(encoder: str, source: Path, folder: Path) -> None:
     weights = EncoderSpec.parse(encoder).weights
-    if not weights:
-        return
     here, there = _file(source, weights), _file(folder, weights)
-    if base := _base(there if there.is_file() else here):
-        copy_tuned(base, source, folder)
-    if there.is_file():
+    if not weights or there.is_file():
         return
     try:
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -79,10 +90,14 @@ def metadata(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
-def _base(path: Path) -> str | None:
-    """Return the encoder that a head reads; a damaged file is reported when it is loaded."""
+def _base(encoder: str, source: Path, folder: Path) -> str | None:
+    """Return the encoder that a head reads, None if it is no head; a damaged file is reported on loading."""
+    weights = EncoderSpec.parse(encoder).weights
+    if not weights:
+        return None
+    here, there = _file(source, weights), _file(folder, weights)
     try:
-        return metadata(path).get(BASE)
+        return metadata(there if there.is_file() else here).get(BASE)
     except (OSError, SafetensorError):
         return None
 
