@@ -35,9 +35,9 @@ import sys
 from seesay.search.index import Index
 from seesay.web import served
 from seesay.web.app import serve
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 served.MOST_AT_ONCE = int(sys.argv[2])
-serve(Index.open(sys.argv[1]), port=0, options=Options(warm_up=True, ground_run="seesay-ground"))
+serve(Index.open(sys.argv[1]), port=0, options=ServerOptions(warm_up=True, ground_run="seesay-ground"))
 """
 
 BARE = """

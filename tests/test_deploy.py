@@ -202,9 +202,9 @@ REPLICA = """
 import sys
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.search.colours import Colours
-serve(Index.open(sys.argv[1], Colours()), port=0, options=Options(ground_run="seesay-ground"))
+serve(Index.open(sys.argv[1], Colours()), port=0, options=ServerOptions(ground_run="seesay-ground"))
 """
 
 

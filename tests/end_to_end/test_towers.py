@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from seesay.search import Index
 from seesay.web.app import create_app
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.end_to_end.command import seesay
 
 # Slow: every command is a process that imports a library of models.
@@ -50,7 +50,7 @@ def test_index_and_searches(index: Path, scenes: Path, towers: tuple[str, str]) 
 
 
 def test_serve(index: Path, towers: tuple[str, str]) -> None:
-    app = create_app(Index.open(index), Options(rerank_run=towers[1]))
+    app = create_app(Index.open(index), ServerOptions(rerank_run=towers[1]))
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
         answer = client.get("/api/v1/search", params={"q": "a red circle", "rerank": True}).json()
         assert answer["results"]

@@ -14,9 +14,9 @@ from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import (
     COLOURS,
     FORMATS,
+    GroundedBox,
     GroundedPhrase,
     Grounding,
-    Place,
     colour,
     draw_grounding,
     text_colour,
@@ -28,7 +28,7 @@ Box = tuple[float, float, float, float]
 
 
 def grounding(size: tuple[int, int], *boxes: Box, text: str = "a dog") -> Grounding:
-    phrases = [GroundedPhrase(text, 0, len(text), True, (Place(box, 0.5),)) for box in boxes]
+    phrases = [GroundedPhrase(text, 0, len(text), True, (GroundedBox(box, 0.5),)) for box in boxes]
     return Grounding(*size, tuple(phrases))
 
 

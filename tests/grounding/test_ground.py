@@ -23,14 +23,14 @@ from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding.ground import Grounder, Grounding, Place, best_places, can_ground
+from seesay.grounding.ground import GroundedBox, Grounder, Grounding, best_places, can_ground
 from seesay.runs.calibration import FITS, Calibration
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
 
 
-def points_at(place: Place, item: SceneObject, scale: int = 1) -> bool:
+def points_at(place: GroundedBox, item: SceneObject, scale: int = 1) -> bool:
     """Whether the place's centre is on the object; the small run knows what is where, not how far it goes."""
     x1, y1, x2, y2 = (value / scale for value in place.box)
     left, top, right, bottom = item.box

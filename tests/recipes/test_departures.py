@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seesay.recipes.departures import Paper
+from seesay.recipes.departures import PrintedSettings
 from seesay.recipes.files import lay_over, shipped_recipes, values_for
 from seesay.recipes.load import load_recipe, parse_recipe
 
@@ -16,7 +16,7 @@ PRINTED = {
     "optimizer": {"kind": "sgd", "momentum": 0.9},
     "batch_size": 2500,
 }
-PAPER = Paper(
+PAPER = PrintedSettings(
     settings=PRINTED,
     departures={
         "encoders": {"lite?": "a small network, {value}", "stages": "maps of a network"},
@@ -60,7 +60,7 @@ def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
     if not values.get("paper"):
         assert not recipe.departures
         return
-    paper = Paper.model_validate(values["paper"])
+    paper = PrintedSettings.model_validate(values["paper"])
     printed = lay_over(recipe.model_dump(mode="json"), dict(paper.settings))
     for key in paper.departures:  # what the paper leaves open is left out
         *parents, last = key.split(".")
@@ -74,7 +74,7 @@ def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
 
 @pytest.mark.parametrize("name", {name: None for name, _ in CASES})
 def test_the_keys_of_a_paper_are_a_recipes(name: str) -> None:
-    paper = Paper.model_validate(shipped_recipes()[name].get("paper") or {})
+    paper = PrintedSettings.model_validate(shipped_recipes()[name].get("paper") or {})
     text = "name: x\nencoders: [efficientnet-lite0]\nmatcher: {kind: irmatch}\nloss: {kind: margin}\n"
     known = set(type(parse_recipe(f"corpus: y\n{text}", "x")).model_fields)
     assert {key.partition(".")[0] for key in (*paper.departures, *paper.settings)} <= known

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from seesay.runs.calibration import FITS, IMAGES, Calibration, unrelated_sentences
 from seesay.search import Answer, Hit, Index
 from seesay.search.gallery import Gallery
-from seesay.search.query import Image, Part, Query, Sentence
+from seesay.search.query import Image, Part, Query, Text
 from tests.search.colours import RGB, Colours, gallery, picture
 
 
@@ -111,16 +111,16 @@ def test_an_image_that_nothing_is_like_fits_nothing(index: Index, photos: Path) 
 
 
 def test_a_query_with_an_image_is_judged_by_its_parts(index: Index) -> None:
-    image, blue = Part(Image(picture("red")), 3.0), Part(Sentence("blue"))
+    image, blue = Part(Image(picture("red")), 3.0), Part(Text("blue"))
     both, less = (
         chances_of(index.search(Query(parts), k=25))
-        for parts in ((image, blue), (image, blue, Part(Sentence("white"), -0.5)))
+        for parts in ((image, blue), (image, blue, Part(Text("white"), -0.5)))
     )
     white = chances_of(index.search("white", k=25))
     for path, chance in less.items():
         assert chance == pytest.approx((1 - white[path]) * both[path], rel=0.02, abs=1e-6)
     assert both["red-blue.png"] > max(both["red-red.png"], both["blue-blue.png"]) > both["white-white.png"]
-    half = index.search(Query((image, Part(Sentence("blue xyzzy")))), k=25)
+    half = index.search(Query((image, Part(Text("blue xyzzy")))), k=25)
     assert chances_of(half) == pytest.approx({path: chance / 2 for path, chance in both.items()})
     assert index.search("red + blue")[0].probability is not None
 
@@ -129,7 +129,7 @@ def test_unknown_words_that_are_taken_away_take_nothing_away(index: Index) -> No
     for wanted in ("red", Image(picture("red"))):
         parts = Query.parse(wanted).parts if isinstance(wanted, str) else (Part(wanted),)
         plain = chances_of(index.search(Query(parts), k=25))
-        less = chances_of(index.search(Query((*parts, Part(Sentence("xyzzy"), -0.01))), k=25))
+        less = chances_of(index.search(Query((*parts, Part(Text("xyzzy"), -0.01))), k=25))
         assert less == pytest.approx(plain, abs=0.05)
 
 

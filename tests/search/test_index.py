@@ -16,7 +16,7 @@ from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import walk
 from seesay.search.index import Index
-from seesay.search.query import Embedded, Image, Part, Query, Sentence
+from seesay.search.query import Embedded, Image, Part, Query, Text
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
 from tests.search.stores import STORES, address
@@ -608,10 +608,8 @@ def test_the_page_of_an_image_of_the_index_is_without_it(index: Index, photos: P
 def test_a_vector_stands_for_what_it_is_of(index: Index, photos: Path) -> None:
     index.update_images(photos)
     vector = index.embed_image(picture("red"))
-    query = Query((Part(Embedded("mine", vector)), Part(Sentence("blue"), -1.0)))
-    assert index.search(query) == index.search(
-        Query((Part(Image(picture("red"))), Part(Sentence("blue"), -1)))
-    )
+    query = Query((Part(Embedded("mine", vector)), Part(Text("blue"), -1.0)))
+    assert index.search(query) == index.search(Query((Part(Image(picture("red"))), Part(Text("blue"), -1))))
 
 
 def test_queries_are_embedded_at_once_and_fail_one_by_one(index: Index, photos: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.search.query import MAX_CHARACTERS, MAX_PARTS, Image, Indexed, Part, Query, Sentence
+from seesay.search.query import MAX_CHARACTERS, MAX_PARTS, Image, Indexed, Part, Query, Text
 
 LETTERS = st.characters(categories=["L", "Nd", "P", "S", "Zs"])
 PIECES = st.sampled_from(["beach", " - ", " + ", " -", "2*", '"', "id:7", "image:", "a.jpg", " ", "t-shirt"])
@@ -19,7 +19,7 @@ def read(text: str) -> list[tuple[float, object]]:
 
 
 def one(text: str) -> list[tuple[float, object]]:
-    return [(1.0, Sentence(text))]
+    return [(1.0, Text(text))]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_what_people_write_is_one_sentence(text: str) -> None:
     ],
 )
 def test_sentences_with_signs_and_weights(text: str, parts: list[tuple[float, str]]) -> None:
-    assert read(text) == [(weight, Sentence(words, quoted=f'"{words}"' in text)) for weight, words in parts]
+    assert read(text) == [(weight, Text(words, quoted=f'"{words}"' in text)) for weight, words in parts]
 
 
 def test_images_and_ids() -> None:
-    assert read("my photo.JPG + at night") == [(1, Image(Path("my photo.JPG"))), (1, Sentence("at night"))]
+    assert read("my photo.JPG + at night") == [(1, Image(Path("my photo.JPG"))), (1, Text("at night"))]
     assert read('image:"a - b" - id:12') == [(1, Image(Path("a - b"))), (-0.5, Indexed(12))]
     assert read("image:/tmp/scan") == [(1, Image(Path("/tmp/scan")))]
     assert Query.of(b"encoded").parts == (Part(Image(b"encoded")),)

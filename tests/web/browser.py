@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from seesay.web.app import create_app
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.search.colours import opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
@@ -49,7 +49,7 @@ def chromium() -> Iterator:
 def served(
     index: Path, ground_run: str = "none", rerank_run: str | None = None, **options: object
 ) -> Iterator[str]:
-    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run, **options))
+    app = create_app(opened(index), ServerOptions(ground_run=ground_run, rerank_run=rerank_run, **options))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from seesay.errors import SeesayError
 from seesay.web.access import Access
 from seesay.web.app import create_app
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.linear import check_linear
 from tests.search.colours import opened
 from tests.web.conftest import TOKEN
@@ -30,7 +30,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def client_of(index_path: Path, tokens: Path, **options) -> TestClient:
-    app = create_app(opened(index_path), Options(token_file=tokens, **options))
+    app = create_app(opened(index_path), ServerOptions(token_file=tokens, **options))
     return TestClient(app, base_url="http://localhost")
 
 
@@ -112,9 +112,9 @@ import sys
 from pathlib import Path
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.search.colours import Colours
-serve(Index.open(sys.argv[1], Colours()), port=0, options=Options(token_file=Path(sys.argv[2])))
+serve(Index.open(sys.argv[1], Colours()), port=0, options=ServerOptions(token_file=Path(sys.argv[2])))
 """
 
 

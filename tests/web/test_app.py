@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app
-from seesay.web.options import Limits, Options
+from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -197,7 +197,7 @@ def test_uploads_that_are_no_images(client: TestClient) -> None:
 
 
 def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> None:
-    app = create_app(opened(index_path), Options(limits=Limits(upload_bytes=100_000)))
+    app = create_app(opened(index_path), ServerOptions(limits=Limits(upload_bytes=100_000)))
     sent = 0
 
     def endless():
@@ -223,7 +223,7 @@ def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
             time.sleep(3.0)
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), Options(limits=Limits(seconds=0.2)))
+    app = create_app(Index.open(index_path, Slow()), ServerOptions(limits=Limits(seconds=0.2)))
     with TestClient(app, base_url="http://localhost") as client:
         started = time.monotonic()
         response = client.get("/api/v1/search?q=red")
@@ -339,7 +339,7 @@ def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> Non
             Slow.working -= 1
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), Options(limits=Limits(seconds=0.05)))
+    app = create_app(Index.open(index_path, Slow()), ServerOptions(limits=Limits(seconds=0.05)))
     with TestClient(app, base_url="http://localhost") as client:
         for i in range(3 * (os.cpu_count() or 1)):
             assert client.get(f"/api/v1/search?q=red+{i}").status_code == 503
@@ -370,7 +370,7 @@ def test_no_more_uploads_are_in_memory_than_there_are_threads_for_them(index_pat
 def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path: Path) -> None:
     limits = Limits(upload_pixels=1000, decode_seconds=5)
     with TestClient(
-        create_app(opened(index_path), Options(limits=limits)), base_url="http://localhost"
+        create_app(opened(index_path), ServerOptions(limits=limits)), base_url="http://localhost"
     ) as client:
         response = client.post("/api/v1/search", files={"image": ("a.png", picture("red"))})
     assert response.status_code == 422

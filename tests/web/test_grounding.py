@@ -13,7 +13,7 @@ from seesay.grounding.ground import COLOURS, Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
 from seesay.web.app import create_app
-from seesay.web.options import Limits, Options
+from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import Colours, opened
 
 TEXT = "a red circle is above a blue square"
@@ -39,7 +39,7 @@ def folder(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path, grounding_run: Path) -> Iterator[TestClient]:
-    app = create_app(opened(folder / "index"), Options(ground_run=str(grounding_run)))
+    app = create_app(opened(folder / "index"), ServerOptions(ground_run=str(grounding_run)))
     with TestClient(app, base_url="http://localhost") as client:
         yield client
 
@@ -119,7 +119,7 @@ def test_errors_about_a_file_do_not_name_its_folder(client: TestClient, folder: 
 
 def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
     limits = Limits(upload_bytes=10_000)
-    app = create_app(opened(folder / "index"), Options(limits=limits, ground_run=str(grounding_run)))
+    app = create_app(opened(folder / "index"), ServerOptions(limits=limits, ground_run=str(grounding_run)))
     with TestClient(app, base_url="http://localhost") as client:
         for size in (20_000, 200_000):
             files = {"image": ("x.jpg", bytes(size))}
@@ -129,7 +129,7 @@ def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
 def test_without_a_run_that_grounds(folder: Path, run: str, words: str, capsys) -> None:
     with TestClient(
-        create_app(opened(folder / "index"), Options(ground_run=run)), base_url="http://localhost"
+        create_app(opened(folder / "index"), ServerOptions(ground_run=run)), base_url="http://localhost"
     ) as c:
         response = c.get("/api/v1/images/1/ground?q=red")
         assert response.status_code == 503

@@ -18,7 +18,7 @@ from seesay.runs.run import Run
 from seesay.search import Answer, Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.app import create_app, serve
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from seesay.web.routes import queries
 from seesay.web.service import Lazy, Service
 from tests.search.colours import Colours, opened, picture
@@ -28,7 +28,7 @@ TEXT = "a red circle is above a blue square"
 
 @pytest.fixture(scope="module")
 def client(scene_index: Path, pair_run: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(opened(scene_index), Options(rerank_run=str(pair_run)))) as client:
+    with TestClient(create_app(opened(scene_index), ServerOptions(rerank_run=str(pair_run)))) as client:
         client.base_url = "http://localhost"
         yield client
 
@@ -78,7 +78,7 @@ def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path
 
 def test_the_run_is_loaded_when_it_is_first_needed(scene_index: Path, pair_run: Path, tmp_path: Path) -> None:
     shutil.copy(pair_run / "run.json", tmp_path)  # without weights
-    app = create_app(opened(scene_index), Options(rerank_run=str(tmp_path)))
+    app = create_app(opened(scene_index), ServerOptions(rerank_run=str(tmp_path)))
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/api/v1/search?q=red").status_code == 200
         assert client.get("/api/v1/search?q=red&rerank=true").status_code == 503
@@ -114,7 +114,7 @@ def test_plain_queries_do_not_wait_for_re_rankings(scene_index: Path) -> None:
     slow, count = Slow(), (os.cpu_count() or 1) + 1
     app = FastAPI()
     with opened(scene_index) as index, ThreadPoolExecutor(count) as threads:
-        app.state.service = Service({"scenes": index}, Options(ground_run="nowhere"))
+        app.state.service = Service({"scenes": index}, ServerOptions(ground_run="nowhere"))
         app.state.service.reranker = Lazy(lambda: slow)
         app.include_router(queries.router)
         with TestClient(app) as client:
@@ -136,7 +136,7 @@ def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_
     index.update_images(tmp_path / "photos")
     index.close()
     (tmp_path / "photos" / name).unlink()
-    app = create_app(opened(tmp_path / "index"), Options(rerank_run=str(pair_run)))
+    app = create_app(opened(tmp_path / "index"), ServerOptions(rerank_run=str(pair_run)))
     with TestClient(app, base_url="http://localhost") as client:
         answer = client.get("/api/v1/search", params={"q": TEXT, "rerank": True}).json()
     assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 1)
@@ -147,4 +147,4 @@ def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_
 @pytest.mark.parametrize("name", ["nowhere", "seesay-ground"])
 def test_a_run_that_cannot_is_an_error_at_once(scene_index: Path, name: str) -> None:
     with pytest.raises(SeesayError, match=r"no run there|matches phrases with regions"):
-        serve(opened(scene_index), port=0, options=Options(rerank_run=name))
+        serve(opened(scene_index), port=0, options=ServerOptions(rerank_run=name))

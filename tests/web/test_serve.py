@@ -15,7 +15,7 @@ from PIL import Image
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import Limits, Options
+from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import Colours, opened
 
 
@@ -35,7 +35,7 @@ def test_places_that_are_none(index_path: Path, host: str, port: int) -> None:
 @pytest.mark.parametrize("run", ["no such run", "seesay-small"])
 def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str) -> None:
     with pytest.raises(SeesayError, match=rf"{run}: no run of a grounding recipe"):
-        serve(opened(index_path), port=0, options=Options(ground_run=run))
+        serve(opened(index_path), port=0, options=ServerOptions(ground_run=run))
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def serving(
         address.append(url)
         announced.set()
 
-    options = {"port": 0, "ready": ready, "options": Options(proxies=proxies, limits=Limits(**limits))}
+    options = {"port": 0, "ready": ready, "options": ServerOptions(proxies=proxies, limits=Limits(**limits))}
     thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs=options)
     thread.start()
     assert announced.wait(20)
@@ -241,7 +241,7 @@ def test_clients_behind_a_proxy_are_told_apart(index_path: Path, monkeypatch) ->
 @pytest.mark.parametrize("proxy", ["localhost", "10.0.0.0/99", "10.0.0.1/8"])
 def test_a_proxy_that_is_no_address(index_path: Path, proxy: str) -> None:
     with pytest.raises(SeesayError, match="no address or network"):
-        serve(opened(index_path), port=0, options=Options(proxies=[proxy]))
+        serve(opened(index_path), port=0, options=ServerOptions(proxies=[proxy]))
 
 
 def test_head_on_a_connection_that_stays_open(index_path: Path, monkeypatch) -> None:

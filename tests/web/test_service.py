@@ -28,13 +28,13 @@ from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app, serve
 from seesay.web.batches import Batches
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.search.colours import Colours, gallery, opened, picture
 from tests.web.test_serve import serving
 
 
 def client_of(index_path: Path, **options) -> TestClient:
-    return TestClient(create_app(opened(index_path), Options(**options)), base_url="http://localhost")
+    return TestClient(create_app(opened(index_path), ServerOptions(**options)), base_url="http://localhost")
 
 
 def test_head_is_get_without_the_body(client: TestClient) -> None:
@@ -70,7 +70,7 @@ def test_nobody_learns_where_things_lie_on_the_server(index_path: Path, tmp_path
 
     with Index.create(tmp_path / "other", Elsewhere()) as other:
         other.update_images(gallery(tmp_path / "others", "white.png"))
-    app = create_app(Index.open(tmp_path / "other", Elsewhere()), Options(ground_run="none"))
+    app = create_app(Index.open(tmp_path / "other", Elsewhere()), ServerOptions(ground_run="none"))
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/api/v1/status").json()["matcher"] == "mine with detector yolox.onnx"
         app.state.service.find(None).index.close()
@@ -116,7 +116,9 @@ def test_updates_of_several_indexes_end_together(index_path: Path, photos: Path,
             index.update_images(gallery(tmp_path / f"{name} photos", "red.png"))
         gallery(tmp_path / f"{name} photos", "white.png", "black.png")
         indexes[name] = Index.open(tmp_path / name, Slow())
-    with TestClient(create_app(indexes, Options(ground_run="none")), base_url="http://localhost") as client:
+    with TestClient(
+        create_app(indexes, ServerOptions(ground_run="none")), base_url="http://localhost"
+    ) as client:
         for name in indexes:
             assert client.post(f"/api/v1/update?index={name}").status_code == 202
         going.wait(10)
@@ -179,7 +181,7 @@ def test_a_server_for_all_without_a_token_warns(
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     for file in (None, tokens):
         index = opened(index_path)
-        serve(index, host=host, port=0, options=Options(token_file=file), ready=lambda _: None)
+        serve(index, host=host, port=0, options=ServerOptions(token_file=file), ready=lambda _: None)
         index.close()
         assert ("--token-file" in capsys.readouterr().err) is (warned and file is None)
 
@@ -192,7 +194,7 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
             loading.wait(10)
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), Options(warm_up=True, ground_run="none"))
+    app = create_app(Index.open(index_path, Slow()), ServerOptions(warm_up=True, ground_run="none"))
     with TestClient(app, base_url="http://localhost") as client:
         waiting = client.get("/readyz")
         assert (waiting.status_code, waiting.json()["status"]) == (503, 503)
@@ -276,7 +278,7 @@ def test_a_second_update_has_to_wait_and_the_log_says_why_one_failed(
             going.wait(10)
             return super().embed_photos(photos, query)
 
-    app = create_app(Index.open(index_path, Slow()), Options(ground_run="none"))
+    app = create_app(Index.open(index_path, Slow()), ServerOptions(ground_run="none"))
     with TestClient(app, base_url="http://localhost") as client:
         gallery(photos, "white.png")
         assert client.post("/api/v1/update").status_code == 202
@@ -366,14 +368,14 @@ SERVER = """
 import sys, time
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from tests.search.colours import Colours
 class Slow(Colours):
     def embed_sentences(self, sentences, query=False):
         print("asked", flush=True)
         time.sleep(1.0)
         return super().embed_sentences(sentences)
-serve(Index.open(sys.argv[1], Slow()), port=0, options=Options(ground_run="seesay-ground"))
+serve(Index.open(sys.argv[1], Slow()), port=0, options=ServerOptions(ground_run="seesay-ground"))
 """
 
 
@@ -502,7 +504,7 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(client: TestClient, mon
 @pytest.mark.parametrize("watch", [False, True])
 def test_photos_are_indexed_while_the_server_answers_already(tmp_path: Path, watch: bool) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "white.png")
-    options = Options(photos={"new": [photos]}, watch=watch, ground_run="none")
+    options = ServerOptions(photos={"new": [photos]}, watch=watch, ground_run="none")
     app = create_app({"new": Index.create(tmp_path / "new", Colours())}, options)
     with TestClient(app, base_url="http://localhost") as client:
         until = time.monotonic() + 20
@@ -519,7 +521,7 @@ def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
 ) -> None:
     gallery(photos, "white.png")  # while nobody watched
     colours = Colours()
-    app = create_app(Index.open(index_path, colours), Options(watch=True, ground_run="none"))
+    app = create_app(Index.open(index_path, colours), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(paths: set[str]) -> None:
         until = time.monotonic() + 30
@@ -543,7 +545,7 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
 ) -> None:
     monkeypatch.setattr("seesay.web.updates.TRY_AGAIN_SECONDS", 0.2)
     away = photos.rename(photos.with_name("away"))
-    app = create_app(opened(index_path), Options(watch=True, ground_run="none"))
+    app = create_app(opened(index_path), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(image: str) -> None:
         until = time.monotonic() + 30

@@ -354,7 +354,7 @@ def serve(
     from seesay.search.watch import check_watchable
     from seesay.web.app import name_of
     from seesay.web.app import serve as run_server
-    from seesay.web.options import Options
+    from seesay.web.options import ServerOptions
 
     if root and len(folders) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
@@ -371,7 +371,7 @@ def serve(
         indexes[name_of(folder)] = opened = Index.open(folder, root=_roots(root or []), store=store)
         if watch:
             check_watchable([*(each.folder for each in opened.roots()), *added])
-    options = Options(
+    options = ServerOptions(
         hosts=allow_host or (),
         prefix=prefix,
         proxies=proxy or (),

@@ -37,7 +37,7 @@ _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
 _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 
-class Place(NamedTuple):
+class GroundedBox(NamedTuple):
     """A box, x1 y1 x2 y2 in pixels of the upright image, with its score for a phrase and its probability.
 
     The probability is that of being right; None if the run has no fitted probabilities.
@@ -64,7 +64,7 @@ class GroundedPhrase:
     start: int
     end: int
     known: bool
-    places: tuple[Place, ...]
+    places: tuple[GroundedBox, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Grounder:
 
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
-    ) -> tuple[Place, ...]:
+    ) -> tuple[GroundedBox, ...]:
         """Return the best places of a phrase; its unknown words lower their probability."""
         places = best_places(boxes, scores, best, self._settings.box_voting)
         if self._calibration is None or not places:
@@ -219,14 +219,14 @@ class Grounder:
 
 def best_places(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int, box_voting: float | None = None
-) -> tuple[Place, ...]:
+) -> tuple[GroundedBox, ...]:
     """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
     Ties are broken by order. With `box_voting`, an IoU, each place is the mean of a box and of those that
     overlap it by at least that much, see `seesay.data.boxes.vote`.
     """
     left = np.argsort(-scores, kind="stable")
-    places: list[Place] = []
+    places: list[GroundedBox] = []
     while len(left) and len(places) < count:
         best = int(left[0])
         box = boxes[best] if box_voting is None else vote(boxes, scores, best, box_voting)
@@ -234,7 +234,7 @@ def best_places(
         left = left[left != best]  # a box without area does not overlap itself
         if not places or iou([place.box for place in places], box[None]).max() <= _SAME_PLACE:
             x1, y1, x2, y2 = box.tolist()
-            places.append(Place((x1, y1, x2, y2), float(scores[best])))
+            places.append(GroundedBox((x1, y1, x2, y2), float(scores[best])))
     return tuple(places)
 
 

@@ -33,7 +33,7 @@ _T = TypeVar("_T", bound="type[Protocol]")
 _V = TypeVar("_V")
 
 
-class Part(BaseModel):
+class ResultPart(BaseModel):
     """A part of a result, validated strictly; fields have the keys of the JSON as aliases."""
 
     model_config = ConfigDict(
@@ -41,7 +41,7 @@ class Part(BaseModel):
     )
 
 
-class Difference(Part):
+class Difference(ResultPart):
     """The difference of two results in one metric, this one's minus `theirs`."""
 
     theirs: float | None
@@ -50,7 +50,7 @@ class Difference(Part):
     p: float | None
 
 
-class Intervals(Part):
+class Intervals(ResultPart):
     """Percentile intervals by metric, see `Result.named`."""
 
     model_config = ConfigDict(extra="allow")
@@ -60,7 +60,7 @@ class Intervals(Part):
     resamples: int
 
 
-class Comparison(Part):
+class Comparison(ResultPart):
     """A paired comparison with another result, the differences by metric, see `Result.named`."""
 
     model_config = ConfigDict(extra="allow")
@@ -76,7 +76,7 @@ class Comparison(Part):
         return self.__pydantic_extra__.get(metric)
 
 
-class Direction(Part):
+class Direction(ResultPart):
     """Recalls in percent and the median rank of one direction of retrieval; R@K of further K are extra."""
 
     model_config = ConfigDict(extra="allow")
@@ -122,14 +122,14 @@ class Details:
         label: of the result's own row.
     """
 
-    before: Mapping[str, Part] = field(default_factory=dict)
-    after: Mapping[str, Part] = field(default_factory=dict)
+    before: Mapping[str, ResultPart] = field(default_factory=dict)
+    after: Mapping[str, ResultPart] = field(default_factory=dict)
     tables: Sequence[PlainTable] = ()
     notes: Sequence[str] = ()
     label: str = "measured"
 
 
-class Result(Part):
+class Result(ResultPart):
     """The metrics that a protocol measured on a split.
 
     A protocol's own result adds its metrics as fields, and names in `metric_names`, or with their places in
@@ -250,7 +250,7 @@ class Result(Part):
         return "\n".join(lines)
 
 
-class RerankCost(Part):
+class RerankCost(ResultPart):
     """The cost of re-ranking: pairs scored, and milliseconds a query once image features are computed."""
 
     pairs: int

@@ -21,11 +21,11 @@ from seesay.progress import Advance, progress
 from seesay.protocols.base import (
     Details,
     Options,
-    Part,
     Percent,
     PlainTable,
     Protocol,
     Result,
+    ResultPart,
     register_protocol,
 )
 from seesay.protocols.subject import RunSubject
@@ -39,7 +39,7 @@ _TIE = 1e-4  # standard deviations; rounding makes less, and two orders seldom c
 _AT_ONCE = 512  # sentences scored at a time
 
 
-class TrueOrder(Part):
+class TrueOrder(ResultPart):
     """The frequency and the margin by which the true order of words scores higher than another.
 
     Attributes:

@@ -12,10 +12,10 @@ from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.protocols.base import (
     Details,
     Options,
-    Part,
     Percent,
     Protocol,
     Result,
+    ResultPart,
     Samples,
     register_protocol,
 )
@@ -26,7 +26,7 @@ Scores = NDArray[np.floating]
 Targets = NDArray[np.bool_]
 
 
-class Precisions(Part):
+class Precisions(ResultPart):
     """Mean average precisions in percent; None where nothing is there to find."""
 
     precision: Percent | None = Field(alias="mAP")

@@ -27,10 +27,10 @@ from seesay.metrics.rouge import rouge_l
 from seesay.protocols.base import (
     Details,
     Options,
-    Part,
     Percent,
     Protocol,
     Result,
+    ResultPart,
     register_protocol,
     rounded_metrics,
 )
@@ -50,7 +50,7 @@ _QUERIES = 256  # ranked at a time
 Answers = Sequence[NDArray[np.int64]]
 
 
-class GradedDirection(Part):
+class GradedDirection(ResultPart):
     """nDCG of all queries, and precisions of the `queries` that have right answers, in percent."""
 
     ndcg: Percent | None = Field(alias=NDCG)

@@ -27,7 +27,7 @@ from seesay.metrics.grounding_recall import (
     random_hits,
     region_overlaps,
 )
-from seesay.protocols.base import Details, Options, Part, Percent, Protocol, Result, register_protocol
+from seesay.protocols.base import Details, Options, Percent, Protocol, Result, ResultPart, register_protocol
 from seesay.protocols.subject import PhraseSubject
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
 _EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
 
-class PhraseRecall(Part):
+class PhraseRecall(ResultPart):
     """The recalls of `n` phrases; the upper bound is the percentage with any right region."""
 
     r1: Percent = Field(alias="R@1")
@@ -89,7 +89,7 @@ def conventions(results: Iterable[Result]) -> str:
 
 
 @register_protocol
-class Grounding(Protocol):
+class GroundingProtocol(Protocol):
     """Each phrase is a query for the proposals of its image.
 
     Baselines are the largest proposals first, a random order, and the whole image; of a run with box voting

@@ -30,11 +30,11 @@ from seesay.protocols.base import (
     Details,
     Direction,
     Options,
-    Part,
     Percent,
     PlainTable,
     Protocol,
     Result,
+    ResultPart,
     RetrievalResult,
     register_protocol,
     rounded_metrics,
@@ -55,7 +55,7 @@ BANDS = {
 Mask = NDArray[np.bool_]
 
 
-class ChosenQueries(Part):
+class ChosenQueries(ResultPart):
     """The recalls of some of a split's queries; None unless both images and sentences are among them."""
 
     images: int = Field(ge=0)

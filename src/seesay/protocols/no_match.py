@@ -91,7 +91,7 @@ class NoMatch(Protocol):
         )
 
 
-class Query(NamedTuple):
+class NoMatchQuery(NamedTuple):
     """A column of the score matrix, its right answers, and the images that may fit it, both (n,) masks."""
 
     column: int
@@ -103,15 +103,15 @@ class Query(NamedTuple):
 class Asked:
     """Queries, the scores (n, m) of a gallery's images for them, and their unit (`score_unit`)."""
 
-    queries: list[Query]
+    queries: list[NoMatchQuery]
     scores: Matrix
     unit: float
 
-    def answered(self, query: Query) -> Floats:
+    def answered(self, query: NoMatchQuery) -> Floats:
         """Return the scores (n,) of all images."""
         return np.asarray(self.scores[:, query.column], np.float64)
 
-    def unanswered(self, query: Query) -> Floats:
+    def unanswered(self, query: NoMatchQuery) -> Floats:
         """Return the scores of the images that do not fit, as a gallery of their own."""
         return np.asarray(self.scores[~query.related, query.column], np.float64)
 
@@ -150,7 +150,7 @@ def asked_twice(subject: RunSubject) -> Asked:
     return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 
 
-def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
+def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQuery]:
     """Yield the distinct sentences that no image, or not every one, shares a noun with."""
     texts = [" ".join(text.lower().split()) for text in corpus.texts()]
     nouns_of = [nouns(text) for text in texts]
@@ -166,7 +166,7 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
         for noun in nouns_of[column]:
             related |= showing[noun]
         if nouns_of[column] and not related.all():
-            yield Query(column, own, related)
+            yield NoMatchQuery(column, own, related)
 
 
 class FirstAnswers(NamedTuple):
@@ -234,7 +234,7 @@ def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | Non
     if not names:
         return None
     scores = subject.run.score_prepared(subject.inputs.features, subject.run.prepare(names))
-    queries = [Query(column, showing[name], showing[name]) for column, name in enumerate(names)]
+    queries = [NoMatchQuery(column, showing[name], showing[name]) for column, name in enumerate(names)]
     refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
     return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 

@@ -16,7 +16,7 @@ Sentence: TypeAlias = str | Mapping[str, str]
 _PLACE = re.compile(r"\{([\w.]+)\}")
 
 
-class Paper(Settings):
+class PrintedSettings(Settings):
     """What a paper prints, and the sentence that tells how a setting departs from it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Paper(Settings):
         """Return a sentence for each of a recipe's settings that differs from the printed one.
 
         Example:
-            >>> paper = Paper(
+            >>> paper = PrintedSettings(
             ...     settings={"loss": {"margin": 0.5}, "batch_size": 250},
             ...     departures={"loss.margin": "a margin of {value} instead of {printed}"},
             ... )

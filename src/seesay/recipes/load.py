@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
-from seesay.recipes.departures import Paper
+from seesay.recipes.departures import PrintedSettings
 from seesay.recipes.files import Values, find_recipe, parse_yaml, shipped_recipes, values_for
 from seesay.recipes.schema import Recipe
 from seesay.settings import describe
@@ -267,7 +267,7 @@ def _recipe(values: Values, where: str) -> Recipe:
     recipe = validated(Recipe, {key: value for key, value in values.items() if key != "paper"}, where)
     if values.get("paper") is None or "departures" in values:
         return recipe
-    paper = validated(Paper, values["paper"], f"{where}: key 'paper'")
+    paper = validated(PrintedSettings, values["paper"], f"{where}: key 'paper'")
     departures = paper.departures_of(recipe.model_dump(mode="json"))
     return recipe.model_copy(update={"departures": tuple(departures)})
 

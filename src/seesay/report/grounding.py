@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import METRICS, MIN_IOU, first_right, region_overlaps
-from seesay.protocols.base import PROTOCOLS, Part
+from seesay.protocols.base import PROTOCOLS, ResultPart
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import (
     UNVOTED,
@@ -77,7 +77,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
     """Add the recalls, with baselines, at every K, and by kind of phrase."""
     page.section("Recall")
     first = runs[0].result
-    rows: dict[str, Part] = {}
+    rows: dict[str, ResultPart] = {}
     for each in runs:
         rows[each.name] = each.result
         if unvoted := (each.result.baselines or {}).get(UNVOTED):
@@ -136,6 +136,6 @@ def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
     return tag("div", pictures.show(phrase.image, frames), below, class_="right" if right else None)
 
 
-def _cells(row: Part) -> list[str]:
+def _cells(row: ResultPart) -> list[str]:
     values = row.model_dump(by_alias=True)
     return [number(values[name]) for name in METRICS]

@@ -21,7 +21,7 @@ _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RankedAnswer:
     """The answer to one query."""
 
     rank: int  # of the first right answer, from one
@@ -34,8 +34,8 @@ class Answers:
     """The answers of one run to the queries that a report shows: images and sentences, by their number."""
 
     name: str
-    to_images: dict[int, Answer]
-    to_sentences: dict[int, Answer]
+    to_images: dict[int, RankedAnswer]
+    to_sentences: dict[int, RankedAnswer]
     hardest_images: Sequence[int]
     hardest_sentences: Sequence[int]
 
@@ -66,12 +66,12 @@ def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequenc
     )
 
 
-def best_answers(scores: NDArray[Any], right: NDArray[np.bool_], count: int = 3) -> Answer:
+def best_answers(scores: NDArray[Any], right: NDArray[np.bool_], count: int = 3) -> RankedAnswer:
     """Return the best candidates of one query, (n,); as for ranks, ties count against the query."""
     order = np.lexsort((right, -np.asarray(scores, np.float64)))
     first = order[:count]
     rank = int(np.argmax(right[order])) + 1
-    return Answer(rank, tuple(first.tolist()), tuple(right[first].tolist()))
+    return RankedAnswer(rank, tuple(first.tolist()), tuple(right[first].tolist()))
 
 
 def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
@@ -81,7 +81,7 @@ def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class SplitGallery:
     """Shows queries and answers from the images and sentences of a split."""
 
     corpus: Corpus
@@ -121,10 +121,10 @@ class Gallery:
             ),
         )
 
-    def _images(self, answer: Answer, name: str = "") -> Html:
+    def _images(self, answer: RankedAnswer, name: str = "") -> Html:
         return _answer(name, answer, [self.pictures.show(i) for i in answer.best], "images")
 
-    def _sentences(self, answer: Answer, name: str = "") -> Html:
+    def _sentences(self, answer: RankedAnswer, name: str = "") -> Html:
         texts = [tag("span", self.corpus.sentences[j].text) for j in answer.best]
         return _answer(name, answer, texts, "sentences")
 
@@ -142,7 +142,7 @@ def _query(query: Html, answers: Sequence[Html]) -> Html:
     return tag("div", *parts, class_="query")
 
 
-def _answer(name: str, answer: Answer, candidates: Sequence[Html], kind: str) -> Html:
+def _answer(name: str, answer: RankedAnswer, candidates: Sequence[Html], kind: str) -> Html:
     who = joined([tag("b", name), " "]) if name else Html()
     items = (
         tag("li", each, _TICK if right else Html(), class_="right" if right else None)

@@ -19,7 +19,7 @@ from seesay.report.grounding import add_boxes, add_grounding, ground_all
 from seesay.report.internals import add_internals
 from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance, add_training, split_size
-from seesay.report.queries import Gallery, answer_queries, sample
+from seesay.report.queries import SplitGallery, answer_queries, sample
 from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_all
 from seesay.results.tables import number
 from seesay.runs.run import Run
@@ -116,7 +116,7 @@ def _add_matching(
     add_by_sentence(page, measured, corpus)
     part = measured[0].subject.corpus
     images, sentences = sample(part)
-    gallery = Gallery(part, _pictures(part))
+    gallery = SplitGallery(part, _pictures(part))
     tell("queries and answers")
     answers = [answer_queries(each, images, sentences) for each in measured]
     gallery.add_sample(page, answers)

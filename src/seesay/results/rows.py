@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.base import Part, Result, read_result
+from seesay.protocols.base import Result, ResultPart, read_result
 from seesay.recipes.load import canonical_changes
 from seesay.settings import describe
 
@@ -44,7 +44,7 @@ _CROPS = {
 }
 
 
-class Provenance(Part):
+class Provenance(ResultPart):
     """The origin of a recorded result.
 
     Attributes:

@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seesay.protocols.base import Details, Part, PlainTable, Result, RetrievalResult, read_result
+from seesay.protocols.base import Details, PlainTable, Result, ResultPart, RetrievalResult, read_result
 from seesay.results.published import PublishedRow, find_published
 from seesay.results.tables import Metrics, number
 
@@ -130,7 +130,7 @@ def _uncertainty_table(result: Result) -> Table:
     return table
 
 
-def _metrics_of(row: Part, metrics: Metrics) -> Metrics:
+def _metrics_of(row: ResultPart, metrics: Metrics) -> Metrics:
     """Return the metrics of another row that the result has."""
     if isinstance(row, Result):
         return row.metrics

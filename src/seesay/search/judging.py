@@ -13,7 +13,7 @@ from seesay.runs.mixture import ScoreMixture, chances
 from seesay.search.gallery import Galleries
 from seesay.search.hits import Hit
 from seesay.search.prepared import PreparedQuery
-from seesay.search.query import Sentence
+from seesay.search.query import Text
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ class Judge:
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in zip(query.parts, asked.rows, strict=True):
             share = 1.0
-            if isinstance(part.term, Sentence):
+            if isinstance(part.term, Text):
                 mixture = ScoreMixture.fit(sample @ row, gallery.unit)
                 excess = mixture.excess(images[: len(hits)] @ row, gallery.count, gallery.unit)
                 found = run.calibration.log_odds(_BESIDE_IMAGES * excess)

@@ -37,7 +37,7 @@ _MOST_SHOWN = 60  # characters of a query in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class Text:
     """A description of what images show; a quoted one is searched for as it is spelt."""
 
     text: str
@@ -85,7 +85,7 @@ class Embedded:
         return self.name
 
 
-Term: TypeAlias = Sentence | Image | Indexed | Embedded
+Term: TypeAlias = Text | Image | Indexed | Embedded
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +165,25 @@ class Query:
     @property
     def sentences(self) -> list[str]:
         """The sentences among the parts."""
-        return [part.term.text for part in self.parts if isinstance(part.term, Sentence)]
+        return [part.term.text for part in self.parts if isinstance(part.term, Text)]
 
     @property
     def wanted(self) -> list[str]:
         """The sentences that are not taken away."""
-        return [part.term.text for part in self.parts if isinstance(part.term, Sentence) and part.weight > 0]
+        return [part.term.text for part in self.parts if isinstance(part.term, Text) and part.weight > 0]
 
     @property
     def unquoted(self) -> list[str]:
         """The sentences that are not in quotes."""
-        return [
-            part.term.text for part in self.parts if isinstance(part.term, Sentence) and not part.term.quoted
-        ]
+        return [part.term.text for part in self.parts if isinstance(part.term, Text) and not part.term.quoted]
 
     def corrected(self, words: Mapping[str, str]) -> Query:
         """Return the query with words of its sentences replaced, save those in quotes."""
 
         def part_of(part: Part) -> Part:
-            if not isinstance(part.term, Sentence) or part.term.quoted:
+            if not isinstance(part.term, Text) or part.term.quoted:
                 return part
-            return replace(part, term=Sentence(replace_words(part.term.text, words)))
+            return replace(part, term=Text(replace_words(part.term.text, words)))
 
         return Query(tuple(map(part_of, self.parts)))
 
@@ -228,7 +226,7 @@ def _term(written: str) -> Term:
         text = written[1:-1].strip()
         if not text:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
-        return Sentence(text, quoted=True)
+        return Text(text, quoted=True)
     kind, colon, value = written.partition(":")
     kind, value = kind.lower() + colon, value.strip()
     if kind == "id:":
@@ -241,13 +239,13 @@ def _term(written: str) -> Term:
             raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
         return Image(Path(path))
     named = Path(written).suffix.lower() in IMAGE_SUFFIXES or unread_kind(written)
-    return Image(Path(written)) if named and "\0" not in written else Sentence(written)
+    return Image(Path(written)) if named and "\0" not in written else Text(written)
 
 
 def _is_plain(text: str) -> bool:
     """Whether a sentence is read as itself without quotes, after a sign and a weight."""
     try:
-        return list(_split(text)) == [("+", text)] and _term(text) == Sentence(text)
+        return list(_split(text)) == [("+", text)] and _term(text) == Text(text)
     except QueryError:
         return False
 

@@ -124,7 +124,7 @@ class Images(_Answers):
         return self
 
 
-class Sentences(_Answers):
+class SentenceAnswers(_Answers):
     """Sentences, best first."""
 
     results: list[SentenceAnswer]

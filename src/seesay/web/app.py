@@ -29,7 +29,7 @@ from seesay.web.addresses import is_local, networks
 from seesay.web.connections import Connection
 from seesay.web.guard import Guard
 from seesay.web.observe import Metrics, Observed, log_line
-from seesay.web.options import MAX_HEADER_BYTES, Options
+from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
 from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
@@ -39,7 +39,7 @@ from seesay.web.service import Service
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered
 
 
-def create_app(served: Index | Mapping[str, Index], options: Options | None = None) -> FastAPI:
+def create_app(served: Index | Mapping[str, Index], options: ServerOptions | None = None) -> FastAPI:
     """Create the application over indexes, which it closes at its end.
 
     Queries see at once what another process writes to an index.
@@ -52,7 +52,7 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         SeesayError: no such run to re-rank with, a wrong prefix, or an index was made elsewhere, see
             `Index.check_roots`.
     """
-    options = options or Options()
+    options = options or ServerOptions()
     prefix = _checked_prefix(options.prefix)
     by_name = {name_of(served.folder): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
@@ -152,7 +152,7 @@ def serve(
     served: Index | Mapping[str, Index],
     host: str = "127.0.0.1",
     port: int = 8000,
-    options: Options | None = None,
+    options: ServerOptions | None = None,
     ready: Callable[[str], None] = _announce,
 ) -> None:
     """Serve indexes until interrupted, then answer what was asked and close them.
@@ -168,7 +168,7 @@ def serve(
         SeesayError: a run is missing or of another kind, the port cannot be used, or an index was made
             elsewhere.
     """
-    options = options or Options()
+    options = options or ServerOptions()
     if options.ground_run != SHIPPED and not can_ground(options.ground_run):
         raise SeesayError(
             f"{options.ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit "

@@ -24,7 +24,7 @@ from seesay.web.answers import (
     ImageFacts,
     Images,
     Month,
-    Sentences,
+    SentenceAnswers,
     Status,
     UpdateState,
 )
@@ -95,9 +95,9 @@ class Client:
         """Find the images most similar to one of the index, a page of them."""
         return self._get(Images, f"/images/{id}/similar", limit=limit, cursor=cursor, where=where)
 
-    def sentences(self, image: Upload, limit: int = 10, rerank: bool = False) -> Sentences:
+    def sentences(self, image: Upload, limit: int = 10, rerank: bool = False) -> SentenceAnswers:
         """Find the sentences that describe an image file, or an encoded image, best."""
-        return self._post(Sentences, "/sentences", [image], limit=limit, rerank=rerank)
+        return self._post(SentenceAnswers, "/sentences", [image], limit=limit, rerank=rerank)
 
     def newest(
         self, limit: int = 40, cursor: str | None = None, where: str = "", until: str = ""

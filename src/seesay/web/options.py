@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServerOptions:
     """How indexes are served.
 
     Attributes:

@@ -19,7 +19,7 @@ from seesay.data.images import Photo
 from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
 from seesay.search.prepared import PreparedQuery
-from seesay.search.query import Embedded, Indexed, Query, Sentence
+from seesay.search.query import Embedded, Indexed, Query, Text
 from seesay.search.store import Dated, Item
 from seesay.web.batches import Batches
 from seesay.web.updates import Updates
@@ -107,7 +107,7 @@ class Served:
         """Return a query whose terms such as upload:HASH are remembered uploads; 410 if one is forgotten."""
         parts = (
             replace(part, term=self._recalled(part.term.text))
-            if isinstance(part.term, Sentence) and _UPLOAD.fullmatch(part.term.text)
+            if isinstance(part.term, Text) and _UPLOAD.fullmatch(part.term.text)
             else part
             for part in query.parts
         )

@@ -26,7 +26,7 @@ from seesay.search.query import Embedded, Query
 from seesay.search.rerank import Reranked, Reranker, open_reranker
 from seesay.web.answers import Reranking
 from seesay.web.guard import too_large
-from seesay.web.options import Options
+from seesay.web.options import ServerOptions
 from seesay.web.served import Served
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Service:
         options: how they are served; the runs that ground and re-rank are loaded when they are first needed.
     """
 
-    def __init__(self, indexes: Mapping[str, Index], options: Options) -> None:
+    def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
         self.options, limits = options, options.limits
         self.grounder = Lazy(lambda: Grounder(Run.load(options.ground_run)))
         rerank_run = options.rerank_run

@@ -14,7 +14,7 @@ from seesay.search.query import Image as QueryImage
 from seesay.search.query import Indexed, Part, Term
 from seesay.search.query import Query as SearchQuery
 from seesay.web import cursor as cursors
-from seesay.web.answers import Images, Sentences
+from seesay.web.answers import Images, SentenceAnswers
 from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import (
@@ -100,16 +100,16 @@ async def similar(
 @router.post("/sentences", responses=failures(404, 413, 422))
 async def sentences(
     service: TheService, served: TheIndex, image: Upload, limit: Limit = 10, rerank: Rerank = False
-) -> Sentences:
+) -> SentenceAnswers:
     """Find the sentences that describe an uploaded image best."""
     index = served.index
     if not rerank:
         found, took = await service.with_upload(
             image, lambda photo: clocked(lambda: index.sentences_for(photo, limit))
         )
-        return Sentences.of(found, took)
+        return SentenceAnswers.of(found, took)
     reranker = service.find_reranker()
-    return Sentences.of(
+    return SentenceAnswers.of(
         *await service.with_upload(
             image,
             lambda photo: service.rerank(reranker, lambda by: by.sentences_for(index, photo, limit)),
