@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,41 @@ def test_photos_of_somebody_and_their_kin_share_processes(tmp_path: Path) -> Non
     photo = read_apart(picture("red"), "a", 20, "key")
     assert (photo.name, photo.key, photo.size) == ("a", "key", (60, 40))
     assert read_apart(picture("red"), "a", 20).key == EncodedImage(picture("red"), "a").key
+
+
+def test_no_more_processes_run_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    working, most = [], []
+
+    def ask(self: object, *request: object) -> ImageError:
+        working.append(self)
+        most.append(len(working))
+        time.sleep(0.01)
+        working.pop()
+        return ImageError("a")
+
+    monkeypatch.setattr("seesay.data.decoders._Decoder.ask", ask)
+    decoders = Decoders(seconds=20, most=2)
+
+    def decode(_: int) -> None:
+        with pytest.raises(ImageError):
+            decoders.decode(b"", "a")
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(decode, range(12)))
+    assert max(most) == 2
+    assert len(decoders._idle) == 2
+    decoders.close()
+
+
+def test_a_process_that_fails_leaves_room_for_another(tmp_path: Path, monkeypatch) -> None:
+    decoders = Decoders(seconds=20, most=1)
+    with monkeypatch.context() as patch:
+        use(tmp_path, patch, "exit 1")
+        for _ in range(2):
+            with pytest.raises(ImageError, match="cannot be decoded"):
+                decoders.decode(picture("red"), "a")
+    assert decoders.decode(picture("red"), "a").size == (60, 40)
+    decoders.close()
 
 
 TAKEN_OVER = {

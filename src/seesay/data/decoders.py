@@ -29,6 +29,7 @@ from seesay.data.images import EncodedImage, Photo, content_key
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for a photo of somebody's own
+_AT_ONCE = 8  # each may take more than a gigabyte
 _PATIENCE = 3  # times as long by the clock, as on a busy machine
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding is allowed to take, should a decoder go wild
 _NICENESS = 10  # queries come first
@@ -42,23 +43,25 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
 
 
 class Decoders:
-    """As many processes as threads use them at a time; each is started when it is needed, and used again.
+    """As many processes as threads use at a time; each is started when it is needed, and used again.
 
     Args:
         seconds: of processor time, and three times as many by the clock, after which a process is killed.
+        most: processes; further threads wait until one has answered.
 
     Example:
         >>> import io
         >>> from PIL import Image
         >>> Image.new("RGB", (64, 48), "red").save(png := io.BytesIO(), "PNG")
-        >>> decoders = Decoders(seconds=20)
+        >>> decoders = Decoders(seconds=20, most=2)
         >>> decoders.decode(png.getvalue(), "red.png").pixels.shape
         (48, 64, 3)
         >>> decoders.close()
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, most: int = _AT_ONCE) -> None:
         self._seconds = seconds
+        self._free = threading.BoundedSemaphore(most)
         self._idle: list[_Decoder] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -77,7 +80,6 @@ class Decoders:
             ImageError: it is no image, damaged, too large, or takes too long.
             UnavailableImageError: the memory or the time does not suffice now.
         """
-        decoder = self._take()
         request = {
             "name": name,
             "side": min_side,
@@ -85,11 +87,13 @@ class Decoders:
             "bytes": len(data),
             "seconds": self._seconds,
         }
-        try:
-            answer = decoder.ask(request, data, _PATIENCE * self._seconds)
-        except Exception as error:  # of a process that ended, or that lies
-            raise decoder.failure(name, self._seconds) from error
-        self._put_back(decoder)
+        with self._free:
+            decoder = self._take()
+            try:
+                answer = decoder.ask(request, data, _PATIENCE * self._seconds)
+            except Exception as error:  # of a process that ended, or that lies
+                raise decoder.failure(name, self._seconds) from error
+            self._put_back(decoder)
         if isinstance(answer, ImageError):
             raise answer
         pixels, size, taken = answer

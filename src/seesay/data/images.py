@@ -108,7 +108,7 @@ class EncodedImage:
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
         """Decode to RGB, upright, (h, w, 3).
 
-        Threads that decode large images wait for each other, so that the memory of all is bounded.
+        Threads of a process that decode large images wait for each other, so that its memory is bounded.
 
         Args:
             min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The

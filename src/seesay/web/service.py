@@ -76,7 +76,7 @@ class Service:
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._reranking = threading.Lock()
-        self.decoders = Decoders(limits.decode_seconds)
+        self.decoders = Decoders(limits.decode_seconds, _MAX_DECODERS)
         self.served = {
             name: Served(name, index, self._queries, options.photos.get(name, ()))
             for name, index in indexes.items()
