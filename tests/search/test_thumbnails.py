@@ -1,13 +1,17 @@
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import EncodedImage, content_key
+from seesay.data.images import EncodedImage, Photo, content_key
 from seesay.errors import ImageError, SeesayError
 from seesay.search import Index
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make, sheet, write_sheet
+from seesay.search.writer import Writer
 from tests.search.colours import Colours, gallery, photo_of, picture
 
 
@@ -43,6 +47,45 @@ def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -
     thumbnails = Thumbnails(tmp_path / "thumbnails", "identity")
     assert thumbnails.get(key, first) == make(photo_of(picture("blue")))
     assert thumbnails.get(key, second) == make(photo_of(picture("red")))
+
+
+class Few(Colours):
+    """Needs few pixels, and gives no embedding of a black photo."""
+
+    side = 64
+
+    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> NDArray[np.float32]:
+        vectors = super().embed_photos(photos, query)
+        return vectors * [[photo.pixels.max() > 10] for photo in photos]
+
+
+def thumbnails_in(index: Path) -> list[Path]:
+    return [file for file in (index / "thumbnails").rglob("*") if file.is_file()]
+
+
+def test_only_photos_in_the_index_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "black.png")
+    with Index.create(tmp_path / "index", Few()) as index:
+        with monkeypatch.context() as patch:
+            patch.setattr(Writer, "put_image", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                index.update_images(photos)
+        assert (index.count("image"), thumbnails_in(tmp_path / "index")) == (0, [])
+        assert [path for path, _ in index.update_images(photos).skipped] == ["black.png"]
+        assert len(thumbnails_in(tmp_path / "index")) == 1
+
+
+def test_their_size_does_not_depend_on_what_the_embedder_needs(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    photo = tmp_path / "photos" / "a.jpg"
+    photo.write_bytes(picture("red", size=(4000, 3000), format="JPEG"))
+    with Index.create(tmp_path / "index", Few()) as index:
+        index.update_images(tmp_path / "photos")
+        [kept] = thumbnails_in(tmp_path / "index")
+        assert Image.open(kept).height == HEIGHT
+        before = kept.read_bytes()
+        kept.unlink()
+        assert index.thumbnails.get(content_key(photo.read_bytes()), photo) == before
 
 
 def test_no_image(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError
 from seesay.runs.embedder import Embedder
-from seesay.search.thumbnails import Thumbnails
+from seesay.search import thumbnails
 
 _PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 
@@ -24,30 +24,31 @@ Content = tuple[str, str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What an index keeps of a photo, beside its thumbnail.
+    """What an index keeps of a photo.
 
     Attributes:
         vector: (dim,).
         size: width and height of the upright photo, in pixels.
         taken: when, as `EncodedImage.taken` says.
         objects: that a detector saw in it.
+        thumbnail: see `seesay.search.thumbnails.make`.
     """
 
     vector: NDArray[np.float32]
     size: tuple[int, int]
     taken: str
     objects: list[Detection]
+    thumbnail: bytes
 
 
 def entries_of(
-    contents: Mapping[str, tuple[str, bytes]], embedder: Embedder, thumbnails: Thumbnails
+    contents: Mapping[str, tuple[str, bytes]], embedder: Embedder
 ) -> dict[str, Entry | ImageError]:
-    """Make the entries and thumbnails of photos, in threads, by their content keys.
+    """Make the entries of photos, in threads, by their content keys.
 
     Args:
         contents: names for error messages, and encoded photos, by content key.
         embedder: that embeds them.
-        thumbnails: to which theirs are added.
 
     Returns:
         An entry, or why there is none.
@@ -57,9 +58,7 @@ def entries_of(
 
     def work(chunk: Sequence[Content]) -> dict[str, Entry | ImageError]:
         found: dict[str, Entry | ImageError] = {}
-        for photos in _decoded(chunk, embedder.side, found):
-            for photo in photos:
-                thumbnails.keep(photo)
+        for photos in _decoded(chunk, max(embedder.side, thumbnails.SIDE), found):
             found |= _embedded(photos, embedder)
         return found
 
@@ -93,7 +92,7 @@ def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | 
     found: dict[str, Entry | ImageError] = {}
     for photo, vector, seen in zip(photos, vectors, objects, strict=True):
         if np.isfinite(vector).all() and vector.any():
-            found[photo.key] = Entry(vector, photo.size, photo.taken, seen)
+            found[photo.key] = Entry(vector, photo.size, photo.taken, seen, thumbnails.make(photo))
         else:
             found[photo.key] = ImageError(f"{photo.name}: the matcher gave no embedding of it.")
     return found

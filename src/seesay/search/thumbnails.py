@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
 
+SIDE = SHARED_SIDE
+"""Pixels that a thumbnail needs of the shorter side of a photo, as `Photo.read` takes them."""
+
 _BODY = """<h1>{title}</h1>
 <p>{count} of {all_} images in {folder}, best first</p>
 <ol>
@@ -84,20 +87,20 @@ class Thumbnails:
         if file is not None:
             with suppress(OSError):
                 return file.read_bytes()
-        photo = read_apart(source.read_bytes(), source.name, SHARED_SIDE)
-        # A file that has changed since is not kept: it is not in the index like that.
-        return self.keep(photo) if photo.key == key else make(photo)
+        photo = read_apart(source.read_bytes(), source.name, SIDE)
+        made = make(photo)
+        if photo.key == key:  # a file that has changed since is not in the index like that
+            self.keep(key, made)
+        return made
 
-    def keep(self, photo: Photo) -> bytes:
-        """Make the thumbnail of a photo, and keep it if that is possible; return it."""
-        made, file = make(photo), self._file(photo.key)
-        if file is not None:
+    def keep(self, key: str, made: bytes) -> None:
+        """Keep the thumbnail of a content that is in the index, if that is possible."""
+        if (file := self._file(key)) is not None:
             with suppress(OSError):  # on a full or read-only disk it is only slower
                 for folder in (self._folder, file.parent):  # but no index that was deleted meanwhile
                     folder.mkdir(exist_ok=True)
                 with replacing(file) as beside:
                     beside.write_bytes(made)
-        return made
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of contents that are gone."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.data.images import content_key
 from seesay.data.remote import is_remote, path_of
+from seesay.encoders.images.encode import in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search.entries import Entry, entries_of
@@ -186,7 +187,7 @@ class _Update:
             contents.setdefault(key, (file.path, data))
         for key in self._store.known("image", contents):
             del contents[key]
-        found = entries_of(contents, self._embedder, self._thumbnails)
+        found = entries_of(contents, self._embedder)
         with self._store.write() as writer:
             for key, entry in found.items():
                 if isinstance(entry, Entry):
@@ -199,6 +200,9 @@ class _Update:
                     self.report.skipped.append((file.path, _without_name(failure, contents[key][0])))
                 else:
                     self._skip(writer, file, _without_name(failure, contents[key][0]))
+        kept = [(key, entry.thumbnail) for key, entry in found.items() if isinstance(entry, Entry)]
+        for _ in in_threads(lambda each: self._thumbnails.keep(*each), kept):  # which wait for the disk
+            pass
 
     def _put(self, writer: Writer, file: FoundFile, key: str) -> None:
         former = self._before.get(file.path)
