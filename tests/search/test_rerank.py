@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from seesay.data.decoders import Decoders
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
 from seesay.runs.features import join_features
@@ -96,6 +98,20 @@ def test_features_are_computed_once_and_found_by_the_next(index: Index, run: Run
     assert again.hits == whole.hits
     assert other.search(index, TEXT, 12).encoded == 7
     assert Reranker(run).search(index, TEXT, 12).encoded == 0
+
+
+def test_a_photo_that_crashes_its_decoder_crashes_that_process_only(
+    index: Index, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = index.search(TEXT, 12)
+    crashing = tmp_path / "python"
+    crashing.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crashing.chmod(0o755)
+    monkeypatch.setattr("seesay.data.decoders.PHOTOS", Decoders(seconds=20))
+    monkeypatch.setattr(sys, "executable", str(crashing))
+    found = Reranker(run).search(index, TEXT, 12)
+    assert found.hits == before
+    assert [str(error).split(": ")[1] for error in found.issues] == ["cannot be decoded."] * 12
 
 
 def test_what_cannot_be_looked_at_stands_behind_in_its_old_order(

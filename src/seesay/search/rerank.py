@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
+from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.images.base import Arrays
+from seesay.encoders.images.base import Arrays, Pixels
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.features import join_features, recipe_encoders
@@ -147,11 +148,15 @@ class Reranker:
                 issues.append(ImageError(f"{item.path}: the file is gone; update the index."))
         if not unseen:
             return keys, 0, issues
-        report = fill_stores(self._encoders, stores_folder(), list(unseen.values()))
+        report = fill_stores(self._encoders, stores_folder(), list(unseen.values()), _decoded_apart)
         self._stores = report.stores
         # A file that has changed since it was indexed has another key, and is re-ranked as it is now.
         keys |= {place: key for place, key in zip(unseen, report.keys, strict=True) if key is not None}
         return dict(sorted(keys.items())), report.encoded, issues + report.errors
+
+
+def _decoded_apart(data: bytes, name: str, side: int) -> Pixels:
+    return read_apart(data, name, side).pixels
 
 
 def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:

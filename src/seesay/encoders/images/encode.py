@@ -153,10 +153,21 @@ class ChunkResult(Generic[Out]):
     errors: list[ImageError] = field(default_factory=list)
 
 
-def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage]) -> Filled:
+def fill_stores(
+    encoders: Sequence[ImageEncoder],
+    folder: Path,
+    images: Sequence[CorpusImage],
+    decoded: Callable[[bytes, str, int], Pixels] = decode,
+) -> Filled:
     """Encode what is missing in the stores under `folder`.
 
     Finished batches are kept whatever happens after them, so an interrupted call resumes.
+
+    Args:
+        encoders: whose stores are filled.
+        folder: that holds the stores.
+        images: to encode.
+        decoded: decodes an image of that name, to no less than that shorter side in pixels.
 
     Example:
         >>> from pathlib import Path
@@ -178,7 +189,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
     known = KnownKeys(folder)
 
     def work(some: Sequence[CorpusImage]) -> ChunkResult[_Features]:
-        return _missing_features(list(sources.values()), stores, claims, known, some)
+        return _missing_features(list(sources.values()), stores, claims, known, some, decoded)
 
     def keep(chunks: list[_Features]) -> None:
         for e, store in enumerate(stores):
@@ -234,6 +245,7 @@ def _missing_features(
     claims: dict[str, object],
     known: KnownKeys,
     images: Sequence[CorpusImage],
+    decoded: Callable[[bytes, str, int], Pixels],
 ) -> ChunkResult[_Features]:
     side = decoded_side(encoders)
     chunk: ChunkResult[_Features] = ChunkResult([])
@@ -251,7 +263,7 @@ def _missing_features(
             known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
-            pixels = decode(data, image.name, side).view(SharedPixels) if lacking else None
+            pixels = decoded(data, image.name, side).view(SharedPixels) if lacking else None
         except ImageError as error:
             chunk.errors.append(error)
             chunk.keys.append(None)
