@@ -246,7 +246,7 @@ def _limit(what: str, most: int) -> None:
 
 
 PHOTOS = Decoders(_SECONDS)
-"""What photos are decoded by that are indexed or shown."""
+"""What photos are decoded by that are indexed, re-ranked or shown."""
 atexit.register(PHOTOS.close)
 
 if __name__ == "__main__":
