@@ -87,6 +87,25 @@ def test_values_that_cannot_be_are_damage(folder: Path, photos: Path, use: str, 
 @pytest.mark.parametrize(
     "statement",
     [
+        *(
+            f"UPDATE meta SET value = x'61' WHERE key = '{key}'"
+            for key in ("identity", "dim", "detector", "embedder", "fingerprint")
+        ),
+        "INSERT INTO meta VALUES (x'61', 'a')",
+        "INSERT OR REPLACE INTO meta VALUES ('background', x'61')",
+        "INSERT INTO meta VALUES ('store', 'qdrant+http://localhost:1')",
+    ],
+)
+def test_what_an_index_says_of_itself_is_checked_when_it_is_opened(folder: Path, statement: str) -> None:
+    edit(folder, statement)
+    with pytest.raises(SeesayError, match="damaged") as raised:
+        opened(folder)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
         f"CREATE VIEW more AS {ENDLESS}",
         "CREATE TRIGGER more AFTER UPDATE ON meta BEGIN DELETE FROM items; END",
         "CREATE TABLE more (id INTEGER)",

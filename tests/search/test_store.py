@@ -192,6 +192,16 @@ def test_a_page_of_the_newest_images_sorts_nothing(
     assert not any("TEMP B-TREE" in step for step in plan)
 
 
+@pytest.mark.parametrize("id_", [1 << 63, 1 << 70, -1, -(1 << 70)])
+def test_ids_that_no_item_can_have_are_absent(store: Store, id_: int) -> None:
+    put(store, "a.jpg")
+    assert store.vector(id_) is None
+    assert store.items([id_]) == store.facts([id_]) == store.dated([id_]) == {}
+    assert store.vectors([id_, 1])[0].tolist() == [1]
+    time = store.newest(1)[0].time
+    assert [each.id for each in store.newest(1 << 70, after=(time, id_))] == ([1] if id_ > 0 else [])
+
+
 def test_an_index_without_its_width_is_damaged(store: Store) -> None:
     store.close()
     with sqlite3.connect(store.path) as connection:

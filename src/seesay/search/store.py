@@ -42,6 +42,7 @@ _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _STEPS = 1_000_000  # of SQLite's machine between looks at the clock
 _ROWS = 65_536  # vectors that are read at a time
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
@@ -116,8 +117,11 @@ class Store:
         self._connection = connection
         self._lock = threading.RLock()
         with file_errors(path):
-            rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
-            self.meta = dict[str, str](rows.fetchall())
+            rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
+        try:
+            self.meta = dict[str, str](_typed(rows, str, str))
+        except TypeError as error:
+            raise self._damaged(f"what it says of itself: {error}") from error
         self.dim = self._checked_dim()
         self._place = _place_of(path)
 
@@ -127,8 +131,10 @@ class Store:
         Raises:
             SeesayError: something is missing or impossible.
         """
-        missing = {"embedder", "detector", "fingerprint", "dim", "identity"} - self.meta.keys()
-        if missing:
+        needed = {"embedder", "detector", "fingerprint", "dim", "identity"}
+        if "store" in self.meta:
+            needed.add("store_seal")
+        if missing := needed - self.meta.keys():
             raise self._damaged(f"no {min(missing)}")
         if not _HEX.fullmatch(self.meta["identity"]):
             raise self._damaged("its identity")
@@ -267,8 +273,8 @@ class Store:
 
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return str(row[0]) if row else None
+            rows = _typed(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)), str)
+        return str(rows[0][0]) if rows else None
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
@@ -318,13 +324,15 @@ class Store:
             after: time and id of the last one of the page before.
         """
         where = where or Filter("1", ())
-        behind, place = ("(time, items.id) < (?, ?)", after) if after else ("1", ())
+        behind, place = "1", tuple[str | int, ...]()
+        if after:
+            behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
         with self._read() as connection:
             rows = connection.execute(
                 f"""SELECT items.id, path, width, height, time {_IMAGES}
                 AND ({where.sql}) AND {behind}
                 ORDER BY time DESC, items.id DESC LIMIT ?""",
-                (*where.values, *place, count),
+                (*where.values, *place, min(count, _LAST)),
             )
             return [Dated(*row) for row in _typed(rows, *_DATED_TYPES)]
 
@@ -357,8 +365,8 @@ class Store:
         """
         with self._read() as connection:
             row = connection.execute(
-                f"SELECT data {_IMAGES} AND items.id = ?",
-                (id_,),
+                f"SELECT data {_IMAGES} AND items.id IN (SELECT value FROM json_each(?))",
+                (_as_json([id_]),),
             ).fetchone()
         if row is None:
             return None
@@ -473,5 +481,8 @@ def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:
 
 
 def _as_json(ids: Sequence[int]) -> str:
-    """Write ids as one parameter of a query, of which SQLite takes at most 32,766."""
-    return json.dumps([int(id_) for id_ in ids])
+    """Write ids as one parameter of a query, of which SQLite takes at most 32,766.
+
+    Those that no item can have are left out.
+    """
+    return json.dumps([int(id_) for id_ in ids if _FIRST <= id_ <= _LAST])
