@@ -71,7 +71,7 @@ def test_the_chosen_alpha_is_the_best_on_val(
     learned.calibrate(measure)
     assert tuple(seen) == ALPHAS
     assert float(learned.alpha) == pytest.approx(best)
-    assert learned.figures(*pairs) == {"alpha": pytest.approx(best)}
+    assert learned.metrics(*pairs) == {"alpha": pytest.approx(best)}
 
 
 def test_of_equal_alphas_the_nearest_to_zero_shot_is_chosen(learned: Adapter) -> None:

@@ -166,10 +166,10 @@ def test_without_a_decoder_nothing_is_written() -> None:
 
 def test_figures_are_the_generation_loss_by_the_own_image_and_by_another() -> None:
     model, (images, sentences) = network(role="supervision"), pairs()
-    found = model.figures(images, sentences)
+    found = model.metrics(images, sentences)
     by_another = torch.cat([images[-1:], images[:-1]])
     for name, shown in (("generation loss", images), ("generation loss, another image", by_another)):
         wanted = model.auxiliary_loss(shown, sentences, 0.0)
         assert wanted is not None
         assert found[name] == pytest.approx(wanted.item() / model.generation.weight, rel=1e-6)
-    assert network("context", (CONTEXT + CONCEPTS,)).figures(images, sentences) == {}
+    assert network("context", (CONTEXT + CONCEPTS,)).metrics(images, sentences) == {}

@@ -59,6 +59,6 @@ def test_training_keeps_the_average_and_resumes_with_it(corpus: Corpus, tmp_path
 
 
 class _StopsAfterTwo(Callback):
-    def on_epoch_end(self, epoch, figures) -> None:  # type: ignore[no-untyped-def]
+    def on_epoch_end(self, epoch, metrics) -> None:  # type: ignore[no-untyped-def]
         if epoch == 2:
             raise KeyboardInterrupt

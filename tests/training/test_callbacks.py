@@ -29,8 +29,8 @@ class Recording(seesay.Callback):
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
         self.told.append(("start", name, folder.name, recipe["batch_size"]))
 
-    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
-        self.told.append(("epoch", epoch, dict(figures)))
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        self.told.append(("epoch", epoch, dict(metrics)))
 
     def on_train_end(self) -> None:
         self.told.append(("end",))
@@ -41,12 +41,12 @@ def test_every_epoch_is_told_with_plain_numbers(corpus: Corpus, tmp_path: Path) 
     seesay.train("irmatch-s", corpus, tmp_path / "run", **SMALL, callbacks=[callback])
     assert [each[0] for each in callback.told] == ["start", "epoch", "epoch", "end"]
     assert callback.told[0] == ("start", "irmatch-s", "run", 64)
-    (_, first, figures), (_, second, _) = callback.told[1:3]
+    (_, first, metrics), (_, second, _) = callback.told[1:3]
     assert (first, second) == (1, 2)
-    assert {"loss", "lr", "seconds", "val/mR", "val/S R@1", "val/I Med r"} <= figures.keys()
-    assert all(type(value) is float for value in figures.values())
+    assert {"loss", "lr", "seconds", "val/mR", "val/S R@1", "val/I Med r"} <= metrics.keys()
+    assert all(type(value) is float for value in metrics.values())
     epoch = read_history(tmp_path / "run")[0]
-    assert (figures["loss"], figures["val/mR"]) == (epoch.loss, epoch.val["mR"])
+    assert (metrics["loss"], metrics["val/mR"]) == (epoch.loss, epoch.val["mR"])
 
 
 def test_a_ridge_of_a_closed_form_is_told_as_an_epoch(corpus: Corpus, tmp_path: Path) -> None:
@@ -61,12 +61,12 @@ def test_a_ridge_of_a_closed_form_is_told_as_an_epoch(corpus: Corpus, tmp_path: 
         sentence_dim=8,
         callbacks=[callback],
     )
-    assert [figures["ridge"] for _, _, figures in callback.told[1:-1]] == [0.1, 1.0]
+    assert [metrics["ridge"] for _, _, metrics in callback.told[1:-1]] == [0.1, 1.0]
 
 
 def test_the_end_is_told_after_an_error_too(corpus: Corpus, tmp_path: Path) -> None:
     class Failing(Recording):
-        def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+        def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
             raise KeyboardInterrupt
 
     first, failing = Recording(), Failing()

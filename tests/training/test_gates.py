@@ -97,10 +97,10 @@ def test_a_gate_learns_to_separate_queries() -> None:
     again = Gate([12, 12], 16)
     told: list[tuple[int, dict[str, float]]] = []
     of_again = queries(600, 1, True), queries(300, 2, True)
-    tell = lambda epoch, figures: told.append((epoch, dict(figures)))  # noqa: E731
+    tell = lambda epoch, metrics: told.append((epoch, dict(metrics)))  # noqa: E731
     assert train_gate(again, *of_again, RECIPE, "cpu", tell) == summary
     assert [epoch for epoch, _ in told] == list(range(1, RECIPE.schedule.epochs + 1))
-    assert summary.loss == round(min(figures["val loss"] for _, figures in told), 4)
+    assert summary.loss == round(min(metrics["val loss"] for _, metrics in told), 4)
     assert torch.equal(again.hidden.weight, gate.hidden.weight)
 
 

@@ -66,7 +66,7 @@ def weights(folder: Path) -> dict[str, int]:
 
 
 def mark(folder: Path) -> None:
-    """Change the kept figures of every run, so that one sees whether they are measured again."""
+    """Change the kept metrics of every run, so that one sees whether they are measured again."""
     for path in folder.glob(f"*/*/{MEASURED}"):
         kept = json.loads(path.read_text(encoding="utf-8"))
         for each in kept.values():
@@ -75,7 +75,7 @@ def mark(folder: Path) -> None:
 
 
 def measured_again(table: PaperTable) -> list[str]:
-    """The rows and seeds whose figures are not the kept ones."""
+    """The rows and seeds whose metrics are not the kept ones."""
     return [
         f"{line.name}-seed{row.provenance.seed}"
         for line in table.lines

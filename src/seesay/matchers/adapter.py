@@ -98,7 +98,7 @@ class Adapter(EmbeddingMatcher):
             unit + (added if self.training else self.get_buffer("alpha") * added), dim=1
         )
 
-    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+    def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
         """Return the alpha that `calibrate` chose last."""
         del images, sentences
         return {"alpha": self.get_buffer("alpha").item()}

@@ -85,8 +85,8 @@ class Matcher(nn.Module):
         del images, sentences, progress
         return None
 
-    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
-        """Return figures that say how training goes, of matching val pairs; they stand in its history.
+    def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+        """Return metrics that say how training goes, of matching val pairs; they stand in its history.
 
         Args:
             images: features, (n, d).

@@ -176,7 +176,7 @@ class SCO(EmbeddingMatcher):
         return self.generation.weight * loss
 
     @torch.no_grad()
-    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+    def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
         """Return L_gen from the sentences' own image and from another: how much the decoder sees of it."""
         if self.decoder is None:
             return {}

@@ -120,26 +120,26 @@ def _recipe(recipe: Recipe) -> str:
 def _results(summary: TrainingSummary | None) -> str:
     if summary is None:
         return ""
-    figures = dict(_figures(summary.best_val))
-    if not figures:
+    metrics = dict(_metrics(summary.best_val))
+    if not metrics:
         return ""
     epoch = (
         f" of epoch {summary.best_epoch}, which was chosen by {summary.monitor},"
         if summary.best_epoch
         else ""
     )
-    table = "\n".join(f"| {name} | {value:g} |" for name, value in figures.items())
+    table = "\n".join(f"| {name} | {value:g} |" for name, value in metrics.items())
     return (
         f"## Results\n\nMeasured on val{epoch} when it was trained; {summary.val.images:,} images.\n\n"
         f"| measure | val |\n|---|---:|\n{table}\n\n`seesay evaluate` measures it on other splits and data."
     )
 
 
-def _figures(values: Mapping[str, JsonValue], before: str = "") -> Iterator[tuple[str, float]]:
+def _metrics(values: Mapping[str, JsonValue], before: str = "") -> Iterator[tuple[str, float]]:
     """Yield the measures of a result with the names of the parts that they stand in."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _figures(value, f"{before}{name.replace('_', ' ')} ")
+            yield from _metrics(value, f"{before}{name.replace('_', ' ')} ")
         elif isinstance(value, int | float) and not isinstance(value, bool) and name not in _COUNTS:
             yield before + name, value
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 
-OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its figures
+OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its metrics
 
 
 class Callback:
@@ -22,8 +22,8 @@ class Callback:
         >>> import tempfile, seesay
         >>> from seesay.data.scenes import write_scenes
         >>> class Printed(seesay.Callback):
-        ...     def on_epoch_end(self, epoch, figures):
-        ...         print(epoch, sorted(figures)[:3])
+        ...     def on_epoch_end(self, epoch, metrics):
+        ...         print(epoch, sorted(metrics)[:3])
         >>> folder = tempfile.mkdtemp()
         >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
         >>> run = seesay.train("irmatch-s", f"{folder}/scenes", out=f"{folder}/run", epochs=1,
@@ -34,10 +34,10 @@ class Callback:
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
         """Run when training starts; `recipe` holds the resolved recipe as JSON-ready values."""
 
-    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Run after each epoch, counted from 1.
 
-        `figures` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
+        `metrics` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
         the loss has hinges, and the measures of the val split, such as `val/mR` and `val/S R@1`.
         The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same of the sentence
         gate, whose epochs are counted on.
@@ -48,7 +48,7 @@ class Callback:
 
 
 class TensorBoard(Callback):
-    """Writes the figures to `tensorboard` in the run's folder; a resumed run continues there."""
+    """Writes the metrics to `tensorboard` in the run's folder; a resumed run continues there."""
 
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:  # noqa: ARG002
         """See `Callback`."""
@@ -56,9 +56,9 @@ class TensorBoard(Callback):
 
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
-    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """See `Callback`."""
-        for name, value in figures.items():
+        for name, value in metrics.items():
             self._writer.add_scalar(name.replace(" ", "_"), value, epoch)
         self._writer.flush()
 
@@ -68,7 +68,7 @@ class TensorBoard(Callback):
 
 
 class WandB(Callback):
-    """Sends the figures to Weights & Biases, project `seesay`; its environment variables choose others."""
+    """Sends the metrics to Weights & Biases, project `seesay`; its environment variables choose others."""
 
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
         """See `Callback`."""
@@ -80,9 +80,9 @@ class WandB(Callback):
             project=os.environ.get("WANDB_PROJECT", "seesay"), name=name, dir=str(folder), config=dict(recipe)
         )
 
-    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """See `Callback`."""
-        self._run.log(dict(figures), step=epoch)
+        self._run.log(dict(metrics), step=epoch)
 
     def on_train_end(self) -> None:
         """See `Callback`."""
@@ -119,8 +119,8 @@ def running(
             callback.on_train_start(name, folder, recipe)
             ends.callback(callback.on_train_end)
 
-        def on_epoch_end(epoch: int, figures: Mapping[str, float]) -> None:
+        def on_epoch_end(epoch: int, metrics: Mapping[str, float]) -> None:
             for callback in callbacks:
-                callback.on_epoch_end(epoch, figures)
+                callback.on_epoch_end(epoch, metrics)
 
         yield on_epoch_end

@@ -12,7 +12,7 @@ from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training.callbacks import OnEpochEnd
 from seesay.training.checkpoint import copied
-from seesay.training.history import Epoch, figures_of, write_history
+from seesay.training.history import Epoch, metrics_of, write_history
 from seesay.training.task import Task
 
 
@@ -47,6 +47,6 @@ def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Ten
             epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
             history.append(epoch)
             write_history(run.folder, history)
-            on_epoch_end(number, figures_of(epoch, measured))
+            on_epoch_end(number, metrics_of(epoch, measured))
             advance(1)
     return best, history

@@ -74,7 +74,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
     Args:
         run: the first step's weights under the second step's recipe.
         task: of its inputs.
-        on_epoch_end: called after each epoch with its figures.
+        on_epoch_end: called after each epoch with its metrics.
 
     Returns:
         The recipe with the name of the fine-tuned encoder, and every epoch.

@@ -121,9 +121,9 @@ def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labe
 def _of_gate(on_epoch_end: OnEpochEnd | None, name: str, before: int) -> OnEpochEnd:
     """Return what is called after an epoch of the gate of that name, which `before` epochs precede."""
 
-    def of_gate(epoch: int, figures: Mapping[str, float]) -> None:
+    def of_gate(epoch: int, metrics: Mapping[str, float]) -> None:
         if on_epoch_end is not None:
-            on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in figures.items()})
+            on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in metrics.items()})
 
     return of_gate
 

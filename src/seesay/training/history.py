@@ -17,7 +17,7 @@ METRICS = "metrics.jsonl"
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the measures of the val split.
 
-    `figures` are the matcher's own (`Matcher.figures`).
+    `metrics` are the matcher's own (`Matcher.metrics`).
 
     `active` is the share of hinges above zero, if the loss has hinges: what is left to learn from. CCA has
     no epochs: a ridge stands for one there.
@@ -28,12 +28,12 @@ class Epoch(BaseModel):
     active: float | None = None
     seconds: float
     val: dict[str, JsonValue]
-    figures: dict[str, float] | None = None
+    metrics: dict[str, float] | None = None
     ridge: float | None = None
 
 
-def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
-    """Return an epoch's figures as callbacks see them: the measures of the val split begin with `val/`."""
+def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
+    """Return an epoch's metrics as callbacks see them: the measures of the val split begin with `val/`."""
     own = {
         "loss": epoch.loss,
         "active": epoch.active,
@@ -42,7 +42,7 @@ def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[
         "ridge": epoch.ridge,
     }
     val = {f"val/{column}": value for column, value in measured.metrics.items()}
-    own |= epoch.figures or {}
+    own |= epoch.metrics or {}
     return {name: value for name, value in (own | val).items() if value is not None}
 
 

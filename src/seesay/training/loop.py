@@ -19,7 +19,7 @@ from seesay.runs.run import Run
 from seesay.training import checkpoint, distributed
 from seesay.training.average import AveragedWeights
 from seesay.training.callbacks import OnEpochEnd
-from seesay.training.history import Epoch, figures_of, write_history
+from seesay.training.history import Epoch, metrics_of, write_history
 from seesay.training.steps import new_optimizer, set_rate, take_step
 from seesay.training.task import Task
 
@@ -31,7 +31,7 @@ class State(BaseModel):
 
     history: list[Epoch] = []
     best_epoch: int = 0
-    best_measure: float = -1.0
+    best_metric: float = -1.0
     steps: int = 0
 
 
@@ -79,20 +79,20 @@ class Loop:
         """Measure what an epoch that began at `start` has learned, and write it down."""
         with self.average.in_place() if self.average is not None else nullcontext():
             measured = self.task.measure(self.view)
-            figures = self.task.figures(self.view) or None
-            if measured.monitor > self.state.best_measure:
-                self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
+            metrics = self.task.metrics(self.view) or None
+            if measured.monitor > self.state.best_metric:
+                self.state.best_metric, self.state.best_epoch = measured.monitor, epoch
                 self.best = checkpoint.copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
         val = measured.to_dict()
-        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, figures=figures)
+        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
         state = self.state.model_dump_json(exclude_none=True)
         average = {} if self.average is None else self.average.weights
         checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state, average)
         write_history(self.out, self.state.history)
         if self._on_epoch_end is not None:
-            self._on_epoch_end(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
+            self._on_epoch_end(epoch, metrics_of(done, measured, self.optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.

@@ -160,13 +160,13 @@ class SentenceTask(Task):
             run.matcher.calibrate(lambda: measure_inputs(run, val, "val").monitor)
         return measure_inputs(run, val, "val")
 
-    def figures(self, run: Run) -> dict[str, float]:
-        """Return the matcher's own figures of the first sentence of each val image."""
+    def metrics(self, run: Run) -> dict[str, float]:
+        """Return the matcher's own metrics of the first sentence of each val image."""
         if not isinstance(run.matcher, Matcher):
             return {}
         images, first = np.unique(self.val.image_of_sentence, return_index=True)
         features = torch.from_numpy(self.val.features[images]).to(run.device)
-        return run.matcher.figures(features, self.val.sentences.take(first).to_tensors(run.device))
+        return run.matcher.metrics(features, self.val.sentences.take(first).to_tensors(run.device))
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

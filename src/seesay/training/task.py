@@ -63,8 +63,8 @@ class Task(ABC):
         """Measure the val split; the result's `monitor` chooses the epoch."""
         return measure_inputs(run, self.val, "val")
 
-    def figures(self, run: Run) -> dict[str, float]:
-        """Return further figures of an epoch, which say how training goes and choose nothing."""
+    def metrics(self, run: Run) -> dict[str, float]:
+        """Return further metrics of an epoch, which say how training goes and choose nothing."""
         del run
         return {}
 
