@@ -78,7 +78,7 @@ def test_tables_are_listed() -> None:
         (("two-branch-2",), "results/flickr30k.jsonl: no recorded rows"),
         (("two-branch-2", "--results", "coco"), "results/coco.jsonl: no recorded rows"),
         (("two-branch-2", "--set", "batch_size=7"), "--set needs a corpus to measure on"),
-        (("flickr8k", "runs/one"), "flickr8k is a table and is shown alone"),
+        (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is for runs"),
         (("seesay-small", "--rows", "x"), "--rows is for tables"),
         (("seesay-small",), "name the one to measure on with --data"),
