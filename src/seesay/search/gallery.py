@@ -71,7 +71,7 @@ class Galleries:
             text = self._store.background()
             version = text or self._store.generation()
             if self._read is None or self._read[0] != version:
-                gallery = (Gallery.from_json(text) if text else None) or self._learned(run)
+                gallery = (Gallery.from_json(text) if text else None) or self._learned(run, *self._sampled())
                 self._vectors = self._store.vectors(gallery.sample.tolist())[1].astype(np.float32)
                 self._read = version, gallery
             return self._read[1], self._vectors
@@ -83,7 +83,7 @@ class Galleries:
             former = Gallery.from_json(text) if text else None
             count, sample = self._sampled()
             if count and not (former and former.count == count and np.array_equal(former.sample, sample)):
-                learned = self._learned(run).to_json()
+                learned = self._learned(run, count, sample).to_json()
                 with self._store.write() as writer:
                     writer.set_background(learned)
 
@@ -93,8 +93,7 @@ class Galleries:
         places = np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)
         return len(ids), ids[places]
 
-    def _learned(self, run: Embedder) -> Gallery:
-        count, sample = self._sampled()
+    def _learned(self, run: Embedder, count: int, sample: NDArray[np.int64]) -> Gallery:
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
         return Gallery(count, sample, unit)

@@ -19,9 +19,7 @@ from seesay.search.store import Store
 Floats = NDArray[np.float64]
 
 _TINY = 1e-6
-_BESIDE_IMAGES = (
-    1.5  # factor of how far a sentence's score stands out; chosen on photographs of everyday things
-)
+_BESIDE_IMAGES = 1.5  # factor of how far a sentence stands out; chosen on photographs of everyday things
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
@@ -100,5 +98,5 @@ class Judge:
 
 def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:
     """Return log-odds (k,) by how far images are on the way from the gallery's mean to the query itself."""
-    mean, most = float(gallery.mean()) if len(gallery) else 0.0, float(image @ image)
+    mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))

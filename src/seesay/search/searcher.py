@@ -62,8 +62,9 @@ class Searcher:
         asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
-        is_first = among is None and after is None and not own
-        best = [] if is_first else [hit.id for hit in self.nearest("image", asked.vector, 1)]
+        # The best of the whole gallery is needed to judge sentences, and may not be on this page.
+        is_elsewhere = bool(asked.query.sentences) and (among is not None or after is not None or bool(own))
+        best = [hit.id for hit in self.nearest("image", asked.vector, 1)] if is_elsewhere else []
         return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected)
 
     def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
