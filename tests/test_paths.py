@@ -55,6 +55,18 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_error_of_the_system_names_the_file(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))  # as if the disk was full
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            replace_text(tmp_path / "a.json", "x" * 60_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert raised.value.filename == str(tmp_path / "a.json")
+
+
 def test_a_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     with replacing(tmp_path / "a.bin") as beside:

@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and rename it to `path` at the end, or delete it on an error.
 
     A kill or a power cut leaves the old file or the new one, never a part. The file's mode is that of any new
-    file, whatever wrote it.
+    file, whatever wrote it. An error of the system names a file.
     """
     sweep(path.parent, glob.escape(path.name), older_than=_ABANDONED)
     beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -51,6 +51,10 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.replace(path)
         if os.name != "nt":  # Windows cannot open folders
             _flush(path.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # writing to an open file, as on a full disk
+            error.filename = str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from seesay.data import pixels
-from seesay.data.exif import facts_of
+from seesay.data.decoders import facts_of
 from seesay.data.headers import MAX_PIXELS, file_format
 from seesay.data.images import EncodedImage, content_key, decode
 from seesay.data.sources import MAX_BYTES, FileSource, TarMember, source_size, tar_members

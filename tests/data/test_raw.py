@@ -1,11 +1,13 @@
 """Raw photos, where the package that reads them is installed. The files are made here; LibRaw reads them."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from seesay.data.exif import facts_of
+from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage, decode
 from seesay.data.sources import FileSource, source_size
@@ -82,6 +84,39 @@ def test_raw_photos_are_searched_beside_others(tmp_path: Path) -> None:
     ]
     assert facts_of(photos / "a.DNG")["camera"] == "Seesay Test camera"
     assert source_size(FileSource(photos / "a.DNG"), "a.DNG") == (720, 480)
+
+
+@needs_rawpy
+@pytest.mark.parametrize("head", [b"FUJIFILMCCD-RAW", b"\0\0\0\x18ftypcrx "], ids=["RAF", "CR3"])
+def test_a_raw_photo_that_is_no_tiff_is_opened_in_another_process(
+    head: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import rawpy
+
+    def opened(*_: object) -> None:
+        raise AssertionError("opened in this process")
+
+    monkeypatch.setattr(rawpy, "imread", opened)
+    asked = []
+    facts = PHOTOS.facts
+    monkeypatch.setattr(PHOTOS, "facts", lambda data, name: asked.append(name) or facts(data, name))
+    (tmp_path / "a.raf").write_bytes(head + bytes(3000))
+    assert file_format(tmp_path / "a.raf") == "RAW"
+    assert facts_of(tmp_path / "a.raf") == {}
+    assert asked == ["a.raf"]
+
+
+def test_facts_come_from_another_process(photo_with_facts: bytes) -> None:
+    assert PHOTOS.facts(photo_with_facts, "a.jpg") == {"camera": "Nine", "iso": "400"}
+
+
+@pytest.fixture
+def photo_with_facts() -> bytes:
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0110] = "Nine"
+    exif.get_ifd(0x8769)[0x8827] = 400
+    Image.new("RGB", (60, 40)).save(out, "JPEG", exif=exif)
+    return out.getvalue()
 
 
 @needs_rawpy

@@ -448,3 +448,11 @@ def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("seesay.cli.import_module", broken)
     said = seesay("runs", code=2).stderr
     assert said.strip() == "seesay: use.py: Input/output error; mend the disk and run the same command again."
+
+
+def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(name: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("seesay.cli.import_module", full)
+    assert seesay("runs", code=2).stderr.startswith("seesay: standard output: No space left on device")

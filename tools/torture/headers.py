@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["PIL", "seesay.data"]):
     import numpy as np
     from PIL import Image
-    from seesay.data import exif, headers, images
+    from seesay.data import decoders, headers, images
     from seesay.errors import ImageError
 import warnings
 warnings.filterwarnings("ignore")
@@ -36,7 +36,7 @@ def one(data):
         except ImageError:
             pass
     file.write_bytes(data)
-    headers.file_format(file), exif.facts_of(file)
+    headers.file_format(file), decoders.facts_of(file)
 atheris.Setup(sys.argv, one)
 atheris.Fuzz()
 """

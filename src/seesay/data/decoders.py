@@ -22,10 +22,13 @@ from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 import seesay
-from seesay.data.headers import MAX_PIXELS
+from seesay.data.headers import MAX_PIXELS, facts, opened_header, tags_of
 from seesay.data.images import EncodedImage, Photo, content_key
+from seesay.data.sources import FileSource
+from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for a photo of somebody's own
@@ -35,11 +38,29 @@ _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding is allowed to take, sh
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
 _PIPE = 1 << 18  # bytes
+_NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
 def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
     """Do as `Photo.read` does, in a process of its own; see `PHOTOS`."""
     return PHOTOS.decode(data, name, min_side, key=key)
+
+
+def facts_of(file: Path) -> dict[str, str]:
+    """Read how a photo was taken, see `headers.facts`; empty if it cannot be read.
+
+    Nothing is decoded: of a PNG only what stands before its pixels counts. A raw photo that is not TIFF is
+    opened in a process that can be killed.
+    """
+    try:
+        with opened_header(file) as image:
+            # Pillow's own way to ask a PNG decodes it, since the chunk may come after the pixels.
+            return facts(tags_of(Image.Image.getexif(image)))
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        is_raw = file.suffix.lower() in RAW_SUFFIXES
+    with suppress(ImageError):
+        return PHOTOS.facts(FileSource(file).read(), file.name) if is_raw else {}
+    return {}
 
 
 class Decoders:
@@ -80,13 +101,16 @@ class Decoders:
             ImageError: it is no image, damaged, too large, or takes too long.
             UnavailableImageError: the memory or the time does not suffice now.
         """
-        request = {
-            "name": name,
-            "side": min_side,
-            "pixels": max_pixels,
-            "bytes": len(data),
-            "seconds": self._seconds,
-        }
+        head, pixels = self._ask(data, name, {"side": min_side, "pixels": max_pixels})
+        return Photo(name, key or content_key(data), pixels, head["size"], head["taken"])
+
+    def facts(self, data: bytes, name: str) -> dict[str, str]:
+        """Return how a photo was taken, see `EncodedImage.facts`; raise as `decode` does."""
+        facts: dict[str, str] = self._ask(data, name, {"pixels": 0})[0]["facts"]
+        return facts
+
+    def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
+        request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
         with self._free:
             decoder = self._take()
             try:
@@ -96,8 +120,7 @@ class Decoders:
             self._put_back(decoder)
         if isinstance(answer, ImageError):
             raise answer
-        pixels, size, taken = answer
-        return Photo(name, key or content_key(data), pixels, size, taken)
+        return answer
 
     def close(self) -> None:
         """End all processes; those at work end when they have answered."""
@@ -190,24 +213,26 @@ class _Decoder:
                     pipe.close()
 
 
-_Answer: TypeAlias = tuple[NDArray[np.uint8], tuple[int, int], str]
+_Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
 
 
 def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
-    """Read an answer, no more than an image of so many pixels has."""
+    """Read an answer, no more than an image of so many pixels has; 0 for its facts alone."""
     head = json.loads(answers.readline(_LINE))
     if "error" in head:
         kind = UnavailableImageError if head["again"] is True else ImageError
         return kind(str(head["error"]))
+    if not max_pixels:
+        return {"facts": {str(name): str(fact) for name, fact in head["facts"].items()}}, _NO_PIXELS
     (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
     if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
         raise ValueError("no shape of an image")
     pixels = np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
-    return pixels, (whole_width, whole_height), str(head["taken"])
+    return {"size": (whole_width, whole_height), "taken": str(head["taken"])}, pixels
 
 
 def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") -> None:
-    to.write(json.dumps(head).encode() + b"\n")
+    to.write(json.dumps(head, ensure_ascii=False).encode(errors="replace") + b"\n")
     to.write(data)
     to.flush()
 
@@ -226,14 +251,21 @@ def main() -> None:
         data = requests.read(request["bytes"])
         _limit("RLIMIT_CPU", math.ceil(time.process_time() + request["seconds"]))
         try:
-            image = EncodedImage(data, request["name"], request["pixels"])
-            pixels = image.pixels(request["side"])
-            head = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
+            head, pixels = _answer(data, request)
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)
             _write(answers, {"error": str(error)[: _LINE // 8], "again": again})
         else:
             _write(answers, head, pixels.data)
+
+
+def _answer(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """Decode an image, or read its facts alone if no pixels are wanted."""
+    if not request["pixels"]:
+        return {"facts": EncodedImage(data, request["name"]).facts}, _NO_PIXELS
+    image = EncodedImage(data, request["name"], request["pixels"])
+    pixels = image.pixels(request["side"])
+    return {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}, pixels
 
 
 def _limit(what: str, most: int) -> None:

@@ -1,16 +1,20 @@
-"""Opening images to read what stands before their pixels, in bounded time."""
+"""What stands before the pixels of an image, read in bounded time: its format, and how it was taken."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
-from seesay.data.raw import developed, is_raw
+from seesay.data.raw import is_raw
 from seesay.data.remote import as_remote
 from seesay.data.suffixes import CAN_READ_HEIC, RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
@@ -27,6 +31,9 @@ _MAX_BYTES = 16 << 20
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
+_Exif = ExifTags.Base
+_MAX_CHARACTERS = 100
+_TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
 _HEIC_HEADS = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftyphevc")
 
 
@@ -70,13 +77,7 @@ def opened_header(path: Path) -> Iterator[Image.Image]:
     """Open an image file and read what stands before its pixels; raise anything if it is no image."""
     remote = as_remote(path)
     with _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path)) as file:
-        try:
-            image = _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
-        except Exception:  # Pillow's plugins raise nearly anything on damaged files
-            if path.suffix.lower() not in RAW_SUFFIXES:
-                raise
-            image = parse_header(developed(path.read_bytes(), path.name, MAX_PIXELS), path.name)
-        yield image
+        yield _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
 
 
 def file_format(path: Path) -> str | None:
@@ -117,6 +118,70 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "unknown format"
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def tags_of(exif: Image.Exif) -> dict[int, Any]:
+    """Return the tags of a photo by number, with those of its exposure; raise anything if damaged."""
+    return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
+
+
+def time_of(tags: Mapping[int, Any]) -> str:
+    """Return when a photo was taken, in the camera's time; "" if its tags do not say.
+
+    >>> time_of({ExifTags.Base.DateTimeOriginal: "2019:06:30 12:00:00"})
+    '2019-06-30T12:00:00'
+    """
+    for tag in (_Exif.DateTimeOriginal, _Exif.DateTimeDigitized):
+        if found := _TIME.match(str(tags.get(tag, ""))):
+            with suppress(ValueError):  # the 30th of February
+                return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
+    return ""
+
+
+def facts(tags: Mapping[int, Any]) -> dict[str, str]:
+    """Return camera, lens, exposure, aperture, ISO, focal length and time, as far as the tags say.
+
+    Places are left out: who shows a photo seldom means to say where they live.
+    """
+    make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
+    camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
+    found = [
+        ("taken", time_of(tags)),
+        ("camera", camera),
+        ("lens", _text(tags.get(_Exif.LensModel))),
+        ("exposure", _exposure(_number(tags.get(_Exif.ExposureTime)))),
+        ("aperture", _with_unit("f/", _number(tags.get(_Exif.FNumber)), "")),
+        ("iso", _with_unit("", _number(tags.get(_Exif.ISOSpeedRatings)), "")),
+        ("focal", _with_unit("", _number(tags.get(_Exif.FocalLength)), " mm")),
+    ]
+    return {name: value for name, value in found if value}
+
+
+def _text(value: object) -> str:
+    """One line of what a camera wrote, however strange."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+    return " ".join("".join(letter for letter in text if letter.isprintable()).split())[:_MAX_CHARACTERS]
+
+
+def _number(value: Any) -> float | None:
+    value = value[0] if isinstance(value, tuple) and value else value
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return None
+    return number if 0 < number < 1e9 else None
+
+
+def _with_unit(before: str, number: float | None, after: str) -> str:
+    return "" if number is None else f"{before}{number:g}{after}"
+
+
+def _exposure(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds >= 0.3:
+        return f"{seconds:g} s"
+    return f"{Fraction(1, max(1, round(1 / seconds)))} s"
 
 
 def _open(file: _BoundedBytes | _BoundedFile) -> Image.Image:

@@ -19,8 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
-from seesay.data.exif import tags_of, time_of
-from seesay.data.headers import MAX_PIXELS, is_of_system, open_bounded, parse_header, reason_of
+from seesay.data.headers import (
+    MAX_PIXELS,
+    facts,
+    is_of_system,
+    open_bounded,
+    parse_header,
+    reason_of,
+    tags_of,
+)
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.errors import ImageError, UnavailableImageError
@@ -43,8 +50,8 @@ class EncodedImage:
         max_pixels: width × height that is refused beyond.
 
     Raises:
-        ImageError: by any attribute but `key` and `taken`: not an image, truncated, damaged, of more than
-            `max_pixels`, or too costly to decode.
+        ImageError: by any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of more
+            than `max_pixels`, or too costly to decode.
         UnavailableImageError: the memory does not suffice now.
 
     Example:
@@ -97,13 +104,17 @@ class EncodedImage:
     @property
     def taken(self) -> str:
         """When the photo was taken, as its EXIF says: "2019-06-30T12:00:00", the camera's time; else ""."""
-        try:
+        return self.facts.get("taken", "")
+
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """How the photo was taken, as its EXIF says, see `headers.facts`; empty if that is damaged."""
+        with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
-                with suppress(Exception):  # one that is no TIFF; then its picture may have the time
-                    return time_of(tags_of(open_bounded(self.data).getexif()))
-            return time_of(tags_of(self._exif_of_header()))
-        except Exception:  # Pillow's plugins raise nearly anything on damaged files
-            return ""
+                with suppress(Exception):  # one that is no TIFF; then its picture may say it
+                    return facts(tags_of(open_bounded(self.data).getexif()))
+            return facts(tags_of(self._exif_of_header()))
+        return {}
 
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
         """Decode to RGB, upright, (h, w, 3).

@@ -11,17 +11,18 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.parquet import MAX_ROWS
 from seesay.errors import ImageError, MissingExtraError, SeesayError
 from tests.data.readers.conftest import jpeg
 from tests.object_stores import Flaky, uploaded
 
 
-def write(file: Path, **columns: list[Any]) -> Path:
+def write(file: Path, group: int = 2, **columns: list[Any]) -> Path:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
     file.parent.mkdir(parents=True, exist_ok=True)
     from pyarrow.parquet import write_table
 
-    write_table(pa.table(columns), file, row_group_size=2)
+    write_table(pa.table(columns), file, row_group_size=group)
     return file
 
 
@@ -99,3 +100,21 @@ def test_what_is_no_such_file_is_one_line(tmp_path: Path) -> None:
     file.write_bytes(b"PAR1 not at all")
     with pytest.raises(SeesayError, match="truncated or damaged Parquet file"):
         read_corpus(file)
+
+
+def test_a_small_file_of_many_rows_is_refused_unread(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    file = tmp_path / "train.parquet"
+    from pyarrow.parquet import write_table
+
+    rows = {name: pa.repeat(name, MAX_ROWS + 1) for name in ("image", "caption")}
+    write_table(pa.table(rows), file)
+    assert file.stat().st_size < 200_000
+    with pytest.raises(SeesayError, match=r"train\.parquet: 2000001 rows, and at most 2000000 of a file"):
+        read_corpus(file)
+
+
+def test_rows_of_a_group_are_numbered_from_its_beginning(tmp_path: Path) -> None:
+    write(tmp_path / "train.parquet", group=5000, image=cells("1.jpg") * 3000, caption=["a"] * 2999 + [None])
+    corpus = read_corpus(tmp_path)
+    assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path / 'train.parquet'}: row 2999 of group 0"]

@@ -23,7 +23,8 @@ BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
 SCENE_ONLY = "phrase of the whole scene without a box, dropped"
 NO_BOX = "phrase without a box, dropped"
-_PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\]]+)/(?P<kinds>\S+)\s+(?P<words>[^\]]*)\]")
+# Nothing is read twice: "[" begins another phrase, and what a possessive quantifier (++) has taken is kept.
+_PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\[\]]++)/(?P<kinds>[^\s\[]++)\s++(?P<words>[^\[\]]*+)\]")
 
 
 @dataclass(slots=True)

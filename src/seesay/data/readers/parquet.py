@@ -6,10 +6,10 @@ of an image beside the file. Images stay where they are: what is read is the gro
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -25,6 +25,10 @@ _IMAGE = ("image", "img", "jpg", "jpeg", "png", "image_name", "file_name", "file
 _CAPTION = ("caption", "captions", "sentence", "sentences", "text", "txt", "title")
 _GROUPS_KEPT = 2  # in memory: threads read one after another
 _BUFFER = 1 << 16
+_ONE_READS = Lock()  # of the threads that want one group of rows
+MAX_ROWS = 2_000_000
+"""Of a file; a few kilobytes can claim any number of equal rows."""
+_BATCH = 1024  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,9 @@ class ParquetCell:
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         try:
-            value = _GROUPS.column(self.path, self.column, self.group)[self.row].as_py()
+            with _ONE_READS:
+                column = _column(self.path, self.column, self.group)
+            value = column[self.row].as_py()
         except OSError as error:
             reason = error.strerror or error
             raise UnavailableImageError(f"{self.path}: cannot be read ({reason}).") from error
@@ -87,9 +93,11 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         small = [caption, *([columns["split"]] if "split" in columns else [])]
         # Only the names of images in the file; their bytes are read when they are needed.
         named = image if is_name else f"{image}.path"
+        if (count := parquet.metadata.num_rows) > MAX_ROWS:
+            raise SeesayError(f"{file}: {count} rows, and at most {MAX_ROWS} of a file are read; divide it.")
         for group in range(parquet.num_row_groups):
-            rows = parquet.read_row_group(group, columns=[*small, named]).to_pylist()
-            for row, cells in enumerate(rows):
+            batches = parquet.iter_batches(_BATCH, row_groups=[group], columns=[*small, named])
+            for row, cells in enumerate(cells for batch in batches for cells in batch.to_pylist()):
                 where = f"{file}: row {row} of group {group}"
                 texts = cells[caption]
                 texts = [texts] if isinstance(texts, str) else texts
@@ -123,25 +131,8 @@ def _opened(file: Path) -> Iterator[Any]:
         raise SeesayError(f"{file}: truncated or damaged Parquet file ({reason}); copy it again.") from error
 
 
-class _Groups:
-    """The most recently read columns of images."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[tuple[Path, str, int], Any] = OrderedDict()
-
-    def column(self, path: Path, column: str, group: int) -> Any:
-        """Return a column of a group of rows."""
-        key = path, column, group
-        with self._lock:
-            if key not in self._kept:
-                with _opened(path) as parquet:
-                    found = parquet.read_row_group(group, columns=[column]).column(column)
-                self._kept[key] = found
-                while len(self._kept) > _GROUPS_KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
-
-
-_GROUPS = _Groups()
+@lru_cache(_GROUPS_KEPT)
+def _column(path: Path, column: str, group: int) -> Any:
+    """Read a column of a group of rows, and keep it with the last few."""
+    with _opened(path) as parquet:
+        return parquet.read_row_group(group, columns=[column]).column(column)

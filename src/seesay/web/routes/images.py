@@ -14,7 +14,7 @@ from PIL import Image
 from pydantic import Field
 from zipstream import ZipStream
 
-from seesay.data.exif import facts_of
+from seesay.data.decoders import facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import content_key
 from seesay.data.remote import is_remote

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
-from seesay.data.exif import facts_of
+from seesay.data.decoders import facts_of
 
 
 def _png(with_exif: bool) -> bytes:
