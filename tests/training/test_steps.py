@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from torch import nn
 
+from seesay.data.corpus import Corpus
+from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
-from seesay.training.steps import clip_gradients, lr_factor, new_optimizer
+from seesay.training.callbacks import Callback
+from seesay.training.steps import AveragedWeights, clip_gradients, lr_factor, new_optimizer
+from seesay.training.train import train
 
 
 def test_learning_rates() -> None:
@@ -36,3 +43,53 @@ def test_gradients_are_clipped_by_norm_or_number_by_number(clip: str, clipped: t
     assert torch.allclose(weight.grad, torch.tensor(clipped), atol=1e-4)
     clip_gradients(OptimizerSettings(), [weight])
     assert torch.allclose(weight.grad, torch.tensor(clipped), atol=1e-4)
+
+
+SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
+
+
+def test_it_forgets_fast_at_first() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 100.0)
+    average = AveragedWeights(layer, 0.3)
+    values, expected = [3.0, 1.0, 8.0, 2.0, 6.0, 4.0], 100.0
+    for step, value in enumerate(values):
+        nn.init.constant_(layer.weight, value)
+        average.update()
+        kept = min(0.3, (1 + step) / (10 + step))
+        expected = kept * expected + (1 - kept) * value
+    assert average.weights["weight"].item() == pytest.approx(expected)
+    assert expected == pytest.approx(4.3, abs=1)
+
+
+def test_it_is_in_place_for_a_while_only() -> None:
+    layer = nn.Linear(2, 2)
+    average = AveragedWeights(layer, 0.9)
+    average.update()
+    averaged = layer.weight.detach().clone()
+    nn.init.zeros_(layer.weight)
+    with average.in_place():
+        assert torch.equal(layer.weight, averaged)
+    assert not layer.weight.any()
+
+
+def test_training_keeps_the_average_and_resumes_with_it(corpus: Corpus, tmp_path: Path) -> None:
+    changes = [*SMALL, "schedule={epochs: 4, average: 0.9}"]
+    whole = train(load_recipe("irmatch-s", changes=changes), corpus, tmp_path / "whole")
+    plain = train(
+        load_recipe("irmatch-s", changes=[*SMALL, "schedule={epochs: 4}"]), corpus, tmp_path / "plain"
+    )
+    name = "image_map.weight"
+    assert not torch.equal(whole.matcher.state_dict()[name], plain.matcher.state_dict()[name])
+    stopped = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        train(load_recipe("irmatch-s", changes=changes), corpus, stopped, callbacks=[_StopsAfterTwo()])
+    resumed = train(load_recipe("irmatch-s", changes=changes), corpus, stopped, resume=True)
+    for name, weights in whole.matcher.state_dict().items():
+        assert torch.equal(resumed.matcher.state_dict()[name], weights)
+
+
+class _StopsAfterTwo(Callback):
+    def on_epoch_end(self, epoch, metrics) -> None:  # type: ignore[no-untyped-def]
+        if epoch == 2:
+            raise KeyboardInterrupt

@@ -267,7 +267,7 @@ def table(
     definition = _definition(what, rows, protocol)
     if definition is None:
         from seesay.runs.corpus import open_corpus_of
-        from seesay.training.table_of_runs import load_runs, measure_runs
+        from seesay.training.table import load_runs, measure_runs
 
         _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")
         loaded = load_runs(what)

@@ -27,13 +27,13 @@ from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.callbacks import Callback, running
-from seesay.training.concept_runs import beside, with_concept_runs
+from seesay.training.concept_task import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
 from seesay.training.history import Epoch
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
-from seesay.training.tasks import task_for
+from seesay.training.task import task_for
 from seesay.training.words import learned_from
 
 MEMBERS = "members"
@@ -44,7 +44,6 @@ def train_composed(
     recipe: Recipe,
     corpus: Corpus,
     out: Path,
-    concepts: Path,
     train: Train,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
@@ -56,7 +55,6 @@ def train_composed(
         recipe: of the composed matcher.
         corpus: for all members.
         out: its folder.
-        concepts: the run of concepts that an encoder `concepts` without a run stands for.
         train: trains one member; its last argument says whether to resume.
         callbacks: follow the epochs of fine-tuning or of gates.
 
@@ -67,13 +65,13 @@ def train_composed(
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
-        member = with_concept_runs(member, beside(concepts))
+        member = with_concept_runs(member, out.parent.joinpath)
         folder = out / MEMBERS / member.name
         if is_finished(folder):
             members.append(_finished(folder, member, corpus))
         else:
             members.append(train(member, corpus, folder, (folder / RUN).is_file()))
-    return combine_members(with_concept_runs(recipe, beside(concepts)), members, corpus, out, callbacks)
+    return combine_members(with_concept_runs(recipe, out.parent.joinpath), members, corpus, out, callbacks)
 
 
 def combine_members(

@@ -3,11 +3,14 @@
 A classifier is surer of the images that it was trained on than of others. A matcher that learned from such
 scores would trust the concepts of new images too much. So the train images are dealt into folds, and each
 fold is scored by a classifier that learned from the others, for as many epochs as were best on val.
+
+Other recipes read the concepts of a run by an image encoder: `concepts` means the run of the recipe
+`concepts`, and `concepts:RECIPE` that of another, such as `concepts-instances`; `concepts:FOLDER` is a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,19 +20,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.images.concepts import save_held_out
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS, save_held_out
+from seesay.encoders.spec import EncoderSpec
+from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.sco import ConceptSettings
 from seesay.matchers.settings import MatcherInputs
 from seesay.progress import progress
+from seesay.recipes.load import is_shipped
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import SplitSize
+from seesay.runs.summary import SplitSize, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.average import AveragedWeights
-from seesay.training.steps import new_optimizer, set_rate, take_step
+from seesay.training.steps import AveragedWeights, new_optimizer, set_rate, take_step
 from seesay.training.task import Task
 
 
@@ -139,3 +144,42 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
     if average is not None:
         average.keep()
     return classifier.eval()
+
+
+def concept_recipe(encoder: str) -> str | None:
+    """Return the recipe whose run an encoder means; None if it names a run, or reads no concepts.
+
+    >>> concept_recipe("concepts"), concept_recipe("concepts:concepts-instances")
+    ('concepts', 'concepts-instances')
+    >>> concept_recipe("concepts:runs/concepts")
+    """
+    spec = EncoderSpec.parse(encoder)
+    if spec.name not in CONCEPT_ENCODERS:
+        return None
+    name = spec.variant or "concepts"
+    return name if encoder in CONCEPT_ENCODERS or (is_shipped(name) and not Path(name).exists()) else None
+
+
+def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
+    """Name the runs of concepts in a recipe whose encoders do not.
+
+    Args:
+        recipe: such as `sco-full`, which reads the scores of concepts.
+        run_of: returns the folder of the run of a recipe of concepts.
+
+    Raises:
+        SeesayError: the recipe means a run of concepts, and there is no finished one in that folder.
+    """
+    named = []
+    for encoder in recipe.encoders:
+        if (meant := concept_recipe(encoder)) is None:
+            named.append(encoder)
+        elif is_finished(run := run_of(meant)):
+            named.append(f"{EncoderSpec.parse(encoder).name}:{run}")
+        else:
+            raise SeesayError(
+                f"Recipe '{recipe.name}' reads the concepts that a run predicts, and none is at {run}: train "
+                f"one with `seesay train {meant} --out {run}`, or name it in the recipe: "
+                "encoders=[…, concepts:RUN]."
+            )
+    return recipe.model_copy(update={"encoders": tuple(named)})

@@ -1,4 +1,7 @@
-"""The training loop: epochs of mini-batches, measured on val; checkpoints; the best epoch is kept."""
+"""The training loop: epochs of mini-batches, measured on val; checkpoints; the best epoch is kept.
+
+A loss with a closed form has no epochs: CCA is solved with each ridge of the recipe instead.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from seesay.errors import SeesayError
+from seesay.losses.correlation import CorrelationLoss
+from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training import checkpoint, distributed
-from seesay.training.average import AveragedWeights
 from seesay.training.callbacks import OnEpochEnd
 from seesay.training.history import Epoch, metrics_of, write_history
-from seesay.training.steps import new_optimizer, set_rate, take_step
+from seesay.training.steps import AveragedWeights, new_optimizer, set_rate, take_step
 from seesay.training.task import Task
 
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
@@ -130,3 +134,39 @@ class Loop:
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
+
+
+def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Tensor], list[Epoch]]:
+    """Fit CCA with each ridge of the recipe; return the best weights on val, and an epoch for each ridge.
+
+    One pass over the pairs gathers the covariances; each ridge then costs a decomposition. The loss of an
+    epoch is minus the sum of the correlations, and `on_epoch_end` is called after each.
+
+    Raises:
+        SeesayError: see `seesay.matchers.baselines.cca.solve_cca`.
+    """
+    matcher, loss = run.matcher, run.recipe.loss.build()
+    assert isinstance(matcher, CCA)
+    assert isinstance(loss, CorrelationLoss)
+    covariances = Covariances()
+    for features, sentences in task.pairs():
+        covariances.add(features.to(run.device), sentences.vectors.to(run.device))
+    history: list[Epoch] = []
+    best: dict[str, Tensor] = {}
+    highest = float("-inf")
+    with progress("Ridges", len(loss.ridges), "ridges") as advance:
+        for number, ridge in enumerate(loss.ridges, start=1):
+            start = time.monotonic()
+            matcher.solve(covariances, ridge)
+            measured = task.measure(run)
+            if measured.monitor > highest:
+                highest = measured.monitor
+                best = checkpoint.copied(matcher.state_dict())
+            value = float(loss(matcher.get_buffer("correlations")))
+            seconds = round(time.monotonic() - start, 2)
+            epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
+            history.append(epoch)
+            write_history(run.folder, history)
+            on_epoch_end(number, metrics_of(epoch, measured))
+            advance(1)
+    return best, history

@@ -1,4 +1,6 @@
-"""The rows of a paper's table: each run is trained, resumed or taken as it is, then measured.
+"""Runs as rows of a table, beside published ones: those of a paper's table, and any runs.
+
+Each run of a paper's table is trained, resumed or taken as it is, then measured.
 
 Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, and composed matchers their members.
 Measured rows are kept with them (`measured`).
@@ -9,18 +11,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
-from seesay.protocols.evaluate import evaluate
+from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import is_same, member_changes, settings_digest
+from seesay.recipes.load import canonical_changes, is_same, member_changes, settings_digest
 from seesay.recipes.schema import Recipe
-from seesay.recipes.table import TableDefinition, TableRow
+from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.published import corpora, find_published
 from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import Outcome, PaperTable
 from seesay.runs.config import VOCABULARY, run_recipe
@@ -29,7 +32,7 @@ from seesay.runs.summary import is_finished
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.composed import combine_members, is_combined
-from seesay.training.concept_runs import with_concept_runs
+from seesay.training.concept_task import with_concept_runs
 from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.train import train
 from seesay.training.words import learned_words
@@ -153,8 +156,7 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            result = evaluate(runs[0], self.corpus, protocol, self.split, resamples=0)
-            return Row(provenance(runs[0], time.monotonic() - started, self.commit), result)
+            return _measure_run(runs[0], self.corpus, self.split, protocol, self.commit)
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
@@ -183,7 +185,7 @@ class TableRuns:
     def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
         """The recipe of a run that was begun or finished; it must be this one, on these sentences."""
         there = run_recipe(folder)
-        if not is_same(there.model_copy(update=_descriptions(recipe)), recipe):
+        if not is_same(there.model_copy(update={key: getattr(recipe, key) for key in _DESCRIPTIONS}), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another folder.")
         vocabulary, _ = learned_words(recipe, self._texts)
         if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
@@ -225,5 +227,91 @@ def measure_table(
     return table
 
 
-def _descriptions(recipe: Recipe) -> dict[str, object]:
-    return {key: getattr(recipe, key) for key in _DESCRIPTIONS}
+def load_runs(names: Sequence[str]) -> list[Run]:
+    """Load the runs in those folders, or the shipped ones of those names.
+
+    Raises:
+        SeesayError: one does not exist, or is named twice.
+    """
+    runs = [Run.load(name) for name in names]
+    folders = [run.folder.resolve() for run in runs]
+    if twice := [str(folder) for folder in folders if folders.count(folder) > 1]:
+        raise SeesayError(f"{twice[0]}: named twice.")
+    return runs
+
+
+def measure_runs(
+    runs: Sequence[Run],
+    corpus: Corpus,
+    split: str,
+    protocol: str | None,
+    tell: Callable[[str], None],
+    record: Path | None = None,
+    commit: str | None = None,
+) -> PaperTable:
+    """Return a table of runs; those that differ only in their seed share a row.
+
+    Args:
+        runs: in the order of the rows.
+        corpus: the corpus to measure on.
+        split: the split to measure.
+        protocol: the protocol; by default that of the first run.
+        tell: called with a line before each run.
+        record: the folder of results that rows are recorded in.
+        commit: of the source, for the record.
+
+    Raises:
+        SeesayError: the protocol does not fit a run or the corpus.
+    """
+    chosen = protocol_for(runs[:1], protocol).name
+    data = data_digest(corpus, split)
+    rows = _rows(runs, corpus.name, chosen)
+    definition = TableDefinition(
+        name="runs",
+        title=f"Runs on {corpus_title(corpus.name)}",
+        corpus=corpus.name,
+        beside=tuple(corpora()),
+        protocol=chosen,
+        rows=tuple(dict.fromkeys(rows)),
+    )
+    table = PaperTable(definition, corpus.name, split)
+    for number, (run, row) in enumerate(zip(runs, rows, strict=True), start=1):
+        tell(f"run {number}/{len(runs)} {run.name}")
+        name = f"{run.recipe.name} {chosen} {split}"
+        measure = partial(_measure_run, run, corpus, split, chosen, commit)
+        keep = not run.pretrained  # whose folder is not ours to write to
+        measured = kept_or_measured([run.folder], name, data, measure) if keep else measure()
+        table.add(Outcome(row.name, run.recipe.seed, measured))
+        if record is not None:
+            record_row(record, corpus.name, measured)
+    return table
+
+
+def _measure_run(run: Run, corpus: Corpus, split: str, protocol: str, commit: str | None) -> Row:
+    started = time.monotonic()
+    result = evaluate(run, corpus, protocol, split, resamples=0)
+    return Row(provenance(run, time.monotonic() - started, commit), result)
+
+
+def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
+    """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
+    kinds = [
+        (run.recipe.name, *canonical_changes(c for c in run.recipe.changes if not c.startswith("seed=")))
+        for run in runs
+    ]
+    seeds = [(kind, run.recipe.seed) for kind, run in zip(kinds, runs, strict=True)]
+    repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
+    rows = []
+    for run, kind in zip(runs, kinds, strict=True):
+        name = run.name if kind in repeated else " ".join(kind)
+        rows.append(TableRow(name=name, recipe=run.recipe.name, published=_published(run, corpus, protocol)))
+    return rows
+
+
+def _published(run: Run, corpus: str, protocol: str) -> str | None:
+    """The printed name of the run's system, if a paper has a row of it."""
+    for name in filter(None, (run.recipe.system, run.recipe.name)):
+        for where in dict.fromkeys((corpus, *corpora())):
+            if found := find_published(name, where, protocol):
+                return found.system
+    return None

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from seesay.data.corpus import Corpus
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Loss
 from seesay.matchers.sentences import Sentences
@@ -17,6 +19,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, PhraseInputs
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
+from seesay.text.vocabulary import Vocabulary
 
 
 class Task(ABC):
@@ -71,3 +74,21 @@ class Task(ABC):
     def broken_images(self) -> tuple[str, ...]:
         """Return the images that cannot be decoded, and why."""
         return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
+
+
+def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
+    """Make the recipe's task on a corpus; features that are missing are encoded first.
+
+    Raises:
+        SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
+    """
+    # Each task's module imports this one.
+    from seesay.training.concept_task import ConceptTask
+    from seesay.training.phrase_task import PhraseTask
+    from seesay.training.sentence_task import SentenceTask
+
+    if corpus.has_boxes:
+        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
+    if recipe.matcher.predicts_concepts:
+        return ConceptTask.from_corpus(recipe, corpus, vocabulary)
+    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder)

@@ -34,17 +34,16 @@ from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint, distributed
 from seesay.training.callbacks import Callback, running
-from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_runs import beside, with_concept_runs
-from seesay.training.concept_task import ConceptTask, score_held_out
+from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.history import draw_curves
-from seesay.training.loop import Loop
-from seesay.training.start import copy_weights, recipe_from
+from seesay.training.loop import Loop, solve
 from seesay.training.summarize import calibrate, summarize
-from seesay.training.task import Task
-from seesay.training.tasks import task_for
+from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, learned_words, start_words
+
+# Weights that were learned of other inputs may have the right shapes, but they mean something else.
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
 
 
 def train(
@@ -53,11 +52,12 @@ def train(
     out: Path,
     resume: bool = False,
     module: nn.Module | None = None,
-    concepts: Path | None = None,
     callbacks: Sequence[Callback] = (),
     start_from: Run | None = None,
 ) -> Run:
     """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
+
+    An encoder `concepts` without a run stands for the run `concepts` beside `out`.
 
     With `resume` a run continues after its last finished epoch, and ends with the weights that it would have
     had without the interruption, bit for bit. The members of a composed matcher are trained one after the
@@ -70,8 +70,6 @@ def train(
         resume: continue what was begun there.
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
             starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
-        concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
-            the run `concepts` beside `out`.
         callbacks: are called after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
@@ -80,14 +78,13 @@ def train(
             for another kind of corpus, or its matcher cannot start from that run's weights.
     """
     if start_from is not None:
-        recipe = recipe_from(start_from, recipe)
+        recipe = _recipe_from(start_from, recipe)
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
-    concepts = concepts or out.parent / "concepts"
     with distributed.joined(recipe), _holding(out) if distributed.is_first() else nullcontext():
-        return _train(recipe, corpus, out, resume, module, concepts, callbacks, start_from)
+        return _train(recipe, corpus, out, resume, module, callbacks, start_from)
 
 
 def _train(
@@ -96,16 +93,15 @@ def _train(
     out: Path,
     resume: bool,
     module: nn.Module | None,
-    concepts: Path,
     callbacks: Sequence[Callback],
     start_from: Run | None,
 ) -> Run:
     """Train in a folder that this process holds; arguments as of `train`."""
-    named = with_concept_runs(recipe, beside(concepts))
+    named = with_concept_runs(recipe, out.parent.joinpath)
     if distributed.is_first():
         _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks), callbacks)
+        return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
@@ -182,7 +178,7 @@ def _begin(
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
     if start_from is not None:
-        copy_weights(start_from, matcher, recipe)
+        _copy_weights(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
         # What is loaded for the first time may draw random numbers, and from the cache it draws none.
@@ -238,3 +234,43 @@ def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None
         raise SeesayError(
             f"{out}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )
+
+
+def _recipe_from(start: Run, recipe: Recipe) -> Recipe:
+    """Return the recipe of a training that starts from a run's weights: it says so among its departures.
+
+    Raises:
+        SeesayError: the recipe learns no weights by epochs, or reads other inputs than the run.
+    """
+    if recipe.matcher.is_composed:
+        raise SeesayError(f"Recipe '{recipe.name}' combines runs; start its members from others, one by one.")
+    if recipe.loss.loss_class.closed_form or recipe.matcher.predicts_concepts:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' cannot start from weights: it is solved, or learns concepts."
+        )
+    for key in _INPUTS:
+        mine, theirs = getattr(recipe, key), getattr(start.recipe, key)
+        if mine != theirs:
+            raise SeesayError(
+                f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
+                "a training can start only from a run with the same inputs."
+            )
+    departure = f"Starts from the weights of {start.recipe.name}, seed {start.recipe.seed}."
+    return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
+
+
+def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
+    """Copy a run's weights into a matcher.
+
+    Raises:
+        SeesayError: the matcher has other weights, or weights of other shapes; names the first.
+    """
+    mine, theirs = matcher.state_dict(), start.matcher.state_dict()
+    for name in [*mine, *theirs]:
+        shapes = [tuple(weights[name].shape) if name in weights else "none" for weights in (mine, theirs)]
+        if shapes[0] != shapes[1]:
+            raise SeesayError(
+                f"{start.name}: its weights do not fit recipe '{recipe.name}': '{name}' is {shapes[1]} there "
+                f"and {shapes[0]} here; take the same recipe and the same sizes."
+            )
+    matcher.load_state_dict(theirs)
