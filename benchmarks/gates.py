@@ -25,8 +25,8 @@ from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
-from seesay.runs.gates import gate_values
 from seesay.runs.inputs import split_inputs
+from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
 from seesay.training.table import TableRuns

@@ -36,7 +36,7 @@ from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
-from seesay.runs.features import join_features
+from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
 from tools.quantise import FOLDER, TOKENIZER

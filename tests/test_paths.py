@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, disk_errors, new_folder, replace_text, replacing, sole_writer
+from seesay.paths import cache_dir, disk_errors, locked, new_folder, replace_text, replacing, sweep
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,30 +87,29 @@ def test_what_a_kill_left_is_swept(tmp_path: Path) -> None:
         beside.write_bytes(b"whole")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", recent.name, other.name]
     (tmp_path / "mine.tmp").touch()
-    with sole_writer(tmp_path / "lock", "taken"):
-        pass
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", "lock", "mine.tmp"]
+    sweep(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", "mine.tmp"]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with (
-        sole_writer(tmp_path / "lock", "busy here"),
+        locked(tmp_path / "lock", "busy here"),
         pytest.raises(SeesayError, match="busy here"),
-        sole_writer(tmp_path / "lock", "busy here"),
+        locked(tmp_path / "lock", "busy here"),
     ):
         pass
-    with sole_writer(tmp_path / "lock", "busy here"):
+    with locked(tmp_path / "lock", "busy here"):
         pass
 
 
 def test_who_waits_for_a_lock_and_who_comes_later_are_not_both_inside(tmp_path: Path) -> None:
-    with sole_writer(tmp_path / "lock", "busy here"):
+    with locked(tmp_path / "lock", "busy here"):
         waiting = sqlite3.connect(tmp_path / "lock", 0, isolation_level=None)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             waiting.execute("BEGIN EXCLUSIVE")
     with (
         closing(waiting),
-        sole_writer(tmp_path / "lock", "busy here"),
+        locked(tmp_path / "lock", "busy here"),
         pytest.raises(sqlite3.OperationalError, match="locked"),
     ):
         waiting.execute("BEGIN EXCLUSIVE")
@@ -120,7 +119,7 @@ def test_a_patient_writer_waits(tmp_path: Path) -> None:
     entered, order = threading.Event(), []
 
     def first() -> None:
-        with sole_writer(tmp_path / "lock", "busy here", 10):
+        with locked(tmp_path / "lock", "busy here", 10):
             entered.set()
             time.sleep(0.2)
             order.append("first")
@@ -128,7 +127,7 @@ def test_a_patient_writer_waits(tmp_path: Path) -> None:
     thread = threading.Thread(target=first)
     thread.start()
     assert entered.wait(10)
-    with sole_writer(tmp_path / "lock", "busy here", 10):
+    with locked(tmp_path / "lock", "busy here", 10):
         order.append("second")
     thread.join()
     assert order == ["first", "second"]

@@ -8,7 +8,7 @@ import pytest
 
 import seesay
 from seesay import progress as module
-from seesay.progress import counting, progress, progress_of
+from seesay.progress import progress, progress_of
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_work_that_counts_for_itself(clock: list[float], capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("plain")
 def test_what_has_no_known_end_is_counted(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with counting("Listing s3://photos", "files") as advance:
+    with progress("Listing s3://photos", None, "files") as advance:
         for _ in range(5):
             clock[0] += 6
             advance(1000)
@@ -131,6 +131,6 @@ def test_a_terminal_counts_in_place(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module.sys.stderr, "isatty", lambda: True)
-    with counting("Listing", "files") as advance:
+    with progress("Listing", None, "files") as advance:
         advance(7)
     assert "Listing" in capsys.readouterr().err

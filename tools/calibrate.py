@@ -16,8 +16,8 @@ from seesay.protocols.grounding_calibration import fit_boxes
 from seesay.protocols.no_match import fit_calibration
 from seesay.protocols.subject import PhraseSubject, RunSubject
 from seesay.runs.calibration import Calibration
-from seesay.runs.corpus import open_corpus_of
 from seesay.runs.run import Run
+from seesay.runs.summary import open_corpus_of
 
 
 def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration:

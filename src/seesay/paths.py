@@ -110,14 +110,6 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
 
 @contextmanager
-def sole_writer(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold a lock file as `locked` does, and sweep its folder of what a killed writer left."""
-    with locked(lock, busy, patience):
-        sweep(lock.parent)
-        yield
-
-
-@contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
     """Say in a `SeesayError` that the disk of a folder is full or fails, whatever library noticed."""
     try:

@@ -10,8 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Advance = Callable[[int], None]
+Report = Callable[[int, int | None], None]  # done and total, which may be unknown
 
 _SECONDS_BETWEEN_LINES = 10.0
 _VARIABLE = "SEESAY_PROGRESS"
@@ -31,23 +36,50 @@ def show_progress(shown: bool) -> None:
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str, began: float | None = None) -> Iterator[Advance]:
+def progress(what: str, total: int | None, unit: str) -> Iterator[Advance]:
     """Show the progress of `total` units on standard error; call the given function with each step's size.
 
-    `began` is the monotonic time at which the work began, if that was before now.
+    A total of None is not known: what is done is counted.
     """
-    if total == 0 or os.environ.get(_VARIABLE) == "0":
-        yield lambda _: None
-        return
-    if not sys.stderr.isatty():
-        yield _lines(what, total, unit, time.monotonic() if began is None else began)
-        return
-    with _bar(what, total, unit) as advance:
+    done = 0
+    with progress_of(what, unit) as report:
+        report(0, total)
+
+        def advance(step: int) -> None:
+            nonlocal done
+            done += step
+            report(done, total)
+
         yield advance
 
 
 @contextmanager
-def _bar(what: str, total: int, unit: str) -> Iterator[Advance]:
+def progress_of(what: str, unit: str) -> Iterator[Report]:
+    """Show the progress of work that calls the given function with (done, total), as `progress` does."""
+    if os.environ.get(_VARIABLE) == "0":
+        yield lambda _done, _total: None
+    elif sys.stderr.isatty():
+        with ExitStack() as stack:
+            yield _bar(what, unit, stack)
+    else:
+        yield _lines(what, unit)
+
+
+def _bar(what: str, unit: str, stack: ExitStack) -> Report:
+    bar = task = None
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal bar, task
+        if bar is None and total != 0:
+            bar = stack.enter_context(_rich_bar(what, unit))
+            task = bar.add_task(what, total=total)
+        if bar is not None and task is not None:
+            bar.update(task, completed=done)
+
+    return report
+
+
+def _rich_bar(what: str, unit: str) -> Progress:
     from rich import progress as rich  # slow to import, and not needed for what is quick
     from rich.console import Console
     from rich.text import Text
@@ -63,78 +95,27 @@ def _bar(what: str, total: int, unit: str) -> Iterator[Advance]:
         Rate(),
         rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda step: bar.advance(task, step)
+    return rich.Progress(*columns, console=Console(stderr=True))
 
 
-def _lines(what: str, total: int, unit: str, start: float) -> Advance:
-    done, shown = 0, start
+def _lines(what: str, unit: str) -> Report:
+    start = shown = time.monotonic()
 
-    def advance(step: int) -> None:
-        nonlocal done, shown
-        done += step
+    def report(done: int, total: int | None) -> None:
+        nonlocal start, shown
         now = time.monotonic()
-        if now - shown < _SECONDS_BETWEEN_LINES and done < total:
-            return
-        shown = now
-        rate = done / max(now - start, 1e-9)
-        left = (total - done) / max(rate, 1e-9)
-        line = f"{what}: {done}/{total} {unit}, {rate:.1f} {unit}/s, {left:.0f} s left"
-        print(line, file=sys.stderr, flush=True)
+        if not done:
+            start = shown = now
+        elif now - shown >= _SECONDS_BETWEEN_LINES or done == total:
+            shown = now
+            rate = done / max(now - start, 1e-9)
+            left = "" if total is None else f", {rate:.1f} {unit}/s, {(total - done) / rate:.0f} s left"
+            tell(f"{what}: {done}{'' if total is None else f'/{total}'} {unit}{left}")
 
-    return advance
-
-
-@contextmanager
-def counting(what: str, unit: str) -> Iterator[Advance]:
-    """Show how many units there are so far, where their number is not known beforehand."""
-    if os.environ.get(_VARIABLE) == "0":
-        yield lambda _: None
-        return
-    done, shown = 0, time.monotonic()
-
-    def advance(step: int) -> None:
-        nonlocal done, shown
-        done += step
-        if time.monotonic() - shown >= _SECONDS_BETWEEN_LINES:
-            shown = time.monotonic()
-            tell(f"{what}: {done} {unit}")
-
-    if not sys.stderr.isatty():
-        yield advance
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what) as status:
-
-        def advance_and_show(step: int) -> None:
-            advance(step)
-            status.update(f"{what}: {done} {unit}")
-
-        yield advance_and_show
+    return report
 
 
 def tell(line: str) -> None:
     """Print a line on standard error, before work whose end cannot be foreseen."""
     if os.environ.get(_VARIABLE) != "0":
         print(line, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of work that calls the given function with (done, total)."""
-    entered = time.monotonic()
-    with ExitStack() as stack:
-        advance: Advance | None = None
-        shown = 0
-
-        def at(done: int, total: int) -> None:
-            nonlocal advance, shown
-            if advance is None:
-                began = entered if done else None  # the first call may come when some work is done
-                advance = stack.enter_context(progress(what, total, unit, began))
-            advance(done - shown)
-            shown = done
-
-        yield at

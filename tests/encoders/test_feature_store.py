@@ -219,7 +219,7 @@ def test_a_kill_between_any_two_instructions_loses_nothing_that_was_acknowledged
 
 def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
     """As on Windows."""
-    code = "import sys; sys.modules['fcntl'] = None; import seesay.runs.score_file; " + (
+    code = "import sys; sys.modules['fcntl'] = None; import seesay.runs.all_pairs; " + (
         "from seesay.encoders.feature_store import FeatureStore; "
         f"FeatureStore(__import__('pathlib').Path({str(tmp_path)!r}), 'a', 'f00d', {{'pooled': 3}})"
     )

@@ -207,11 +207,8 @@ NEED_PYTORCH = {
     "seesay.encoders.networks.minilm",
     "seesay.encoders.networks.quick_thought",
     "seesay.runs.all_pairs",
-    "seesay.runs.captioning",
-    "seesay.runs.concepts",
     "seesay.runs.export",
-    "seesay.runs.gates",
-    "seesay.runs.torch_backend",
+    "seesay.runs.predictions",
     "seesay.runs.traceable",
     "seesay.runs.trained",
 }

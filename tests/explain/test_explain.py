@@ -21,7 +21,7 @@ from seesay.matchers import Ensemble, MatchingCNN
 from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
-from seesay.runs.features import join_features
+from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary, tokenize
 from tests.matchers.test_mcnn import silenced

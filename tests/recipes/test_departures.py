@@ -8,7 +8,8 @@ import pytest
 
 from seesay.recipes.departures import PrintedSettings
 from seesay.recipes.files import lay_over, shipped_recipes, values_for
-from seesay.recipes.load import load_recipe, parse_recipe
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import Recipe
 
 PRINTED = {
     "encoders": ["vgg19", "concepts"],
@@ -75,6 +76,5 @@ def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
 @pytest.mark.parametrize("name", {name: None for name, _ in CASES})
 def test_the_keys_of_a_paper_are_a_recipes(name: str) -> None:
     paper = PrintedSettings.model_validate(shipped_recipes()[name].get("paper") or {})
-    text = "name: x\nencoders: [efficientnet-lite0]\nmatcher: {kind: irmatch}\nloss: {kind: margin}\n"
-    known = set(type(parse_recipe(f"corpus: y\n{text}", "x")).model_fields)
+    known = set(Recipe.model_fields)
     assert {key.partition(".")[0] for key in (*paper.departures, *paper.settings)} <= known

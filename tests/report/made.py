@@ -10,7 +10,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import load_recipe
-from seesay.runs.features import array_dims
+from seesay.runs.images import array_dims
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary

@@ -20,8 +20,8 @@ from seesay.report.internals import concept_scores
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
 from seesay.report.write import check_out, open_entries, short_names, write_report
-from seesay.runs.gates import gate_values
 from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.training.measured import data_digest
 from tests.report.made import Elements

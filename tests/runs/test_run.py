@@ -16,8 +16,8 @@ from seesay.data.images import Photo, content_key
 from seesay.encoders.feature_store import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.features import join_features, recipe_encoders
 from seesay.runs.folders import run_folder, shipped_runs
+from seesay.runs.images import join_features, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.runs.trained import new_matcher, save_weights
 

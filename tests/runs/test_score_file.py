@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seesay.encoders.array_store import INDEX
-from seesay.runs.score_file import add_rows, drop_oldest, matrix_name, opened_scores, read_rows
+from seesay.runs.all_pairs import add_rows, drop_oldest, matrix_name, opened_scores, read_rows
 
 
 def test_rows_count_from_the_first_on_and_by_their_numbers(tmp_path: Path) -> None:

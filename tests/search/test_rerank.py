@@ -13,7 +13,7 @@ import pytest
 from seesay.data.decoders import Decoders
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.features import join_features
+from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.search import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered

@@ -18,9 +18,8 @@ from seesay.recipes.load import load_recipe, member_recipes
 from seesay.recipes.table import load_table
 from seesay.runs.config import run_recipe
 from seesay.runs.inputs import split_inputs
-from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import TrainingSummary, list_runs
 from seesay.training.composed import MEMBERS, combine_members
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train

@@ -22,8 +22,8 @@ from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableRow, load_table
-from seesay.runs.concepts import image_concepts
 from seesay.runs.inputs import split_inputs
+from seesay.runs.predictions import image_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import ConceptCount, TrainingSummary
 from seesay.text.concepts import ConceptVocabulary

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
@@ -21,11 +22,11 @@ from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.protocols.evaluate import default_protocol, evaluate
-from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe
+from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import encoder_and_crops
-from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.config import run_recipe
+from seesay.runs.predictions import image_concepts, run_concepts
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
 from seesay.runs.summary import ConceptCount, TrainingSummary
@@ -342,7 +343,9 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     """The run that reads them is moved to where neither it nor the run of concepts has ever been."""
     image = few.images[2].source.read()
     source = Path(shutil.copytree(concepts, tmp_path / "concepts"))
-    reader = train(parse_recipe(READER.replace("RUN", str(source)), "x"), few, tmp_path / "sco")
+    reader = train(
+        Recipe.model_validate(yaml.safe_load(READER.replace("RUN", str(source)))), few, tmp_path / "sco"
+    )
     tuned_name = run_recipe(concepts).encoders[0]
     features = encode_images([load_image_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
     head = Run.load(str(concepts)).matcher

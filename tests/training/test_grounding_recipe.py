@@ -7,9 +7,8 @@ from pathlib import Path
 from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.inputs import phrase_inputs
-from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import TrainingSummary, list_runs
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:

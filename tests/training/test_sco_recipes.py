@@ -19,8 +19,8 @@ from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
-from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
+from seesay.runs.predictions import write_sentences
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask

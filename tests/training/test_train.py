@@ -22,11 +22,9 @@ from seesay.paths import cache_dir
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.corpus import trained_on
 from seesay.runs.inputs import split_inputs
-from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import TrainingSummary, list_runs, trained_on
 from seesay.training.callbacks import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps

@@ -134,8 +134,8 @@ def evaluate(
     from seesay.results.plots import check_plot, plot_by_frequency
     from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
     from seesay.results.terminal import print_result
-    from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run
+    from seesay.runs.summary import open_corpus_of
 
     if plot is not None:
         check_plot(plot, protocol)  # before anything is computed
@@ -190,8 +190,8 @@ def report(
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
     from seesay.report.write import check_out, open_entries, write_report
     from seesay.results.rows import source_commit
-    from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run
+    from seesay.runs.summary import open_corpus_of
 
     check_out(out)  # before anything is computed
     entries = open_entries(runs)
@@ -266,7 +266,7 @@ def table(
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
-        from seesay.runs.corpus import open_corpus_of
+        from seesay.runs.summary import open_corpus_of
         from seesay.training.table import load_runs, measure_runs
 
         _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")

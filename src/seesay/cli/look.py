@@ -150,13 +150,13 @@ def concepts(
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
 
     if image is not None:
-        from seesay.runs.concepts import image_concepts
+        from seesay.runs.predictions import image_concepts
 
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
         console.show(found, as_json, console.print_image_concepts)
         return
     if is_two_tower(source) or (Path(source) / RUN).is_file():
-        from seesay.runs.concepts import run_concepts
+        from seesay.runs.predictions import run_concepts
 
         vocabulary = run_concepts(Run.load(source))
     else:
@@ -192,7 +192,7 @@ def runs(
     as_json: opt.Json = False,
 ) -> None:
     """List the runs below a folder, and the shipped ones."""
-    from seesay.runs.listing import list_runs
+    from seesay.runs.summary import list_runs
 
     if folder != opt.RUNS and not folder.is_dir():
         raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.bundle import Bundle
-    from seesay.runs.captioning import WrittenSentence
-    from seesay.runs.concepts import SeenConcept
     from seesay.runs.config import RunConfig
+    from seesay.runs.predictions import SeenConcept, WrittenSentence
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.rerank import Reranked
@@ -44,6 +43,8 @@ def print_json(result: object) -> None:
     """Print one JSON document; objects are printed as their `to_dict()` or their fields."""
 
     def plain(value: Any) -> object:
+        if isinstance(value, Path):
+            return str(value)
         return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
 
     print(json.dumps(result, ensure_ascii=False, indent=1, default=plain))

@@ -254,7 +254,7 @@ def caption(
 ) -> None:
     """Describe an image with a run that has a decoder; print log-likelihood and sentence."""
     from seesay.data.sources import FileSource
-    from seesay.runs.captioning import write_sentences
+    from seesay.runs.predictions import write_sentences
     from seesay.runs.run import Run
 
     data = FileSource(image).read()

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar, cast
 
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
-from seesay.progress import counting, tell
+from seesay.progress import progress, tell
 
 _SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
 _WAITS = (0.5, 2.0)  # seconds between attempts; s3fs has made some of its own within each
@@ -138,7 +138,7 @@ class RemotePath(PurePosixPath):
     def walk(self) -> Iterator[tuple[RemotePath, RemoteStat]]:
         """Iterate over the files below the folder, nearest first, in name order; says how many it finds."""
         folders = deque([self])
-        with counting(f"Listing {self}", "files") as advance:
+        with progress(f"Listing {self}", None, "files") as advance:
             while folders:
                 there = (folder := folders.popleft())._listed()
                 advance(len(there))

@@ -23,7 +23,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher, as_matcher
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.sentences import Sentences
-from seesay.runs.features import join_features
+from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.text.vocabulary import UNKNOWN, tokenize
 

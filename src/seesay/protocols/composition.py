@@ -235,12 +235,10 @@ class _SentenceScorer:
 
     def score(self, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""
-        from seesay.runs.sentences import prepare_sentences
-
         blocks = []
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
-            prepared = prepare_sentences(some, self._run.vocabulary, self._run.sentence_encoder)
+            prepared = self._run.prepare(some)
             both = self._images, self._backend.encode_sentences(prepared)
             images = rows[start : start + _AT_ONCE]
             blocks.append(score_pairs(self._backend, *both, images, np.arange(len(some)), advance))

@@ -65,7 +65,7 @@ class Concepts(Protocol):
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure mean average precisions."""
-        from seesay.runs.concepts import run_concepts
+        from seesay.runs.predictions import run_concepts
 
         run, corpus = subject.run, subject.corpus
         vocabulary = run_concepts(run)

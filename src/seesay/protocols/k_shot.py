@@ -249,7 +249,7 @@ def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, obje
     """Compute the AUC of the gates of a fusion for the chosen queries; nothing for other matchers."""
     if not isinstance(subject, RunSubject) or not subject.run.asymmetric:
         return {}
-    from seesay.runs.gates import gate_values
+    from seesay.runs.predictions import gate_values
 
     if (values := gate_values(subject.run, subject.inputs)) is None:
         return {}

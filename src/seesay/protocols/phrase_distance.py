@@ -24,7 +24,6 @@ from seesay.protocols.subject import Subject
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.scores import MatrixScores
-from seesay.runs.sentences import prepare_sentences
 from seesay.text.chunker import noun_phrases
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3
@@ -85,7 +84,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{corpus.root}: regions need images, and none can be decoded; {fill.errors[0]}")
-    vectors = run.embed_prepared(prepare_sentences(phrases, run.vocabulary, run.sentence_encoder))
+    vectors = run.embed_sentences(phrases)
     nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)
     with progress("Phrases against regions", len(fill.regions), "images") as advance:
         for row, image, (boxes, features) in zip(nearest, corpus.images, fill.regions, strict=True):

@@ -86,13 +86,9 @@ def read_yaml(path: Path, where: str) -> Values:
     """
     try:
         with path.open(encoding="utf-8") as file:
-            return parse_yaml(file.read(_MAX_CHARACTERS + 1), where)
+            text = file.read(_MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as failure:
         raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
-
-
-def parse_yaml(text: str, where: str) -> Values:
-    """Parse YAML text that holds a mapping; `where` names it in errors."""
     if len(text) > _MAX_CHARACTERS:
         raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters; this is no recipe.")
     try:

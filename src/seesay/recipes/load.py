@@ -17,22 +17,13 @@ from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import PrintedSettings
-from seesay.recipes.files import Values, find_recipe, parse_yaml, shipped_recipes, values_for
+from seesay.recipes.files import Values, find_recipe, shipped_recipes, values_for
 from seesay.recipes.schema import Recipe
-from seesay.settings import describe
+from seesay.settings import Settings, describe
 
 M = TypeVar("M", bound=BaseModel)
 
-# The changes to a composed recipe that its members' recipes do not take.
-_OWN = (
-    "matcher.members=",
-    "matcher.gate=",
-    "matcher.gate.",
-    "matcher.at_once=",
-    "matcher.views=",
-    "matcher.keep_classes=",
-)
-_LABELS = ("name=", "about=", "system=", "departures=")
+_LABELS = ("name", "about", "system", "departures")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
@@ -110,9 +101,24 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
-def member_changes(changes: Sequence[str]) -> tuple[str, ...]:
-    """Return those changes to a composed recipe that its members' recipes take, too."""
-    return tuple(change for change in changes if not change.startswith((*_OWN, *_LABELS)))
+def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[str, ...]:
+    """Return those changes to a composed recipe that its members' recipes take, too.
+
+    Args:
+        changes: `key=value`.
+        composed: the settings of the composed matcher, which alone takes the changes of its own keys.
+    """
+    return tuple(
+        change
+        for change in changes
+        if not _is_own(change, composed) and change.partition("=")[0] not in _LABELS
+    )
+
+
+def _is_own(change: str, composed: type[Settings]) -> bool:
+    """Whether a change is of a key of a composed matcher itself, such as `matcher.gate.folds`."""
+    parent, _, key = change.partition("=")[0].partition(".")
+    return parent == "matcher" and key.partition(".")[0] in composed.model_fields.keys() - {"kind"}
 
 
 def canonical_changes(changes: Iterable[str]) -> list[str]:
@@ -142,7 +148,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         SeesayError: one is missing, invalid or named twice, or cannot be part of it.
     """
     assert isinstance(composed.matcher, ComposedSettings)
-    changes = member_changes(composed.changes)
+    changes = member_changes(composed.changes, type(composed.matcher))
     loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
@@ -215,11 +221,6 @@ def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
     return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 
 
-def parse_recipe(text: str, where: str) -> Recipe:
-    """Parse a recipe from YAML text; `where` names it in errors."""
-    return _recipe(values_for(parse_yaml(text, where), None, where), where)
-
-
 def dump_recipe(recipe: Recipe) -> str:
     """Return the resolved recipe as YAML, with every value."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -251,10 +252,11 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
     values, where = find_recipe(name, corpus), name
     paper = values.pop("paper", None)
     matcher = values.get("matcher")
-    kind = matcher.get("kind") if isinstance(matcher, dict) else None
-    composed = kind in MATCHERS and issubclass(MATCHERS[str(kind)].settings, ComposedSettings)
+    kind = str(matcher.get("kind")) if isinstance(matcher, dict) else ""
+    settings = MATCHERS[kind].settings if kind in MATCHERS else Settings
     for change in changes:
-        if not composed or not change.startswith("matcher.") or change.startswith(_OWN):
+        of_members = issubclass(settings, ComposedSettings) and change.startswith("matcher.")
+        if not of_members or _is_own(change, settings):
             values = _changed(values, change)
     if changes:
         values["changes"] = sorted(changes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
@@ -169,92 +170,79 @@ class Recipe(Settings):
             raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
         return name if name is None else absolute_name(name)
 
-    @field_validator("crops")
-    @classmethod
-    def _are_ten(cls, crops: bool, info: ValidationInfo) -> bool:
-        if crops and not any(name.endswith(":ten") for name in info.data.get("encoders", ())):
-            raise ValueError("single crops are those of encoders with ':ten'; name one, or set crops: false")
-        specs = map(EncoderSpec.parse, info.data.get("encoders", ()))
-        if crops and any(spec.name == "concepts" for spec in specs):
-            raise ValueError("concepts are scored for whole images, not for single crops; set crops: false")
-        return crops
-
-    @field_validator("matcher")
-    @classmethod
-    def _sentences_are_read(cls, matcher: AnyMatcherSettings, info: ValidationInfo) -> AnyMatcherSettings:
-        if matcher.reads_vectors and info.data.get("sentence_encoder") is None:
-            raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")
-        return matcher
-
-    @field_validator("loss")
-    @classmethod
-    def _fits_the_matcher(cls, loss: AnyLossSettings, info: ValidationInfo) -> AnyLossSettings:
-        if isinstance(loss, UncheckedLoss):  # without PyTorch nothing is trained
-            return loss
-        matcher, labels = info.data.get("matcher"), loss.loss_class.learns_concepts
-        if matcher is None or (matcher.is_composed and not getattr(matcher, "matchers", ())):
-            return loss  # its members are not known yet
-        if labels != matcher.predicts_concepts:
-            raise ValueError("the multi-label loss is for matchers that predict concepts; they take no other")
-        if labels and len(info.data.get("encoders", ())) > 1:
-            raise ValueError("concepts are predicted from the features of one encoder; name a single one")
-        if missing := missing_methods(loss.loss_class, matcher.matcher_class):
-            raise ValueError(
-                f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
-            )
-        return loss
-
-    @field_validator("class_pairs")
-    @classmethod
-    def _classes_are_seen(cls, class_pairs: int, info: ValidationInfo) -> int:
-        if class_pairs and info.data.get("arrays") != ("pooled", "logits"):
-            raise ValueError(
-                "images of classes are made with logits; set arrays: [pooled, logits], or class_pairs: 0"
-            )
-        if class_pairs and getattr(info.data.get("loss"), "teacher_run", None) is not None:
-            raise ValueError("a teacher has no scores for images of classes; take another loss")
-        return class_pairs
-
-    @field_validator("regions")
-    @classmethod
-    def _one_region_encoder(
-        cls, regions: RegionSettings | None, info: ValidationInfo
-    ) -> RegionSettings | None:
-        if regions is not None and len(info.data.get("encoders", ())) > 1:
-            raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
-        loss = info.data.get("loss")
-        if regions is None or loss is None or isinstance(loss, UncheckedLoss):
-            return regions
-        if not _learns_phrases(loss.loss_class):
-            known = [
-                kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))
-            ]
-            raise ValueError(f"phrases are learned with the losses {', '.join(known)}, not with {loss.kind}")
-        if regions.box_voting is not None and not loss.loss_class.learns_odds:
-            raise ValueError(
-                f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
-            )
-        return regions
-
     @model_validator(mode="after")
-    def _has_no_key_in_vain(self) -> Recipe:
-        """Refuse what would change nothing; a composed matcher's members take its changes."""
-        matcher, concepts = self.matcher, self.matcher.predicts_concepts
-        if self.word_dropout and (self.regions is not None or not matcher.reads_words):
-            what = (
-                "phrases are learned with all their words" if self.regions else f"{matcher.kind} reads none"
-            )
-            raise ValueError(f"key 'word_dropout': no words are left out, as {what}; leave it out")
-        if self.crops and concepts and not matcher.is_composed:
-            raise ValueError("key 'crops': concepts are learned from whole images; leave it out")
-        checked = not isinstance(self.loss, UncheckedLoss)
-        if self.schedule.average is not None and checked and self.loss.loss_class.closed_form:
-            raise ValueError(f"key 'schedule.average': {self.loss.kind} is solved, not trained; leave it out")
-        if self.val_images is not None and (concepts or self.regions is not None):
-            raise ValueError(
-                "key 'val_images': concepts and phrases are measured on all of val; leave it out"
-            )
+    def _keys_fit(self) -> Recipe:
+        for check in (_misfits, _loss_misfits, _region_misfits, _keys_in_vain):
+            for key, problem in check(self):
+                raise ValueError(f"key '{key}': {problem}")
         return self
+
+
+Misfits: TypeAlias = Iterator[tuple[str, str]]
+"""Keys that do not fit the others, and why."""
+
+
+def _misfits(recipe: Recipe) -> Misfits:
+    specs = [EncoderSpec.parse(name) for name in recipe.encoders]
+    if recipe.crops and not any(name.endswith(":ten") for name in recipe.encoders):
+        yield "crops", "single crops are those of encoders with ':ten'; name one, or set crops: false"
+    if recipe.crops and any(spec.name == "concepts" for spec in specs):
+        yield "crops", "concepts are scored for whole images, not for single crops; set crops: false"
+    if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
+        yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
+    if recipe.class_pairs and recipe.arrays != ("pooled", "logits"):
+        yield (
+            "class_pairs",
+            "images of classes are made with logits; set arrays: [pooled, logits], or class_pairs: 0",
+        )
+    if recipe.class_pairs and recipe.loss.teacher_run is not None:
+        yield "class_pairs", "a teacher has no scores for images of classes; take another loss"
+    if recipe.regions is not None and len(recipe.encoders) > 1:
+        yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
+
+
+def _loss_misfits(recipe: Recipe) -> Misfits:
+    matcher, loss = recipe.matcher, recipe.loss
+    if isinstance(loss, UncheckedLoss):  # without PyTorch nothing is trained
+        return
+    if matcher.is_composed and not getattr(matcher, "matchers", ()):  # its members are not known yet
+        return
+    labels = loss.loss_class.learns_concepts
+    if labels != matcher.predicts_concepts:
+        yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
+    if labels and len(recipe.encoders) > 1:
+        yield "loss", "concepts are predicted from the features of one encoder; name a single one"
+    if missing := missing_methods(loss.loss_class, matcher.matcher_class):
+        yield "loss", f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
+
+
+def _region_misfits(recipe: Recipe) -> Misfits:
+    regions, loss = recipe.regions, recipe.loss
+    if regions is None or isinstance(loss, UncheckedLoss):
+        return
+    if not _learns_phrases(loss.loss_class):
+        known = [kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))]
+        yield "regions", f"phrases are learned with the losses {', '.join(known)}, not with {loss.kind}"
+    if regions.box_voting is not None and not loss.loss_class.learns_odds:
+        yield (
+            "regions",
+            f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out",
+        )
+
+
+def _keys_in_vain(recipe: Recipe) -> Misfits:
+    """Keys that would change nothing; a composed matcher's members take its changes."""
+    matcher, concepts = recipe.matcher, recipe.matcher.predicts_concepts
+    if recipe.word_dropout and (recipe.regions is not None or not matcher.reads_words):
+        what = "phrases are learned with all their words" if recipe.regions else f"{matcher.kind} reads none"
+        yield "word_dropout", f"no words are left out, as {what}; leave it out"
+    if recipe.crops and concepts and not matcher.is_composed:
+        yield "crops", "concepts are learned from whole images; leave it out"
+    checked = not isinstance(recipe.loss, UncheckedLoss)
+    if recipe.schedule.average is not None and checked and recipe.loss.loss_class.closed_form:
+        yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
+    if recipe.val_images is not None and (concepts or recipe.regions is not None):
+        yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:

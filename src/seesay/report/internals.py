@@ -22,9 +22,9 @@ from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
-from seesay.runs.features import PRECOMPUTED, recipe_encoders
-from seesay.runs.gates import gate_values
+from seesay.runs.images import PRECOMPUTED, recipe_encoders
 from seesay.runs.inputs import Inputs
+from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 

@@ -185,7 +185,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
     """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
     from seesay.recipes.load import settings_digest
-    from seesay.runs.corpus import training_of
+    from seesay.runs.summary import training_of
 
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
@@ -243,7 +243,7 @@ def _reranked(first: Provenance, second: Provenance) -> Provenance:
 
 def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
     """Join the changes, departures and digests of all; the training is left out, as there were several."""
-    from seesay.runs.corpus import Training
+    from seesay.runs.summary import Training
 
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,8 @@ from seesay.onnx import exported_networks
 from seesay.paths import check_new_folder, new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.features import PRECOMPUTED
 from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
+from seesay.runs.images import PRECOMPUTED
 from seesay.runs.recall import ENOUGH, RecallCheck, check_recall
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
@@ -55,10 +55,6 @@ class Bundle:
     extra: str | None
     bits: int = 32
     check: RecallCheck | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the fields, as JSON has them."""
-        return asdict(self) | {"folder": str(self.folder), "files": list(self.files)}
 
 
 def export_in_place(name: str) -> Run:

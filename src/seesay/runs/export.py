@@ -21,9 +21,8 @@ from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
-from seesay.runs.backend import Vectors
 from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
-from seesay.runs.onnx_backend import PREFIX, OnnxBackend
+from seesay.runs.onnx_backend import PREFIX, OnnxBackend, Vectors
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.traceable import Traceable

@@ -1,17 +1,29 @@
-"""Where the files of a run are: its own folder, the shipped weights, or a CLIP model's in the cache."""
+"""Where the files of a run are: its own folder, the shipped weights, or a CLIP model's in the cache.
+
+A CLIP model of another library becomes the folder of a run when it is first named.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.towers import TowerName, is_two_tower
-from seesay.errors import SeesayError, did_you_mean
+from seesay.encoders.towers.names import EXPORTED, IMAGES_ONLY, LIBRARIES
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
+from seesay.paths import locked, replacing_folder
 from seesay.runs.config import RUN, RunConfig
+from seesay.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from seesay.encoders.towers.opened import Towers
 
 NETWORKS = "encoders"  # in the folder of a run: the packaged networks that it brings as ONNX
+_PATIENCE = 600.0  # seconds to wait for another process that exports
 
 
 def shipped_runs() -> list[Path]:
@@ -39,9 +51,7 @@ def run_folder(name: str) -> Path:
         SeesayError: there is none.
     """
     if is_two_tower(name):
-        from seesay.runs.models import model_folder
-
-        return model_folder(TowerName.parse(name))
+        return _model_folder(TowerName.parse(name))
     path = Path(name)
     if (path / RUN).is_file():
         return path
@@ -55,3 +65,65 @@ def run_folder(name: str) -> Path:
         f"{name}: no run there (no {RUN}), and no shipped weights of that name"
         f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
     )
+
+
+def _model_folder(name: TowerName) -> Path:
+    """Return the folder of a model's run in the cache, which is made if it is not there.
+
+    Raises:
+        SeesayError: there is no such model, it has no text tower, or the cache cannot be written.
+        MissingExtraError: it is not in the cache, and its library is not installed.
+    """
+    if name.library == EXPORTED:
+        raise SeesayError(f"{name}: holds towers, and is no run; name the folder of the run that holds them.")
+    if name.library in IMAGES_ONLY:
+        others = ", ".join(sorted(set(LIBRARIES) - IMAGES_ONLY))
+        raise SeesayError(
+            f"{name} encodes images only; a run needs a text tower too, as models of {others} have."
+        )
+    folder = name.export_folder() / "run"
+    if (folder / RUN).is_file():
+        return folder
+    from seesay.encoders.towers.opened import open_towers
+
+    towers = open_towers(name, "cpu")
+    busy = f"{folder.parent}: another process exports this model; wait until it has finished."
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_name("run.lock"), busy, _PATIENCE):
+            if not (folder / RUN).is_file():
+                with naming_extras(of="hub"), replacing_folder(folder) as beside:
+                    _write_run(name, towers, beside)
+    except OSError as error:
+        raise SeesayError(
+            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
+        ) from error
+    return folder
+
+
+def _write_run(name: TowerName, towers: Towers, folder: Path) -> None:
+    """Write the run that reads by a model's towers, and whose matcher is their cosine."""
+    from seesay.encoders.towers.encoders import TowerSentenceEncoder
+    from seesay.matchers.cosine import Cosine
+    from seesay.recipes.schema import Recipe
+    from seesay.runs.export import export_run
+    from seesay.runs.run import Run
+    from seesay.runs.trained import save_inputs, save_weights
+
+    sentences, dim = TowerSentenceEncoder(str(name), towers), towers.about["dim"]
+    scale, bias = float(towers.about["logit_scale"]), float(towers.about["logit_bias"])
+    recipe = Recipe.model_validate(
+        {
+            "name": str(name),
+            "corpus": "",
+            "encoders": (str(name),),
+            "sentence_encoder": str(name),
+            "matcher": {"kind": "cosine"},
+            "loss": {"kind": "contrastive", "scale": scale},
+        }
+    )
+    run = Run.from_matcher(folder, recipe, Vocabulary([]), sentences, Cosine(dim, dim), (dim,))
+    run.config = replace(run.config, logit_scale=scale, logit_bias=bias)
+    save_inputs(run)
+    save_weights(folder, {})
+    export_run(run)

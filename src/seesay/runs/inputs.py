@@ -32,7 +32,7 @@ from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
 from seesay.paths import replacing
-from seesay.runs.features import PRECOMPUTED, array_dims, join_features, recipe_encoders
+from seesay.runs.images import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
 

@@ -12,6 +12,7 @@ The graphs hold no weights: each is opened with those that it names of the run's
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,24 @@ from safetensors import SafetensorError, safe_open
 from seesay.errors import SeesayError
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest
-from seesay.runs.backend import Rows, Vectors, inner_products
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
+
+Vectors = NDArray[np.float32]
+Rows = NDArray[np.int64]
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _BATCH = 512  # images or sentences at a time
 _AT_ONCE = 1 << 20  # pairs whose places are held at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
+_PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each has a copy of both vectors
 
 
 class OnnxBackend:
-    """A matcher whose graphs are opened one by one, when each is first used; see `Backend`. Thread-safe.
+    """A matcher whose graphs are opened one by one, when each is first used. Thread-safe.
+
+    What an embedding matcher encodes is its embeddings. What a pair matcher encodes, each image and sentence
+    once, is for `score_pairs` alone: arrays, or tensors of a `TorchBackend`, with a row each.
 
     Args:
         folder: of the run.
@@ -46,7 +53,11 @@ class OnnxBackend:
         self._lock = threading.Lock()
 
     def encode_images(self, features: Vectors, query: bool = False) -> Vectors:
-        """See `Backend`.
+        """Encode n images, at least one, given as joined features.
+
+        Args:
+            features: (n, d).
+            query: as queries, if the matcher embeds queries and gallery items differently.
 
         Raises:
             SeesayError: the features are of another width, or the graph is damaged.
@@ -56,7 +67,7 @@ class OnnxBackend:
         return np.concatenate([self._run(graph, images=features[i : i + _BATCH]) for i in starts])
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
-        """See `Backend`.
+        """Encode m sentences, at least one; `query` as above.
 
         Raises:
             SeesayError: the vectors are of another width, or the graph is damaged.
@@ -70,7 +81,7 @@ class OnnxBackend:
     def score_pairs(
         self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
     ) -> NDArray[np.floating]:
-        """See `Backend`."""
+        """Score the pairs (p,) of those rows of encoded images and of encoded sentences."""
         if self._config.embeds:
             return inner_products(images, sentences, rows, columns)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
@@ -81,8 +92,8 @@ class OnnxBackend:
         return scores
 
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """See `Backend`."""
-        del keep  # PyTorch keeps scores
+        """Score all pairs, (n, m); a `TorchBackend` keeps those of a pair matcher if `keep` is set."""
+        del keep
         images, read = self.encode_images(features), self.encode_sentences(sentences)
         if self._config.embeds:
             return images @ read.T
@@ -105,6 +116,23 @@ class OnnxBackend:
         given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
         output: Vectors = session.run(None, given)[0]
         return output
+
+
+def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """Split pairs (p,) into parts that are scored at a time."""
+    count = max(1, -(-len(rows) // _PRODUCTS))
+    return zip(np.array_split(rows, count), np.array_split(columns, count), strict=True)
+
+
+def inner_products(
+    images: NDArray[Any], sentences: NDArray[Any], rows: Rows, columns: Rows
+) -> NDArray[np.float64]:
+    """Compute the inner products (p,) of those rows of two sets of vectors, in double precision."""
+    parts = [
+        np.einsum("pd,pd->p", images[i].astype(np.float64), sentences[j].astype(np.float64))
+        for i, j in in_parts(rows, columns)
+    ]
+    return np.concatenate(parts)
 
 
 def _open(folder: Path, config: RunConfig, name: str) -> Any:

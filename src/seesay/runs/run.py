@@ -31,15 +31,13 @@ from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encode
 from seesay.encoders.towers import TowerName, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
-from seesay.runs.backend import Backend
 from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
-from seesay.runs.features import join_features, recipe_encoders
 from seesay.runs.folders import run_config, run_folder, shipped_runs
-from seesay.runs.images import ImageInput, read_images, read_texts
+from seesay.runs.images import ImageInput, join_features, read_images, read_texts, recipe_encoders
 from seesay.runs.onnx_backend import OnnxBackend
-from seesay.runs.sentences import PreparedSentences, prepare_sentences
+from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.spelling import corrections
 from seesay.text.vocabulary import Vocabulary
 from seesay.text.words import unknown_words
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from seesay.recipes.schema import Recipe
-
+    from seesay.runs.trained import TorchBackend
 
 Vectors = NDArray[np.float32]
 
@@ -92,7 +90,7 @@ class Run(Embedder):
         self._device = device
         self._recipe: Recipe | None = None
         self._matcher: nn.Module | None = None
-        self._backend: Backend | None = None
+        self._backend: OnnxBackend | TorchBackend | None = None
 
     def __repr__(self) -> str:
         """Name the run, its matcher, and `dim` if the run records it: nothing is computed here."""
@@ -199,12 +197,12 @@ class Run(Embedder):
         return self._device or default_device()
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> OnnxBackend | TorchBackend:
         """What computes vectors and scores: the matcher, or its graphs for as long as nobody asked for it."""
         if self._backend is None and self._matcher is None:
             self._backend = OnnxBackend(self.folder, self.config)
         elif self._backend is None:
-            from seesay.runs.torch_backend import TorchBackend
+            from seesay.runs.trained import TorchBackend
 
             self._backend = TorchBackend(self.matcher, self.recipe.matcher, self.device)
         return self._backend
@@ -330,7 +328,8 @@ class Run(Embedder):
 
     def prepare(self, sentences: Sequence[str]) -> PreparedSentences:
         """Look up the word ids of sentences and run the sentence encoder."""
-        return prepare_sentences(read_texts(sentences, "sentences"), self.vocabulary, self.sentence_encoder)
+        texts, encoder = read_texts(sentences, "sentences"), self.sentence_encoder
+        return number_words(texts, self.vocabulary, encoder.encode(texts) if encoder else None)
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the words of sentences that mean nothing to the run, in lower case, each once, in order.

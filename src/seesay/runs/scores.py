@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
 from seesay.progress import Advance
-from seesay.runs.backend import Backend, inner_products
+from seesay.runs.onnx_backend import OnnxBackend, inner_products
 
 if TYPE_CHECKING:
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
+    from seesay.runs.trained import TorchBackend
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
 Part = slice | NDArray[np.int64]  # of a split's images or sentences
@@ -107,7 +108,7 @@ def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
 
 
 def score_pairs(
-    backend: Backend,
+    backend: OnnxBackend | TorchBackend,
     images: Any,
     sentences: Any,
     rows: Rows,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from seesay.encoders.sentences.base import SentenceEncoder
     from seesay.matchers.sentences import Sentences
 
 
@@ -66,13 +65,6 @@ def number_words(
     return PreparedSentences(
         words, lengths, np.zeros((len(texts), 0), np.float32) if vectors is None else vectors
     )
-
-
-def prepare_sentences(
-    texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> PreparedSentences:
-    """Look up the word ids, and run the frozen sentence encoder if there is one."""
-    return number_words(texts, vocabulary, encoder.encode(texts) if encoder else None)
 
 
 def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.data.images import Photo
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors, sole_writer
+from seesay.paths import disk_errors, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.search.embedder import SHIPPED, load_embedder
@@ -452,7 +452,8 @@ class Index:
     def _sole_writer(self) -> Iterator[None]:
         self.store.check_in_place()
         busy = f"{self.folder}: another update is running; wait until it has finished."
-        with disk_errors(self.folder), sole_writer(self.folder / "update.lock", busy):
+        with disk_errors(self.folder), locked(self.folder / "update.lock", busy):
+            sweep(self.folder)  # what a killed writer left
             yield
 
 

@@ -19,8 +19,8 @@ from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, Pixels
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.runs.features import join_features, recipe_encoders
 from seesay.runs.folders import run_config, run_folder
+from seesay.runs.images import join_features, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index

@@ -19,9 +19,9 @@ from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
 from seesay.recipes.load import check_member, is_same, member_recipes
 from seesay.recipes.schema import Recipe
-from seesay.runs.concepts import run_concepts
 from seesay.runs.config import RUN, WEIGHTS, run_recipe
 from seesay.runs.export import try_export
+from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights

@@ -26,7 +26,7 @@ from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.encode import SHARED_SIDE, bytes_of, encode_images, in_threads
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
-from seesay.runs.features import join_features
+from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
 from seesay.training.concept_task import ConceptTask

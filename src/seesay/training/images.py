@@ -14,7 +14,7 @@ from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import EACH
 from seesay.encoders.images.encode import fill_stores
 from seesay.recipes.schema import Recipe
-from seesay.runs.features import recipe_encoders
+from seesay.runs.images import recipe_encoders
 
 _AT_ONCE = 512  # images whose crops are read at a time
 

@@ -112,7 +112,7 @@ class TableRuns:
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
-            return self._composed(recipe, folder, member_changes(changes), called)
+            return self._composed(recipe, folder, member_changes(changes, type(recipe.matcher)), called)
         finished = is_finished(folder)
         if not finished and not self.may_train:
             raise SeesayError(
@@ -128,7 +128,7 @@ class TableRuns:
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Compose the table's own runs, or a variant's, and again if one of them has changed."""
         assert isinstance(recipe.matcher, ComposedSettings)
-        of_members = replace(self, changes=member_changes(self.changes))
+        of_members = replace(self, changes=member_changes(self.changes, type(recipe.matcher)))
         folders = [
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.matcher.members

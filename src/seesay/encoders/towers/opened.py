@@ -23,7 +23,7 @@ from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
-from seesay.paths import read_small_json, sole_writer
+from seesay.paths import locked, read_small_json
 
 Vectors = NDArray[np.float32]
 
@@ -124,7 +124,7 @@ def _export(name: TowerName, folder: Path) -> None:
             f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
         ) from error
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
-    with _loading, sole_writer(folder.parent / "export.lock", busy, _PATIENCE):
+    with _loading, locked(folder.parent / "export.lock", busy, _PATIENCE):
         if _is_complete(folder):
             return
         with naming_extras(of="hub"):

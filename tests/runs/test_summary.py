@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.runs.corpus import open_corpus_of, trained_on, training_of
 from seesay.runs.run import Run
+from seesay.runs.summary import open_corpus_of, trained_on, training_of
 
 
 @pytest.fixture

@@ -1,0 +1,122 @@
+"""What a run's matcher predicts besides scores: sentences about an image, concepts in it, gate values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.device import default_device
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.encode import encode_images
+from seesay.errors import SeesayError
+from seesay.matchers.gvse import GVSE
+from seesay.matchers.sco import SCO, ConceptClassifier
+from seesay.runs.images import join_features
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import Run
+from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.lemmas import PartOfSpeech
+
+_AT_ONCE = 512  # images or sentences
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSentence:
+    """A generated sentence, and ln P of its words and its end given the image (eq. 3 of SCO)."""
+
+    sentence: str
+    log_likelihood: float
+
+
+def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
+    """Generate sentences for an image by beam search, most likely first.
+
+    None is longer than the sentences of the training.
+
+    Args:
+        run: a run of a recipe with `matcher.generation`.
+        data: the encoded image.
+        name: the image's name, for errors.
+        beam: width of the beam; at least `count` is used.
+        count: the largest number of sentences.
+
+    Raises:
+        SeesayError: the run has no decoder, or the image is broken.
+    """
+    matcher = run.matcher
+    if not isinstance(matcher, SCO) or matcher.decoder is None:
+        raise SeesayError(
+            f"{run.name}: this run has no decoder; use a run of a recipe that learns to generate sentences, "
+            "such as sco-ctx-gen or sco-full."
+        )
+    encoded = encode_images(run.encoders, [data], [name])
+    features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
+    return [
+        WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
+        for numbers, likelihood in matcher.write(features, beam, count)[0]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConcept:
+    """A concept and its predicted probability."""
+
+    word: str
+    part_of_speech: PartOfSpeech
+    score: float
+
+
+def run_concepts(run: Run) -> ConceptVocabulary:
+    """Return the concepts that a run predicts.
+
+    Raises:
+        SeesayError: it predicts none, or the file of concepts does not fit its weights.
+    """
+    if not isinstance(run.matcher, ConceptClassifier):
+        raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
+    vocabulary = ConceptVocabulary.load(run.folder / FILE)
+    if tuple(concept.word for concept in vocabulary.concepts) != run.vocabulary.words:
+        raise SeesayError(f"{run.folder / FILE}: other concepts than the run was trained on; train again.")
+    return vocabulary
+
+
+def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool = False) -> list[SeenConcept]:
+    """Predict the `count` most probable concepts of an image, best first.
+
+    Args:
+        run: a run that predicts concepts.
+        image: the encoded image.
+        name: the image's name, for errors.
+        count: the number of concepts.
+        regions: take the maximum over 50 regions, as in the paper's Figure 5.
+
+    Raises:
+        SeesayError: the run predicts no concepts; the image cannot be decoded.
+    """
+    vocabulary = run_concepts(run)
+    kind = "concepts-regions" if regions else "concepts"
+    encoded = encode_images([load_image_encoder(f"{kind}:{run.folder}", default_device())], [image], [name])
+    scores = encoded.checked()[0]["pooled"][0]
+    best = np.argsort(-scores, kind="stable")[:count]
+    found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
+    return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]
+
+
+@torch.inference_mode()
+def gate_values(run: Run, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the gates' values t (GVSE, eq. 4) of a split's n images, (n,), and m sentences, (m,).
+
+    None for a run without gates.
+    """
+    matcher = run.matcher
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
+        return None
+    images = torch.split(torch.from_numpy(inputs.features), _AT_ONCE)
+    of_images = [matcher.image_weights(part.to(run.device)) for part in images]
+    parts = inputs.sentences.split(_AT_ONCE)
+    of_sentences = [matcher.sentence_weights(part.to_tensors(run.device)) for part in parts]
+    both = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
+    return both[0], both[1]
