@@ -128,23 +128,15 @@ def disk_errors(folder: Path) -> Iterator[None]:
         raise
 
 
-def check_new_folder(out: Path) -> None:
-    """Check that a folder does not exist or is empty, before anything is computed for it.
-
-    Raises:
-        SeesayError: it holds something, or is a file.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SeesayError(f"{out}: exists already; name a folder that does not.")
-
-
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder beside `out` that becomes `out` at the end: all of it, or nothing on an error.
 
     Raises:
-        SeesayError: it cannot be written.
+        SeesayError: it holds something already, before anything is computed for it, or cannot be written.
     """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SeesayError(f"{out}: exists already; name a folder that does not.")
     try:
         with disk_errors(out), replacing_folder(out) as beside:
             yield beside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -87,7 +86,6 @@ def index(
     from seesay.search import Index
     from seesay.search.cluster import encode_on_cluster
     from seesay.search.detecting import with_detector
-    from seesay.search.store import FILE, Store
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
@@ -96,10 +94,8 @@ def index(
         from seesay.search.watch import check_watchable
 
         check_watchable(photos)
-    if not Store.exists(out / FILE):
-        _check_are_folders(photos, out)  # so that nothing is left of a mistyped name
     embedder = run if detector is None else with_detector(out, run, detector)
-    with Index.open_or_create(out, embedder, store) as opened:
+    with Index.open_or_create(out, embedder, store, photos) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):
@@ -133,16 +129,6 @@ def index(
             folders = ", ".join(str(root.folder) for root in opened.roots())
             console.tell(f"Watching {folders}; Ctrl-C ends it.")
             follow(opened, show, Event())
-
-
-def _check_are_folders(photos: Sequence[Path], out: Path) -> None:
-    from seesay.data.remote import is_folder
-
-    if not photos:
-        raise SeesayError(f"{out}: no index there yet; name the folder of your images as well.")
-    for folder in photos:
-        if not is_folder(folder):
-            raise SeesayError(f"{folder}: no such folder; name the folder of your images.")
 
 
 _SEARCH_EXAMPLES = """Example: seesay search pictures.seesay "two dogs play in the snow" -k 5
@@ -362,8 +348,7 @@ def serve(
     if added and len(folders) > 1:
         raise SeesayError("--photos is for a single index; create the others with seesay index.")
     if added and not Store.exists(folders[0] / FILE):
-        _check_are_folders(added, folders[0])
-        Index.create(folders[0], store=store).close()
+        Index.open_or_create(folders[0], store=store, photos=added).close()
     indexes: dict[str, Index] = {}
     for folder in folders:
         if name_of(folder) in indexes:

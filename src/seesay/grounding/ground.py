@@ -28,7 +28,7 @@ from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offsets, tokenize
 from seesay.text.words import is_word
 
-SHIPPED = "seesay-ground"
+GROUND_RUN = "seesay-ground"
 # Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
@@ -135,7 +135,7 @@ class Grounder:
         if run.config.regions is None:
             raise SeesayError(
                 f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
-                f"(ground-…), such as {SHIPPED}."
+                f"(ground-…), such as {GROUND_RUN}."
             )
         self.run = run
         self._settings = RegionSettings.model_validate(run.config.regions)

@@ -150,7 +150,7 @@ def load_table(name: str) -> TableDefinition:
     if Path(name).suffix not in SUFFIXES:
         near = did_you_mean(name, _shipped()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
-    definition = _definition(read_yaml(Path(name), f"Table {name}"), name)
+    definition = validated(TableDefinition, read_yaml(Path(name), f"Table {name}"), f"Table {name}")
     for row in definition.rows:
         for recipe in row.recipes:
             definition.recipe(recipe, definition.corpus, row.changes, seed=1)
@@ -183,7 +183,7 @@ def _shipped() -> dict[str, TableDefinition]:
     found = {}
     for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
         for table in _tables(read_yaml(path, path.name)):
-            found[table["name"]] = _definition(table, table["name"])
+            found[table["name"]] = validated(TableDefinition, table, f"Table {table['name']}")
     return found
 
 
@@ -203,7 +203,3 @@ def _tables(content: Values) -> list[Values]:
 def _rows(rows: Any) -> list[Any]:
     listed = rows if isinstance(rows, list | tuple) else [rows]
     return [{"name": row} if isinstance(row, str) else row for row in listed]
-
-
-def _definition(values: Values, name: str) -> TableDefinition:
-    return validated(TableDefinition, values, f"Table {name}")

@@ -32,7 +32,7 @@ _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by 
 # replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
-SHIPPED = "flickr8k"  # a corpus whose recorded rows come with the package
+SHIPPED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
 
 _CROPS = {
     "": "squash",

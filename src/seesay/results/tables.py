@@ -18,7 +18,7 @@ from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
+from seesay.results.rows import SHIPPED_CORPUS, Row, read_rows, recorded_rows, repetitions
 
 Metrics = Mapping[str, float | None]  # by name, as in `Result.metrics`
 
@@ -309,7 +309,7 @@ def recorded_table(
     if not rows:
         raise SeesayError(
             f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
-            f"table, or see those of another corpus: --results {SHIPPED}."
+            f"table, or see those of another corpus: --results {SHIPPED_CORPUS}."
         )
     table = PaperTable(definition, path.stem, split, metrics)
     for row in definition.rows:

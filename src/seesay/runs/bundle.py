@@ -22,7 +22,7 @@ from seesay.encoders.towers.reduce import BITS
 from seesay.encoders.towers.write import bring_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks
-from seesay.paths import check_new_folder, new_folder
+from seesay.paths import new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
@@ -99,10 +99,9 @@ def write_bundle(
         raise SeesayError(f"bits: 8, 16 or 32 are wanted, got {bits}.")
     if (bits == 32) != (photos is None):
         raise SeesayError("Name a folder of photos for a check of 8 or 16 bits, and none for 32.")
-    check_new_folder(out)
-    source = run_folder(name)
     check = None
     with new_folder(out) as beside:
+        source = run_folder(name)
         run = _fill(source, beside, bits)
         if photos is not None:
             check = check_recall(Run.load(name, "cpu"), run, photos)

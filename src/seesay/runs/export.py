@@ -6,7 +6,7 @@ Each side is traced on one batch and compared with PyTorch on others.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from seesay.runs.onnx_backend import PREFIX, OnnxBackend, Vectors
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.traceable import Traceable
+from seesay.runs.trained import TorchBackend
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
 _LONGEST = 30  # words of a sentence that is tried, where the matcher reads all
@@ -67,9 +68,9 @@ def export_run(run: Run) -> None:
         samples = _Samples(run.config, run.recipe.matcher.instances_per_image, len(run.vocabulary))
         graphs = {name: _write(run.folder, name, matcher, sides, samples) for name in sides}
         exported = OnnxBackend(run.folder, replace(run.config, graphs=graphs))
-        errors = _errors(exported, sides, samples)
+        errors = _errors(exported, TorchBackend(matcher, run.recipe.matcher, "cpu"), graphs, samples)
         graphs = {name: replace(graph, error=errors[name]) for name, graph in graphs.items()}
-        dim = samples.dim(sides) if run.embeds else None
+        dim = exported.encode_images(samples.features(1)).shape[1] if run.embeds else None
         run.update(graphs=graphs, weights=weights, dim=dim)
     except OSError as failure:
         raise SeesayError(f"{run.folder}: cannot be exported ({failure}).") from failure
@@ -115,42 +116,37 @@ class _Samples:
     instances: int | None  # of an image
     vocabulary_size: int
 
-    def images(self, count: int) -> Tensor:
+    def features(self, count: int) -> Vectors:
         """Return features (n, d); of instances, of which some are missing, some are half zero."""
         width = sum(self.config.image_dims)
         features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
         if self.instances is not None:
             features[count // 2 + 1 :, width // 2 :] = 0
-        return torch.from_numpy(features)
+        return features
 
-    def sentences(self, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return words, lengths and vectors of sentences of these lengths."""
+    def sentences(self, lengths: Sequence[int]) -> PreparedSentences:
+        """Return sentences of these lengths."""
         draw = np.random.default_rng(sum(lengths))
         words = draw.integers(self.vocabulary_size, size=sum(lengths))
         shape = len(lengths), self.config.sentence_dim
         vectors = draw.standard_normal(shape) / max(shape[1], 1) ** 0.5
-        return torch.from_numpy(words), torch.tensor(lengths), torch.from_numpy(vectors.astype(np.float32))
+        return PreparedSentences(words, np.array(lengths), vectors.astype(np.float32))
 
     def traced(self, name: str, sides: Mapping[str, Compute]) -> dict[str, Tensor]:
         """Return the inputs that a graph is traced with."""
-        images, sentences = self.images(3), self.sentences((2, self.longest, 1))
+        images, some = torch.from_numpy(self.features(3)), self.sentences((2, self.longest, 1))
+        parts = {"words": some.words, "lengths": some.lengths, "vectors": some.vectors}
+        sentences = {name: torch.from_numpy(part) for name, part in parts.items()}
         if name == "pairs":
             with torch.no_grad():
-                return {"images": sides["images"](images), "sentences": sides["sentences"](*sentences)}
-        if name.endswith("images"):
-            return {"images": images}
-        return dict(zip(("words", "lengths", "vectors"), sentences, strict=True))
+                return {"images": sides["images"](images), "sentences": sides["sentences"](**sentences)}
+        return {"images": images} if name.endswith("images") else sentences
 
-    def dim(self, sides: Mapping[str, Compute]) -> int:
-        """Return the length of an embedding."""
-        with torch.no_grad():
-            return sides["images"](self.images(1)).shape[1]
-
-    def compared(self) -> list[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
+    def compared(self) -> list[tuple[Vectors, PreparedSentences]]:
         """Return batches that graphs are compared with PyTorch on: of other sizes than the traced one."""
         most = self.longest
         lengths: list[list[int]] = [[1], [most + 9], [1, most, 4, most + 1, 1], [1, 1], [3, *range(1, 12)]]
-        return [(self.images(2 * n + 1), self.sentences(some)) for n, some in enumerate(lengths)]
+        return [(self.features(2 * n + 1), self.sentences(some)) for n, some in enumerate(lengths)]
 
     @property
     def longest(self) -> int:
@@ -205,40 +201,34 @@ def _take_weights(model: onnx.ModelProto, matcher: Matcher) -> tuple[str, ...]:
     return tuple(taken)
 
 
-@torch.no_grad()
-def _errors(exported: OnnxBackend, sides: Mapping[str, Compute], samples: _Samples) -> dict[str, float]:
+def _errors(
+    exported: OnnxBackend, pytorch: TorchBackend, names: Iterable[str], samples: _Samples
+) -> dict[str, float]:
     """Compare each graph with PyTorch; return the largest error of each.
 
     Raises:
         ValueError: an error is larger than the tolerance.
     """
-    worst = dict.fromkeys(sides, 0.0)
-    for images, sentences in samples.compared():
-        for name, compute in sides.items():
-            if name == "pairs":
-                wanted = compute(*_all_pairs(sides["images"](images), sides["sentences"](*sentences)))
-            else:
-                wanted = compute(images) if name.endswith("images") else compute(*sentences)
-            texts = PreparedSentences(*(part.numpy() for part in sentences))
-            found = _found(exported, name, images.numpy(), texts)
-            worst[name] = max(worst[name], _error(name, found, wanted.float().numpy()))
+    worst = dict.fromkeys(names, 0.0)
+    for batch in samples.compared():
+        for name in worst:
+            found, wanted = _outputs(exported, name, *batch), _outputs(pytorch, name, *batch)
+            worst[name] = max(worst[name], _error(name, found, wanted))
     return worst
 
 
-def _found(exported: OnnxBackend, name: str, features: Vectors, sentences: PreparedSentences) -> Vectors:
-    """Return the outputs of a graph; of pairs, those of all of them, (n·m,)."""
-    query = name.startswith("query")
+def _outputs(
+    backend: OnnxBackend | TorchBackend, name: str, features: Vectors, sentences: PreparedSentences
+) -> Vectors:
+    """Return what a graph computes; of pairs, the scores of all of them, (n·m,)."""
     if name == "pairs":
-        return exported.score_all(features, sentences).reshape(-1)
+        rows, columns = np.divmod(np.arange(len(features) * len(sentences)), len(sentences))
+        both = backend.encode_images(features), backend.encode_sentences(sentences)
+        return np.asarray(backend.score_pairs(*both, rows, columns), np.float32)
+    query = name.startswith("query")
     if name.endswith("images"):
-        return exported.encode_images(features, query)
-    return exported.encode_sentences(sentences, query)
-
-
-def _all_pairs(images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
-    """Lay each encoded image (n, …) beside each encoded sentence (m, …): (n·m, …) both."""
-    beside = sentences.repeat(len(images), *[1] * (sentences.ndim - 1))
-    return images.repeat_interleave(len(sentences), 0), beside
+        return np.asarray(backend.encode_images(features, query), np.float32)
+    return np.asarray(backend.encode_sentences(sentences, query), np.float32)
 
 
 def _error(name: str, found: Vectors, wanted: Vectors) -> float:

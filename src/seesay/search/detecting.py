@@ -17,7 +17,7 @@ from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, NamedDetector
 from seesay.runs.calibration import Calibration
 from seesay.runs.embedder import Embedder, Vectors
-from seesay.search.embedder import SHIPPED, load_embedder
+from seesay.search.embedder import DEFAULT_RUN, load_embedder
 from seesay.search.store import FILE, Store
 from seesay.text.objects import NamedObjects
 
@@ -114,4 +114,4 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
         store = Store.open(folder / FILE)
         run = store.meta["embedder"]
         store.close()
-    return load_embedder(run or SHIPPED, detector)
+    return load_embedder(run or DEFAULT_RUN, detector)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seesay.runs.embedder import Embedder
 
-SHIPPED = "seesay-small"
+DEFAULT_RUN = "seesay-small"
 
 
 def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> Embedder:

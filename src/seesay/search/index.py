@@ -19,7 +19,7 @@ from seesay.errors import SeesayError
 from seesay.paths import disk_errors, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
-from seesay.search.embedder import SHIPPED, load_embedder
+from seesay.search.embedder import DEFAULT_RUN, load_embedder
 from seesay.search.gallery import Galleries, unrelated_vectors
 from seesay.search.hits import Answer, Place
 from seesay.search.look import Look, look
@@ -82,7 +82,7 @@ class Index:
             self._embedder = self._checked(load_embedder(run))
 
     @classmethod
-    def create(cls, folder: str | Path, run: str | Path | Embedder = SHIPPED, store: str = "") -> Self:
+    def create(cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "") -> Self:
         """Create an empty index in a new or empty folder.
 
         Args:
@@ -143,13 +143,33 @@ class Index:
 
     @classmethod
     def open_or_create(
-        cls, folder: str | Path, run: str | Path | Embedder | None = None, store: str = ""
+        cls,
+        folder: str | Path,
+        run: str | Path | Embedder | None = None,
+        store: str = "",
+        photos: Sequence[Path] | None = None,
     ) -> Self:
-        """Open the index in a folder, or create one with the run, by default the shipped one."""
+        """Open the index in a folder, or create one with the run, by default the shipped one.
+
+        Args:
+            folder: of the index.
+            run: see `open`.
+            store: see `open`.
+            photos: the folders that it will be updated with; a new index needs some, which must exist, so
+                that nothing is left of a mistyped name.
+
+        Raises:
+            SeesayError: as `open` and `create`, or a new index is given no folder, or one that is missing.
+        """
         # A kill before the first transaction leaves an empty file, which is not an index yet.
         if Store.exists(Path(folder) / FILE):
             return cls.open(folder, run, store=store)
-        return cls.create(folder, SHIPPED if run is None else run, store)
+        if photos is not None and not photos:
+            raise SeesayError(f"{folder}: no index there yet; name the folder of your images as well.")
+        for each in photos or ():
+            if not is_folder(each):
+                raise SeesayError(f"{each}: no such folder; name the folder of your images.")
+        return cls.create(folder, DEFAULT_RUN if run is None else run, store)
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""

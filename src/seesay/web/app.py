@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.grounding.ground import SHIPPED, can_ground
+from seesay.grounding.ground import GROUND_RUN, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks
 from seesay.web.access import Access
@@ -169,10 +169,10 @@ def serve(
             elsewhere.
     """
     options = options or ServerOptions()
-    if options.ground_run != SHIPPED and not can_ground(options.ground_run):
+    if options.ground_run != GROUND_RUN and not can_ground(options.ground_run):
         raise SeesayError(
             f"{options.ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit "
-            f"it to use {SHIPPED}."
+            f"it to use {GROUND_RUN}."
         )
     for index in [served] if isinstance(served, Index) else served.values():
         _ = index.run  # a missing run is an error now, not at the first query

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seesay.grounding.ground import SHIPPED
+from seesay.grounding.ground import GROUND_RUN
 
 API = "/api/v1"
 """How the addresses of the API begin."""
@@ -67,7 +67,7 @@ class ServerOptions:
     prefix: str = ""
     proxies: Collection[str] = ()
     token_file: Path | None = None
-    ground_run: str = SHIPPED
+    ground_run: str = GROUND_RUN
     rerank_run: str | None = None
     warm_up: bool = False
     access_log: bool = False
