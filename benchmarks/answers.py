@@ -30,7 +30,7 @@ import numpy as np
 from lemminflect import getInflection  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, report
-from seesay.metrics import auc, average_precision
+from seesay.metrics import auc, average_precision, calibration_error
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import with_detector
@@ -226,12 +226,6 @@ def _figures(rows: Sequence[tuple[float, float, bool]]) -> dict[str, float]:
         "reported": 100 * float(np.mean(np.array(missing) < FITS)),
         "false alarms": 100 * float(np.mean(np.array(present) < FITS)),
     }
-
-
-def calibration_error(chances: np.ndarray[Any, Any], outcomes: np.ndarray[Any, Any]) -> float:
-    """The mean distance of probabilities (n,) from how often they are right, over ten bins."""
-    bins = np.minimum((10 * chances).astype(int), 9)
-    return sum(abs(float((chances - outcomes)[bins == each].sum())) for each in range(10)) / len(chances)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import subject_of
-from seesay.protocols.grounding_calibration import fit_boxes
+from seesay.protocols.grounding import fit_boxes
 from seesay.protocols.no_match import fit_calibration
 from seesay.protocols.subject import PhraseSubject, RunSubject
 from seesay.runs.calibration import Calibration

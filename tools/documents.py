@@ -66,7 +66,7 @@ def results_table(
         SeesayError: no row is left, or one of `recipes` has none.
     """
     groups = _groups(rows, corpus, split, protocol, recipes)
-    columns = list(groups[0][0].result.metrics)
+    columns = list(groups[0][0].result.row)
     lines = []
     for group, following in zip(groups, [*groups[1:], None], strict=True):
         lines.append(_measured_line(group, columns))
@@ -76,7 +76,7 @@ def results_table(
         if published := find_published(origin.system or origin.recipe, beside or corpus, protocol):
             lines.append(_published_line(published, columns, beside not in (None, corpus)))
     table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
-    convention = conventions(row.result for group in groups for row in group)
+    convention = conventions(row.result.about for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
 
 
@@ -132,7 +132,10 @@ def _table(spec: str, results: Path, document: Path) -> str:
         metrics = tuple(filter(None, chosen.get("metrics", "").split(",")))
         definition = load_table(chosen["definition"]).only([*filter(None, chosen.get("rows", "").split(","))])
         table = recorded_table(definition, path, chosen.get("split", "test"), metrics)
-        return markdown_table(table.only_measured(), names=False)
+        table.lines = [line for line in table.lines if line.rows]
+        if not table.lines:
+            raise SeesayError(f"Table {definition.name}: no row is measured on {table.corpus}.")
+        return markdown_table(table, names=False)
     if "orders" in chosen:
         claims = read_claims(chosen.pop("orders"))
         return orders_table(read_rows(path), claims, **chosen)
@@ -159,7 +162,7 @@ def _groups(
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
     system = f"`{row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
-    measured = [row.result.metrics for row in group]
+    measured = [row.result.row for row in group]
     cells = (spread(values_of(measured, column)) for column in columns)
     return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
 

@@ -143,5 +143,5 @@ def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
     return {
         row.provenance.seed: value
         for row in max(own, key=len, default=[])
-        if (value := row.result.metrics.get(column)) is not None
+        if (value := row.result.row.get(column)) is not None
     }

@@ -25,7 +25,7 @@ from seesay.search import Index
 from tests.encoders.test_detector import graph, rows
 from tests.end_to_end.command import seesay
 
-KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image_retrieval", "mR"}
+KEYS = {"protocol", "split", "about", "metrics"}
 
 
 @pytest.fixture(scope="module")
@@ -184,22 +184,21 @@ def test_data_with_a_broken_image_exits_1(photos: Path) -> None:
 def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Path) -> None:
     done = seesay("evaluate", run, "--record", tmp_path, "--json")
     measured = json.loads(done.stdout)
-    assert measured.keys() == KEYS | {"intervals"}
-    assert measured["images"] == 6
+    assert measured.keys() == KEYS | {"intervals", "resamples"}
+    assert measured["about"]["images"] == 6
     low, high = measured["intervals"]["mR"]
-    assert low <= measured["mR"] <= high
+    assert low <= measured["metrics"]["mR"] <= high
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert row["recipe"] == "irmatch-s"
-    assert row["mR"] == measured["mR"]
+    assert row["metrics"] == measured["metrics"]
     assert "intervals" not in row
     assert "val: 6 images" in seesay("evaluate", run, "--split", "val").stdout
 
 
 def test_evaluate_measures_recall_at_further_k(run: Path) -> None:
     assert "R@3" in seesay("evaluate", run, "--at", "3,50").stdout
-    measured = json.loads(seesay("evaluate", run, "--at", "1,3", "--json").stdout)
-    ways = [measured[way] for way in ("sentence_retrieval", "image_retrieval")]
-    assert all(way["R@1"] <= way["R@3"] <= way["R@5"] for way in ways)
+    metrics = json.loads(seesay("evaluate", run, "--at", "1,3", "--json").stdout)["metrics"]
+    assert all(metrics[f"{way} R@1"] <= metrics[f"{way} R@3"] <= metrics[f"{way} R@5"] for way in "SI")
     assert "--at x: write" in seesay("evaluate", run, "--at", "x", code=2).stderr
     assert "at: wanted a whole number of at least 1" in seesay("evaluate", run, "--at", "0", code=2).stderr
 
@@ -215,7 +214,7 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     scores = np.random.default_rng(0).normal(size=(6, 30)) + 3 * (np.arange(6)[:, None] == owners)
     np.save(tmp_path / "scores-test.npy", scores)
     given = tmp_path / "scores-test.npy"
-    measured = json.loads(seesay("evaluate", given, "--data", scenes, "--json").stdout)
+    measured = json.loads(seesay("evaluate", given, "--data", scenes, "--json").stdout)["metrics"]
     assert measured["mR"] == round(retrieval_metrics(scores, owners).mean_recall, 3)
     both = ("evaluate", run, given, "--combine")
     told = json.loads(
@@ -223,15 +222,14 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     )
     assert told == {}  # files have no row
     told = json.loads(seesay(*both, "rank", "--against", run, "--json").stdout)
-    assert list(told["members"]) == ["run", str(given)]
-    assert told["members"][str(given)]["mR"] == measured["mR"]
+    assert told["metrics"][f"{given}: mR"] == measured["mR"]
     assert told["against"]["name"] == "run"
-    assert told["against"]["mR"]["theirs"] == told["members"]["run"]["mR"]
+    assert told["against"]["metrics"]["mR"]["theirs"] == told["metrics"]["run: mR"]
     assert "scores-{split}.npy" in seesay(*both, "learned", code=2).stderr
     seesay("evaluate", run, run, "--combine", "learned", "--record", tmp_path)
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert row["recipe"] == "learned of irmatch-s + irmatch-s"
-    assert row["weights"] == {"run (1)": 0.5, "run (2)": 0.5}
+    assert row["about"]["weights"] == {"run (1)": 0.5, "run (2)": 0.5}
     assert not row.keys() & {"members", "intervals", "against"}
 
 

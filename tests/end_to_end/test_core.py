@@ -93,7 +93,7 @@ def test_a_phrase_is_grounded(core: Path, scenes: Path) -> None:
 
 def test_the_shipped_run_is_evaluated(core: Path, scenes: Path) -> None:
     found = json.loads(run(core, "evaluate", "seesay-small", "--data", scenes, "--split", "train", "--json"))
-    assert 0 <= found["mR"] <= 100
+    assert 0 <= found["metrics"]["mR"] <= 100
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     code = f"import seesay\nprint(seesay.load({str(bundle)!r}).embed_sentences(['a dog']).shape)"
     assert run(core, code=code, cache=cache) == "(1, 1060)\n"
     measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)
-    assert 0 <= json.loads(measured)["mR"] <= 100
+    assert 0 <= json.loads(measured)["metrics"]["mR"] <= 100
     kept = [path.name for path in (cache / "features").iterdir()]
     assert len(kept) == 1
     assert kept[0].startswith("of-"), "features of a network that a run brought are kept apart"

@@ -108,17 +108,16 @@ def test_mistakes_are_one_line(
 def test_composition_is_measured_recorded_and_a_table(run: Path, scenes: Path, tmp_path: Path) -> None:
     command = ("evaluate", run, "--protocol", "composition", "--data", scenes)
     measured = json.loads(seesay(*command, "--record", tmp_path, "--json").stdout)
-    kinds = measured["by kind"]
-    assert kinds.keys() == {"shuffle", "swap"}
-    assert kinds["shuffle"]["n"] == 3 * measured["sentences"] == 90
-    assert kinds["swap"]["n"] + kinds["swap"]["left out"] == measured["sentences"]
+    metrics, sentences = measured["metrics"], measured["about"]["sentences"]
+    assert metrics["shuffle: pairs"] == 3 * sentences == 90
+    assert metrics["swap: pairs"] + metrics["swap: left out"] == sentences
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
-    assert row["by kind"] == kinds
+    assert row["metrics"] == metrics
     assert measured["intervals"]["shuffle: true order %"]
     assert "intervals" not in row
     shown = seesay(*command).stdout
     assert "6 images, 30 sentences, composition" in shown
-    assert re.search(rf"shuffle\W+{kinds['shuffle']['true order']:.1f}\W", shown)
+    assert re.search(rf"shuffle\W+{metrics['shuffle: true order %']:.1f}\W", shown)
 
     changes = [part for change in SMALL for part in ("--set", change)]
     table = ("table", "mcnn-4", "--data", scenes, "--rows", "mcnn-wd", *changes, "--out", "table.md")
@@ -138,5 +137,5 @@ def test_cut_sentences_are_told(run: Path, scenes: Path, tmp_path: Path) -> None
     lines = ["image,sentence,split", f"{names[0]},{'a red circle ' * 11},test", f"{names[1]},a dog runs,test"]
     (folder / "sentences.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = ("evaluate", run, "--data", folder / "sentences.csv")
-    assert json.loads(seesay(*command, "--json").stdout)["cut_sentences"] == 1
-    assert "1 sentences longer than 30 words, cut" in " ".join(seesay(*command).stdout.split())
+    assert json.loads(seesay(*command, "--json").stdout)["about"]["cut_sentences"] == 1
+    assert "Sentences longer than 30 words, which were cut: 1." in " ".join(seesay(*command).stdout.split())

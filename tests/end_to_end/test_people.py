@@ -35,10 +35,10 @@ def test_agreement(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> N
     judged = tmp_path / "CrowdFlowerAnnotations.txt"
     judged.write_text("\n".join([*lines, f"gone.jpg\t{names[0]}#0\t1\t3\t0", ""]))
     measured = json.loads(evaluate(*given, "agreement", "--judgements", judged, "--json"))
-    assert measured["pairs"] == len(names) ** 2
-    assert measured["left out"] == {"image not in the split": 1}
+    assert measured["about"]["pairs"] == len(names) ** 2
+    assert measured["about"]["left out"] == {"image not in the split": 1}
     # Own pairs score 1, all others less and no two the same: all of the order that can be told is right.
-    assert measured["tau-b"] > 30
+    assert measured["metrics"]["tau-b"] > 30
     assert "reports tau-b" in evaluate(*given, "agreement", "--judgements", judged)
     assert "by judgements: Flickr8k" in evaluate(*given, "agreement", code=2)
     judged.write_text("a\tb\n")
@@ -48,14 +48,14 @@ def test_agreement(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> N
 
 
 def test_graded_relevance(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> None:
-    own = json.loads(evaluate(*given, "graded", "--json"))["by direction"]
-    assert own["sentence retrieval"]["mAP@R"] == own["image retrieval"]["R@1"] == 100
+    own = json.loads(evaluate(*given, "graded", "--json"))["metrics"]
+    assert own["S mAP@R"] == own["I R@1"] == 100
     names = [image.name for image in read_corpus(scenes).split("test").images]
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps({f"{names[0]}#0": names[:2]}))
-    told = json.loads(evaluate(*given, "graded", "--answers", answers, "--json"))["by direction"]
-    assert told["image retrieval"]["queries"] == 1
-    assert told["image retrieval"]["mAP@R"] >= 50
+    told = json.loads(evaluate(*given, "graded", "--answers", answers, "--json"))["metrics"]
+    assert told["I queries"] == 1
+    assert told["I mAP@R"] >= 50
     text = evaluate(*given, "graded", "--answers", answers)
     assert "right answers are those of the file" in text
     assert "answers is for protocol 'graded'" in evaluate(*given, "standard", "--answers", answers, code=2)
@@ -63,7 +63,7 @@ def test_graded_relevance(given: tuple[object, ...], scenes: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("given", ["train"], indirect=True)
 def test_image_to_image(given: tuple[object, ...], tmp_path: Path) -> None:
-    measured = json.loads(evaluate(*given, "image-to-image", "--json"))
+    measured = json.loads(evaluate(*given, "image-to-image", "--json"))["about"]
     assert 2 <= measured["queries"] <= measured["images"]
     np.save(tmp_path / "scores.npy", np.ones((measured["images"], 5 * measured["images"])))
     assert "compares embeddings" in evaluate(tmp_path / "scores.npy", *given[1:], "image-to-image", code=2)

@@ -85,8 +85,8 @@ def test_a_draw_without_a_query_is_left_out():
     assert 0 < without.mean() < 0.5
     assert np.isnan(found[without][:, [4, 5, 6, 7, 8]]).all()  # mR has no value either
     assert not np.isnan(found[:, :4]).any()
-    assert intervals([fold], 200)["image_retrieval", "Med r"] == (8, 8)
-    assert intervals([fold], 200)["image_retrieval", "R@10"] == (100, 100)
+    assert intervals([fold], 200)["I Med r"] == (8, 8)
+    assert intervals([fold], 200)["I R@10"] == (100, 100)
 
 
 def test_one_query_an_image_agrees_with_scipy():
@@ -100,7 +100,7 @@ def test_one_query_an_image_agrees_with_scipy():
         theirs = stats.bootstrap(
             (ranks,), statistic, n_resamples=4000, method="percentile", vectorized=False, rng=1
         ).confidence_interval
-        assert found["sentence_retrieval", name] == pytest.approx(theirs, abs=1.0)
+        assert found[f"S {name}"] == pytest.approx(theirs, abs=1.0)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say_because_images_are_drawn():
@@ -145,7 +145,7 @@ def test_ranks_of_one_direction_are_drawn_by_image():
     ]
     for name in METRICS:
         expected = np.percentile([one.to_dict()[name] for one in each], [2.5, 97.5])
-        assert found[(name,)] == pytest.approx(expected, abs=1e-3)
+        assert found[name] == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.filterwarnings("error")
@@ -154,7 +154,7 @@ def test_means_are_drawn_by_image_and_missing_values_left_out():
     images, values = np.repeat(np.arange(5), [2, 1, 4, 3, 2]), draw.normal(size=(12, 3))
     values[draw.random((12, 3)) < 0.2] = np.nan
     values[:, 2] = np.nan
-    *known, nothing = intervals([MeanSample([("a",), ("b",), ("c",)], values, images)], 60).values()
+    *known, nothing = intervals([MeanSample(["a", "b", "c"], values, images)], 60).values()
     for column, found in enumerate(known):
         means = [
             np.nanmean(np.concatenate([values[images == i, column] for i in some]))

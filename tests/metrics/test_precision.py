@@ -74,7 +74,7 @@ def test_a_figure_lies_within_its_interval() -> None:
     scores = draw.random((200, 2000)) + 0.1 * targets
     sample = PrecisionSample(scores, targets)
     figure = sample.metrics(np.ones((1, 200), np.int32))[0, 0]
-    interval = intervals([sample], resamples=200)[("mAP",)]
+    interval = intervals([sample], resamples=200)["mAP"]
     assert interval is not None
     assert interval.low < figure < interval.high
     assert (draws([sample], 200, 0) > figure).mean() > 0.975
@@ -85,6 +85,6 @@ def test_a_difference_is_the_middle_of_its_interval() -> None:
     targets = draw.random((200, 2000)) < 0.01
     noise = draw.random((2, 200, 2000))
     good, poor = PrecisionSample(noise[0] + 2.0 * targets, targets), PrecisionSample(noise[1], targets)
-    test = compare([good], [poor], 200, 20)[("mAP",)]
+    test = compare([good], [poor], 200, 20)["mAP"]
     assert test.interval is not None
     assert test.difference == pytest.approx(sum(test.interval) / 2, abs=0.2)

@@ -34,8 +34,14 @@ def test_images_without_sentences_are_no_queries():
 def test_both_directions_of_a_score_matrix():
     found = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
     assert found.to_dict() == {
-        "sentence_retrieval": {"R@1": 100.0, "R@5": 100.0, "R@10": 100.0, "Med r": 1.0},
-        "image_retrieval": {"R@1": pytest.approx(100 / 3), "R@5": 100.0, "R@10": 100.0, "Med r": 2.0},
+        "S R@1": 100.0,
+        "S R@5": 100.0,
+        "S R@10": 100.0,
+        "S Med r": 1.0,
+        "I R@1": pytest.approx(100 / 3),
+        "I R@5": 100.0,
+        "I R@10": 100.0,
+        "I Med r": 2.0,
         "mR": pytest.approx((5 * 100 + 100 / 3) / 6),
     }
 

@@ -12,7 +12,7 @@ import torch
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.base import Options
+from seesay.protocols.base import Options, Result
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.recipes.load import load_recipe
@@ -59,10 +59,15 @@ def measured(
     at: Any = (),
     **said: Any,
 ) -> dict[str, Any]:
-    """What a protocol measures of a split with scores, as JSON values."""
-    return measure(
-        subject_of(scores, owners, **said), protocol, Options(resamples=resamples, at=at)
-    ).to_dict()
+    """What a protocol measures of a split with scores, see `flat`."""
+    return flat(measure(subject_of(scores, owners, **said), protocol, Options(resamples=resamples, at=at)))
+
+
+def flat(result: Result) -> dict[str, Any]:
+    """A result as JSON values, with what it is about and its metrics beside the others."""
+    values = result.to_dict()
+    about, metrics = values.pop("about", {}), values.pop("metrics")
+    return values | about | metrics
 
 
 class Embedding(EmbeddingMatcher):

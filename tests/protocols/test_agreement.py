@@ -20,7 +20,7 @@ from seesay.protocols.base import Options
 from seesay.protocols.evaluate import evaluate, measure
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import MatrixScores
-from tests.protocols.drawn import WORDS, Embedding, Pairs, corpus_of, run_subject
+from tests.protocols.drawn import WORDS, Embedding, Pairs, corpus_of, flat, run_subject
 
 FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"
 
@@ -52,7 +52,7 @@ def agreement(scores, ratings, kind="expert", images=None, resamples=0):
         for i, (image, rating) in enumerate(zip(images, ratings, strict=True))
     )
     options = Options(judgements=Judgements(Path("there"), kind, pairs), resamples=resamples)
-    return measure(Subject("drawn", "test", corpus, MatrixScores(matrix)), "agreement", options).to_dict()
+    return flat(measure(Subject("drawn", "test", corpus, MatrixScores(matrix)), "agreement", options))
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), *[st.integers(1, 4)] * 3), min_size=2, max_size=12))
@@ -114,12 +114,13 @@ def test_experts_pairs_leave_out_own_sentences_by_their_words(tmp_path, corpus):
     # Sentence 1 of a and 0 of c read as b's own do.
     assert list(zip(found.images.tolist(), found.sentences.tolist(), strict=True)) == [(0, 2), (1, 0)]
     assert found.ratings.tolist() == [[1, 1, 2], [1, 3, 2]]
-    assert found.left_out == {
+    counts = {why: len(pairs) for why, pairs in found.left_out.items()}
+    assert counts == {
         "sentence of the image itself": 3,
         "image not in the split": 1,
         "sentence not in the split": 2,
     }
-    assert found.examples["sentence not in the split"] == ["a.jpg z.jpg#0", "a.jpg a.jpg#2"]
+    assert found.left_out["sentence not in the split"] == ["a.jpg z.jpg#0", "a.jpg a.jpg#2"]
 
 
 def test_the_crowds_pairs_keep_own_sentences(tmp_path, corpus):
@@ -153,9 +154,13 @@ def test_the_result_of_a_file(tmp_path, corpus):
     judgements = read(tmp_path, EXPERT)
     subject = Subject("drawn", "test", corpus, MatrixScores(np.arange(18.0).reshape(3, 6)))
     result = measure(subject, "agreement", Options(judgements=judgements))
-    assert result.tau_c == pytest.approx(taus([2, 2, 2, 6, 6, 6], [1, 1, 2, 1, 3, 2])[1], abs=1e-3)
-    assert result.metrics == {"tau-b": result.tau_b, "tau-c": result.tau_c}
-    assert (result.pairs, result.ratings, result.left_out["sentence not in the split"]) == (2, 6, 2)
+    assert result.metrics["tau-c"] == pytest.approx(taus([2, 2, 2, 6, 6, 6], [1, 1, 2, 1, 3, 2])[1], abs=1e-3)
+    assert list(result.metrics) == ["tau-b", "tau-c"]
+    assert (result.about["pairs"], result.about["ratings"]) == (2, 6)
+    assert result.about["left out"]["sentence not in the split"] == 2
+    notes = " ".join(result.notes)
+    assert "the field reports tau-c" in notes
+    assert "Left out, sentence not in the split: 2, such as a.jpg z.jpg#0, a.jpg a.jpg#2." in notes
 
 
 def test_judgements_are_needed_and_no_others_protocol(tmp_path, corpus):
@@ -202,7 +207,7 @@ def test_judgements_of_flickr8k(tmp_path):
         result = measure(
             Overlaps("", "test", corpus, None), "agreement", Options(read_judgements(tmp_path / kind))
         )
-        assert (result.judgements, result.pairs) == (kind, 401 - left_out)
+        assert (result.about["judgements"], result.about["pairs"]) == (kind, 401 - left_out)
         assert result.metrics[tau] > 25
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from seesay.protocols.base import (
     PROTOCOLS,
     Options,
     Protocol,
-    RecallResult,
     Result,
     read_result,
     register_protocol,
@@ -23,7 +21,7 @@ from seesay.protocols.base import (
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.results.rows import Provenance
-from tests.protocols.drawn import measured, subject_of
+from tests.protocols.drawn import subject_of
 
 RESULTS = Path(__file__).parents[2] / "results"
 ROWS = [
@@ -47,16 +45,16 @@ def test_every_recorded_row_is_a_provenance_and_a_result() -> None:
         result = read_result(figures)
         assert result.to_dict() == figures
         assert Provenance.model_validate(origin).model_dump(exclude_unset=True) == origin
-        assert set(result.metrics) == set(result.metric_keys())
+        assert result.row
         assert str(result).startswith(f"{row['protocol']}, {row['split']}")
 
 
 def test_a_wrong_or_unknown_key_is_named() -> None:
-    row = measured(*noisy(0))
-    with pytest.raises(SeesayError, match=r"key 'sentence_retrieval\.R@1'"):
-        read_result(row | {"sentence_retrieval": row["sentence_retrieval"] | {"R@1": 101.0}})
-    with pytest.raises(SeesayError, match="no such key; did you mean 'images'"):
-        read_result(row | {"imags": 1})
+    row = measure(subject_of(*noisy(0)), "standard").to_dict()
+    with pytest.raises(SeesayError, match=r"key 'metrics\.mR"):
+        read_result(row | {"metrics": row["metrics"] | {"mR": "high"}})
+    with pytest.raises(SeesayError, match="no such key; did you mean 'metrics'"):
+        read_result(row | {"metric": 1})
     with pytest.raises(SeesayError, match="No protocol 'standrad'; did you mean 'standard'"):
         read_result(row | {"protocol": "standrad"})
 
@@ -65,10 +63,10 @@ def test_a_result_prints_its_columns_with_their_intervals() -> None:
     result = measure(subject_of(*noisy(1)), "standard", Options(resamples=50))
     lines = str(result).splitlines()
     assert lines[0] == "standard, test"
-    low, high = result.interval("I R@5")
+    low, high = result.intervals["I R@5"]
     assert f"I R@5   {result.metrics['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
     assert result.monitor == result.metrics["mR"]
-    assert read_result(result.to_dict()).interval("I R@5") == (low, high)
+    assert read_result(result.to_dict()).intervals["I R@5"] == (low, high)
     assert "intervals" not in result.to_dict(uncertainty=False)
 
 
@@ -77,7 +75,7 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
     compared = ours.model_copy(update={"against": ours.compare(theirs, "other run")})
     again = read_result(compared.to_dict())
     for column, value in ours.metrics.items():
-        difference = again.difference(column)
+        difference = again.against.metrics[column]
         assert difference.theirs == theirs.metrics[column]
         assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
     assert again.against.name == "other run"
@@ -86,22 +84,17 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
     fewer = measure(subject_of(*noisy(1, n=20)), "standard")
     with pytest.raises(SeesayError, match="same queries"):
         ours.compare(fewer)
-    other_protocol = RecallResult.model_validate(
-        {"protocol": "x", "split": "test", "R@1": 1, "R@5": 1, "R@10": 1, "Med r": 1, "queries": 1}
-    )
+    other_protocol = Result(protocol="x", split="test", metrics={"R@1": 1.0})
     with pytest.raises(SeesayError, match="'standard' and 'x' cannot be compared"):
         ours.compare(other_protocol)
 
 
-class MarginResult(Result):
-    """How far the own image is ahead of the mean of all."""
-
-    monitor_metric: ClassVar[str] = "margin"
-
-    margin: float
-
-    def metric_keys(self) -> dict[str, tuple[str, ...]]:
-        return {"margin": ("margin",)}
+def test_metrics_of_parts_are_rows_of_their_own() -> None:
+    metrics = {"R@1": 1.0, "people: R@1": 2.0, "people: phrases": 3, "a: b: R@1": None}
+    result = Result(protocol="grounding", split="test", metrics=metrics)
+    assert result.row == {"R@1": 1.0}
+    assert result.rows == {"": {"R@1": 1.0}, "people": {"R@1": 2.0, "phrases": 3}, "a: b": {"R@1": None}}
+    assert read_result(json.loads(json.dumps(result.to_dict()))) == result
 
 
 def test_a_protocol_of_somebody_else_is_one_class() -> None:
@@ -109,18 +102,18 @@ def test_a_protocol_of_somebody_else_is_one_class() -> None:
     class Margin(Protocol):
         name = "margin"
         summary = "how far the own image is ahead of the mean of all"
-        result_type = MarginResult
+        monitor = "margin"
 
-        def measure(self, subject: Subject, options: Options) -> MarginResult:
+        def measure(self, subject: Subject, options: Options) -> Result:
             scores, owners = subject.scores.by_direction()[1], subject.owners
             ahead = scores[owners, np.arange(len(owners))] - scores.mean(axis=0)
-            samples = [((), [MeanSample([("margin",)], ahead[:, None], owners)])]
-            return self.result(subject, options, samples)
+            samples = [("", [MeanSample(["margin"], ahead[:, None], owners)])]
+            return self.result(subject, options, samples, {"images": subject.n_images})
 
     try:
         result = measure(subject_of(*noisy(1)), "margin", Options(resamples=50))
         assert result.monitor == pytest.approx(1.45, abs=0.3)
-        assert result.compare(measure(subject_of(*noisy(2)), "margin")).difference("margin").p > 0
-        assert isinstance(read_result(result.to_dict()), MarginResult)
+        assert result.compare(measure(subject_of(*noisy(2)), "margin")).metrics["margin"].p > 0
+        assert read_result(result.to_dict()).about == {"images": 30}
     finally:
         del PROTOCOLS._known["margin"]

@@ -14,6 +14,7 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
 from tests.protocols import drawn
+from tests.protocols.drawn import flat
 
 COUNTS = (5, 5, 6, 7)  # sentences an image, as on COCO
 N, M = len(COUNTS), sum(COUNTS)
@@ -43,7 +44,7 @@ def saved(folder, **arrays):
 
 
 def measured(name, whole, protocol="standard"):
-    return evaluate(str(name), whole, protocol, resamples=0).to_dict()
+    return flat(evaluate(str(name), whole, protocol, resamples=0))
 
 
 def refused(name, whole, *said):
@@ -74,11 +75,11 @@ def test_arrays_and_tensors_in_memory_measure_as_their_files_do():
     expected = drawn.measured(images @ sentences.T, owners)
     tensors = torch.from_numpy(images).requires_grad_(), torch.from_numpy(sentences)
     for given in (images @ sentences.T, tensors[0] @ tensors[1].T, (images, sentences), tensors):
-        assert evaluate(given, whole, resamples=0).to_dict() == expected
+        assert flat(evaluate(given, whole, resamples=0)) == expected
     against = evaluate((images, sentences), whole, against=images @ sentences.T).against
-    assert (against.name, against.difference("mR").difference) == ("scores", 0.0)
-    both = evaluate([images @ sentences.T, tensors], whole, combine="mean", resamples=0).to_dict()
-    assert list(both["members"]) == ["scores", "embeddings"]
+    assert (against.name, against.metrics["mR"].difference) == ("scores", 0.0)
+    both = flat(evaluate([images @ sentences.T, tensors], whole, combine="mean", resamples=0))
+    assert {"scores: mR", "embeddings: mR"} <= both.keys()
 
 
 def test_arrays_that_do_not_fit_are_named():

@@ -17,7 +17,7 @@ from seesay.protocols.graded import named_answers
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, MatrixScores, SplitScores
 from tests.metrics.test_precision_at_r import ranked_loop
-from tests.protocols.drawn import measured
+from tests.protocols.drawn import flat, measured
 
 WORDS = ["dog", "cat", "runs", "sits", "a", "the", "red", "on", "grass", "two"]
 
@@ -30,7 +30,14 @@ def drawn_corpus(seed=0, n=12):
 
 
 def graded(scores: SplitScores, corpus: Corpus, **options):
-    return measure(Subject("drawn", "test", corpus, scores), "graded", Options(**options)).to_dict()
+    return flat(measure(Subject("drawn", "test", corpus, scores), "graded", Options(**options)))
+
+
+def directed(found, way):
+    """The metrics of one direction."""
+    return {
+        name.removeprefix(f"{way} "): value for name, value in found.items() if name.startswith(f"{way} ")
+    }
 
 
 @pytest.mark.parametrize("n", [12, 130])  # 390 sentences are more than a block
@@ -41,11 +48,9 @@ def test_both_directions(n):
     scores = images @ sentences.T
     found = graded(EmbeddingScores(images, sentences), corpus)
     standard = measured(scores, owners)
-    by_image, by_sentence = found["by direction"].values()
-    assert by_image["R@1"] == standard["sentence_retrieval"]["R@1"]
-    assert {by_sentence[name] for name in ("R@1", "R-precision", "mAP@R")} == {
-        standard["image_retrieval"]["R@1"]
-    }
+    by_image, by_sentence = (directed(found, way) for way in "SI")
+    assert by_image["R@1"] == standard["S R@1"]
+    assert {by_sentence[name] for name in ("R@1", "R-precision", "mAP@R")} == {standard["I R@1"]}
     loops = [ranked_loop(scores[i].tolist(), set(np.flatnonzero(owners == i).tolist())) for i in range(n)]
     expected = [round(100 * value, 3) for value in np.mean(loops, axis=0)]
     assert [by_image[name] for name in ("R-precision", "mAP@R", "R@1")] == pytest.approx(expected, abs=2e-3)
@@ -61,17 +66,17 @@ def test_each_direction_has_the_scores_of_its_queries():
     corpus = drawn_corpus()
     draw = np.random.default_rng(1)
     one, other = draw.normal(size=(2, 12, 36))
-    both = graded(MatrixScores(one, other), corpus)["by direction"]
-    first, second = (graded(MatrixScores(x), corpus)["by direction"] for x in (one, other))
-    assert both["sentence retrieval"] == first["sentence retrieval"]
-    assert both["image retrieval"] == second["image retrieval"] != first["image retrieval"]
+    both = graded(MatrixScores(one, other), corpus)
+    first, second = (graded(MatrixScores(x), corpus) for x in (one, other))
+    assert directed(both, "S") == directed(first, "S")
+    assert directed(both, "I") == directed(second, "I") != directed(first, "I")
 
 
 def test_a_constant_scorer_gains_nothing():
-    found = graded(MatrixScores(np.ones((12, 36))), drawn_corpus())["by direction"]
-    for row in found.values():
-        assert (row["R-precision"], row["mAP@R"], row["R@1"]) == (0, 0, 0)
-    assert found["sentence retrieval"]["nDCG@25"] < 60
+    found = graded(MatrixScores(np.ones((12, 36))), drawn_corpus())
+    for way in "SI":
+        assert [found[f"{way} {name}"] for name in ("R-precision", "mAP@R", "R@1")] == [0, 0, 0]
+    assert found["S nDCG@25"] < 60
 
 
 def test_external_answers():
@@ -80,13 +85,13 @@ def test_external_answers():
     at = [int(np.flatnonzero(corpus.image_of_sentence() == i)[0]) for i in range(12)]
     answers = {"0.jpg": ["0.jpg#0", "3.jpg#0", "3.jpg#0", "none.jpg#0"], "gone.jpg": ["0.jpg#0"]}
     result = graded(MatrixScores(scores), corpus, answers=answers)
-    found = result["by direction"]["sentence retrieval"]
+    found = directed(result, "S")
     expected = ranked_loop(scores[0].tolist(), {at[0], at[3]})
     assert [found[name] for name in ("R-precision", "mAP@R", "R@1")] == pytest.approx(
         [100 * value for value in expected], abs=1e-3
     )
     assert (found["queries"], result["left out"], result["answers"]) == (1, 2, "external")
-    nothing = result["by direction"]["image retrieval"]
+    nothing = directed(result, "I")
     assert (nothing["mAP@R"], nothing["queries"]) == (None, 0)
     assert nothing["nDCG@25"] > 0  # of all queries, whatever their answers
     (images, sentences), left_out = named_answers({"1.jpg#0": ["1.jpg", "2.jpg"]}, corpus)
@@ -109,18 +114,18 @@ def test_an_image_without_sentences_is_a_candidate_alone():
     images = (*corpus.images, CorpusImage("silent.jpg", "test"))
     silent = Corpus("drawn", Path("there"), images, corpus.sentences)
     found = graded(MatrixScores(np.random.default_rng(0).normal(size=(13, 36))), silent)
-    assert found["by direction"]["sentence retrieval"]["queries"] == 12
+    assert found["S queries"] == 12
 
 
 def test_the_columns_and_their_intervals():
     draw, corpus = np.random.default_rng(3), drawn_corpus()
     subject = Subject("drawn", "test", corpus, MatrixScores(draw.normal(size=(12, 36))))
     result = measure(subject, "graded", Options(resamples=100))
-    names = ("nDCG@25", "R-precision", "mAP@R", "R@1")
-    assert list(result.metrics) == [f"{way} {name}" for way in "SI" for name in names]
-    for column, value in result.metrics.items():
-        low, high = result.interval(column)
-        assert low <= value <= high
-    low, high = result.interval("S nDCG@25")
+    names = ("nDCG@25", "nDCG@25 by chance", "R-precision", "mAP@R", "R@1")
+    assert list(result.intervals) == [f"{way} {name}" for way in "SI" for name in names]
+    assert [*result.metrics] == [*result.intervals, "S queries", "I queries"]
+    for column, (low, high) in result.intervals.items():
+        assert low <= result.metrics[column] <= high
+    low, high = result.intervals["S nDCG@25"]
     assert low < high
     assert f"[{low:.1f}, {high:.1f}]" in str(result)

@@ -16,6 +16,7 @@ from seesay.protocols.grounding import proposal_scores, proposed_boxes, ranked_b
 from seesay.protocols.subject import PhraseSubject
 from seesay.runs.inputs import phrase_inputs
 from seesay.runs.run import Run
+from tests.protocols.drawn import flat
 
 PHRASES = Path(__file__).parents[2].parent / "shared" / "flickr8k-phrases"
 
@@ -38,21 +39,24 @@ def regions_of(subject: PhraseSubject) -> list[np.ndarray]:
 def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes) -> None:
     phrases, regions = subject.inputs.corpus.sentences, regions_of(subject)
     truths = [phrase.boxes for phrase in phrases]
-    result = measure(subject, "grounding", Options(iou=iou, boxes=boxes, resamples=100)).to_dict()
+    result = flat(measure(subject, "grounding", Options(iou=iou, boxes=boxes, resamples=100)))
     scores = proposal_scores(subject.run, subject.inputs)
     expected = grounding_recall(scores, regions, truths, iou, boxes).to_dict()
+    assert result["phrases"] == expected.pop("n")
     assert {name: result[name] for name in expected} == expected
-    named = {"convention": {"merged": "enclosing box", "any": "any box"}[boxes], "IoU": iou}
+    convention = {"merged": "enclosing box", "any": "any box"}[boxes]
+    assert (result["convention"], result["IoU"]) == (convention, iou)
+    assert f"several boxes: {convention}, IoU as in" in result["notes"][0]
     largest = grounding_recall(
         [(b[:, 2:] - b[:, :2]).prod(axis=1) for b in regions], regions, truths, iou, boxes
     )
-    for figures, recall in ((result, expected), (result["baselines"]["largest proposal"], largest.to_dict())):
-        assert figures == figures | recall | named
+    for name in expected:
+        assert result[f"largest proposal: {name}"] == largest.to_dict()[name]
     whole = [[[0, 0, *subject.inputs.corpus.images[phrase.image].size]] for phrase in phrases]
     found = grounding_recall([[1.0]] * len(phrases), whole, truths, iou, boxes)
-    assert result["baselines"]["whole image"]["R@1"] == found.r1
-    chance = result["baselines"]["random proposal"]
-    assert 0 < chance["R@1"] < chance["R@10"] < chance["upper bound"] == result["upper bound"]
+    assert result["whole image: R@1"] == found.r1
+    chance = [result[f"random proposal: {name}"] for name in ("R@1", "R@10", "upper bound")]
+    assert 0 < chance[0] < chance[1] < chance[2] == result["upper bound"]
     for name in ("R@1", "R@5"):
         low, high = result["intervals"][name]
         assert low < result[name] < high
@@ -93,13 +97,10 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
         moved += not np.array_equal(mine[best], theirs[best])
     assert moved > len(ranked) / 2
     truths = [phrase.boxes for phrase in inputs.corpus.sentences]
-    result = measure(PhraseSubject(run, inputs, "val"), "grounding").to_dict()
+    result = measure(PhraseSubject(run, inputs, "val"), "grounding").metrics
     assert result["R@1"] == grounding_recall(scores, ranked, truths).r1
     unvoted = grounding_recall(scores, proposals, truths)
-    assert (
-        result["baselines"]["without box voting"]
-        == result["baselines"]["without box voting"] | unvoted.to_dict()
-    )
+    assert result["without box voting: R@1"] == unvoted.r1
     assert result["upper bound"] == unvoted.upper_bound
     plain = ranked_boxes(shipped_with_voting(None), proposals, scores)
     assert all(a is b for a, b in zip(plain, proposals, strict=True))
@@ -110,15 +111,18 @@ def test_a_phrase_of_two_kinds_counts_with_both(subject: PhraseSubject) -> None:
     kinds = [("people", "bodyparts"), ("people",), *[()] * (len(corpus.sentences) - 2)]
     phrases = [replace(phrase, kinds=kind) for phrase, kind in zip(corpus.sentences, kinds, strict=True)]
     inputs = replace(subject.inputs, corpus=replace(corpus, sentences=tuple(phrases)))
-    found = measure(PhraseSubject(subject.run, inputs, "val"), "grounding").to_dict()["by kind"]
-    assert {kind: each["n"] for kind, each in found.items()} == {"people": 2, "bodyparts": 1}
+    found = measure(PhraseSubject(subject.run, inputs, "val"), "grounding").rows
+    assert {part: row["phrases"] for part, row in found.items() if "phrases" in row} == {
+        "people": 2,
+        "bodyparts": 1,
+    }
 
 
 def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) -> None:
     corpus = read_corpus(scenes, phrases=True)
     result = evaluate(subject.run, corpus, split="val", against="seesay-ground", resamples=0)
     theirs = evaluate("seesay-ground", corpus, split="val", resamples=0)
-    difference = result.difference("R@1")
+    difference = result.against.metrics["R@1"]
     assert result.against.name == "seesay-ground"
     assert difference.theirs == theirs.metrics["R@1"]
     assert difference.difference == pytest.approx(result.metrics["R@1"] - difference.theirs, abs=2e-3)

@@ -19,6 +19,7 @@ from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.protocols.within_modality import image_relevance, images_alike
 from seesay.runs.scores import EmbeddingScores, MatrixScores
+from tests.protocols.drawn import flat
 
 FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"
 NOUNS = ["dog", "cat", "boy", "girl", "horse"]
@@ -27,7 +28,7 @@ NOUNS = ["dog", "cat", "boy", "girl", "horse"]
 def image_to_image(vectors, corpus, queries=None, resamples=0):
     scores = EmbeddingScores(np.asarray(vectors), np.zeros((1, 1)), queries, np.zeros((1, 1)))
     subject = Subject("drawn", "test", corpus, scores)
-    return measure(subject, "image-to-image", Options(resamples=resamples)).to_dict()
+    return flat(measure(subject, "image-to-image", Options(resamples=resamples)))
 
 
 def corpus_of(described):
@@ -132,8 +133,8 @@ def test_the_columns_and_their_intervals():
     vectors = draw.normal(size=(60, 4))
     subject = Subject("drawn", "test", corpus, EmbeddingScores(vectors, vectors))
     result = measure(subject, "image-to-image", Options(resamples=100))
-    assert list(result.metrics) == ["R@1", "R@5", "R@10", "Med r", "nDCG@25"]
+    assert list(result.metrics) == ["R@1", "R@5", "R@10", "Med r", "nDCG@25", "nDCG@25 by chance"]
     for name in ("R@1", "R@10", "nDCG@25"):
-        low, high = result.interval(name)
+        low, high = result.intervals[name]
         assert low <= result.metrics[name] <= high
         assert low < high

@@ -42,24 +42,27 @@ def test_recalls_are_those_of_a_loop(matcher, tmp_path):
     found = measure(subject, "k-shot", Options(resamples=20)).to_dict()
     scores, owners, texts = subject.scores.by_direction()[0], subject.owners, subject.corpus.texts()
     for k in range(4):
-        row = found["by K"][str(k)]
+        row = {
+            name.removeprefix(f"{k}-shot: ").replace(f"{k}-shot alone", "alone"): value
+            for name, value in found["metrics"].items()
+            if name.startswith((f"{k}-shot: ", f"{k}-shot alone: "))
+        }
         sentences = [j for j in range(M) if any(int(word[1:]) <= k for word in texts[j].split())]
         images = sorted({int(owners[j]) for j in sentences})
         assert (row["N"], row["sentences"], row["images"]) == (k + 1, len(sentences), len(images))
         assert row["mR"] == pytest.approx(expected(scores, owners, images, sentences), abs=1e-3)
         among, own = scores[np.ix_(images, sentences)], [images.index(owners[j]) for j in sentences]
         alone = expected(among, own, range(len(images)), range(len(sentences)))
-        assert row["alone"]["mR"] == pytest.approx(alone, abs=1e-3)
+        assert row["alone: mR"] == pytest.approx(alone, abs=1e-3)
         one = measure(subject, f"{k}-shot", Options(resamples=20)).to_dict()
-        ends = one.pop("intervals")
-        assert one == {"protocol": f"{k}-shot", "split": "test"} | row
-        assert ends["mR"] == found["intervals"][f"{k}-shot mR"]
-        assert ends["S R@1"] == found["intervals"][f"by K: {k}: sentence_retrieval: R@1"]
-    assert found["intervals"]["level"] == 95
+        assert one["about"] | one["metrics"] == row
+        for name, ends in one["intervals"].items():
+            assert ends == found["intervals"][f"{k}-shot: {name}"]
 
 
 def test_every_sentence_and_image_is_in_one_band(tmp_path):
-    bands = measure(subject_of(Embedding(), tmp_path), "k-shot").to_dict()["by frequency"]
+    rows = measure(subject_of(Embedding(), tmp_path), "k-shot").rows
+    bands = {part.removeprefix("frequency "): row for part, row in rows.items() if "frequency" in part}
     assert list(bands) == list(BANDS)
     assert sum(band["sentences"] for band in bands.values()) == M
     assert sum(band["images"] for band in bands.values()) == N
@@ -69,8 +72,8 @@ def test_every_sentence_and_image_is_in_one_band(tmp_path):
 def test_no_uncommon_words_are_a_result_and_not_a_crash(tmp_path):
     subject = subject_of(Embedding(), tmp_path, [" ".join(WORDS)] * 200)
     result = measure(subject, "k-shot")
-    assert result.to_dict()["by K"]["3"] == {"N": 0, "images": 0, "sentences": 0}
-    assert result.metrics == {f"{k}-shot mR": None for k in range(4)}
+    assert result.rows["3-shot"] == {"N": 0, "images": 0, "sentences": 0}
+    assert result.row == {f"{k}-shot: mR": None for k in range(4)}
     with pytest.raises(SeesayError, match="'0-shot': training has every word"):
         measure(subject, "0-shot")
 
@@ -79,8 +82,8 @@ def test_two_runs_are_compared_at_every_k(tmp_path):
     ours, theirs = (measure(subject_of(each, tmp_path), "k-shot") for each in (Embedding(), Embedding(True)))
     compared = ours.compare(theirs)
     for k in range(4):
-        difference = compared.difference(f"{k}-shot mR")
-        mine, other = (result.metrics[f"{k}-shot mR"] for result in (ours, theirs))
+        difference = compared.metrics[f"{k}-shot: mR"]
+        mine, other = (result.metrics[f"{k}-shot: mR"] for result in (ours, theirs))
         assert difference.difference == pytest.approx(mine - other, abs=2e-3)
 
 

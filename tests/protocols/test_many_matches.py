@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import measure
-from seesay.protocols.many_matches import MANY, ManyMatchesSample
+from seesay.protocols.no_match import MANY, line_samples
 from seesay.runs.calibration import FITS, unrelated_sentences, usual_unit
 from seesay.runs.mixture import chances
 from seesay.text.vocabulary import Vocabulary
-from tests.protocols.drawn import Embedding, run_subject
+from tests.protocols.drawn import Embedding, flat, run_subject
 
 COMMON, RARE = ("dog", "cat", "car"), ("boat", "tree")
 
@@ -28,7 +28,7 @@ def test_metrics_against_loops(tmp_path: Path) -> None:
     ]
     vocabulary = Vocabulary(["a", "and", "the", *COMMON, *RARE])
     about = run_subject(Embedding(), texts, list(range(40)), 40, tmp_path, vocabulary=vocabulary)
-    found = measure(about, "many-matches").to_dict()
+    found = flat(measure(about, "many-matches"))
 
     run, features = about.run, about.inputs.features
     unrelated = run.embed_prepared(run.prepare(unrelated_sentences()), query=True)
@@ -63,9 +63,10 @@ def test_weights_count_images_as_often(seed: int) -> None:
     often = np.repeat(np.arange(n), weights[0])
     if not len(often):
         return
-    repeated = ManyMatchesSample(probabilities[often], right[often])
-    expected = repeated.metrics(np.ones((1, len(often)), np.int64))
-    np.testing.assert_allclose(ManyMatchesSample(probabilities, right).metrics(weights), expected)
+    repeated = line_samples(probabilities[often], right[often])
+    for sample, again in zip(line_samples(probabilities, right), repeated, strict=True):
+        expected = again.metrics(np.ones((1, len(often)), np.int64))
+        np.testing.assert_allclose(sample.metrics(weights), expected)
 
 
 def test_a_split_without_common_nouns_is_refused(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_its_recalls_are_those_that_are_measured(
     at = next(i for i, e in enumerate(row) if e["text"] == "fused")
     cells = [e["text"] for e in row[at + 1 : at + 19] if e["tag"] == "td"]
     found = evaluate(runs["fused"], corpus)
-    wanted = [(value, *found.interval(column)) for column, value in found.metrics.items()]
+    wanted = [(value, *found.intervals[column]) for column, value in found.metrics.items()]
     assert cells == [f"{value:.1f}{low:.1f}–{high:.1f}" for value, low, high in wanted]
 
 

@@ -10,15 +10,22 @@ from seesay.results.rows import Row
 
 def values(recipe: str = "irmatch-s", first: float = 20.0, seed: int = 1, **changed: Any) -> dict[str, Any]:
     """A row of both directions whose R@1 is `first` for images as queries, 10 less for sentences."""
-    ways = {
-        way: {"R@1": one, "R@5": one + 20, "R@10": one + 30, "Med r": 4.0}
-        for way, one in (("sentence_retrieval", first), ("image_retrieval", first - 10))
-    }
+    metrics = both_directions(first)
+    if "mR" in changed:
+        metrics["mR"] = changed.pop("mR")
     return {
-        "protocol": "standard", "split": "test", "images": 1000, "sentences": 5000, **ways,
-        "mR": round(first + 35 / 3, 3), "recipe": recipe, "system": None, "seed": seed, "encoder": "lite0",
+        "protocol": "standard", "split": "test", "about": {"images": 1000, "sentences": 5000},
+        "metrics": metrics, "recipe": recipe, "system": None, "seed": seed, "encoder": "lite0",
         "crops": None, "changes": [], "departures": [], "seconds": 60.0, "commit": "abc",
     } | changed  # fmt: skip
+
+
+def both_directions(first: float = 20.0) -> dict[str, Any]:
+    recalls = {"R@1": 0.0, "R@5": 20.0, "R@10": 30.0}
+    metrics = {}
+    for way, one in (("S", first), ("I", first - 10)):
+        metrics |= {f"{way} {name}": one + more for name, more in recalls.items()} | {f"{way} Med r": 4.0}
+    return metrics | {"mR": round(first + 35 / 3, 3)}
 
 
 def row(*given: Any, **changed: Any) -> Row:
@@ -27,44 +34,46 @@ def row(*given: Any, **changed: Any) -> Row:
 
 def one_direction(recipe: str = "two-branch-full", first: float = 40.0, **changed: Any) -> Row:
     """A row of sentence-to-sentence retrieval."""
-    figures = {"sentences": 5000, "queries": 5000, "R@1": first, "R@5": 60.0, "R@10": 70.0, "Med r": 1.0}
-    return _of_figures({"protocol": "sentence-to-sentence", **figures}, recipe, changed)
+    about = {"sentences": 5000, "queries": 5000}
+    metrics = {"R@1": first, "R@5": 60.0, "R@10": 70.0, "Med r": 1.0}
+    return _of("sentence-to-sentence", about, metrics, recipe, changed)
 
 
 def grounding(recipe: str = "ground-full", first: float = 40.0, **changed: Any) -> Row:
     """A row of phrase localization."""
-    figures = {"images": 677, "R@1": first, "R@5": 60.0, "R@10": 70.0, "upper bound": 84.0, "n": 3100}
-    kinds = {"people": {"R@1": 50.0, "R@5": 60.0, "R@10": 70.0, "upper bound": 80.0, "n": 5}}
-    about = {"by kind": kinds, "convention": "enclosing box", "IoU": "plummer"}
-    return _of_figures({"protocol": "grounding", **figures, **about}, recipe, changed)
+    about = {"images": 677, "phrases": 3100, "convention": "enclosing box", "IoU": "plummer"}
+    metrics: dict[str, Any] = {"R@1": first, "R@5": 60.0, "R@10": 70.0, "upper bound": 84.0}
+    metrics |= {f"whole image: {name}": 20.0 for name in metrics}
+    metrics |= {"people: R@1": 50.0, "people: R@5": 60.0, "people: R@10": 70.0, "people: upper bound": 80.0}
+    return _of("grounding", about, metrics | {"people: phrases": 5}, recipe, changed)
 
 
 def composition(recipe: str = "mcnn-wd", **changed: Any) -> Row:
-    kind = {
-        "true order": 81.234, "standard error": 0.51, "ties": 2.0, "difference": -0.001, "n": 30,
-        "left out": 4,
-    }  # fmt: skip
-    kinds = {"shuffle": kind, "swap": kind | {"standard error": None, "difference": None}}
-    about = {"protocol": "composition", "images": 3, "sentences": 14, "order seed": 0, "by kind": kinds}
-    return _of_figures(about, recipe, changed)
+    kind = {"standard error": 0.51, "ties %": 2.0, "pairs": 30, "left out": 4}
+    metrics = {"true order %": 81.234, "difference": -0.001} | kind
+    shuffle = {f"shuffle: {name}": value for name, value in metrics.items()}
+    swap = {f"swap: {name}": value for name, value in metrics.items()}
+    swap |= {"swap: standard error": None, "swap: difference": None}
+    about = {"images": 3, "sentences": 14, "order seed": 0}
+    return _of("composition", about, shuffle | swap, recipe, changed)
 
 
 def k_shot(recipe: str = "gvse-gated", **changed: Any) -> Row:
     """A row of K-shot matching; no sentence is of the last K and band."""
-    both = {key: values()[key] for key in ("sentence_retrieval", "image_retrieval", "mR")}
-    some, none = {"images": 30, "sentences": 40}, {"images": 0, "sentences": 0}
-    by_k = {str(k): {"N": 9, **some, **both} for k in range(3)} | {"3": {"N": 0, **none}}
-    by_frequency = {band: {**some, **both} for band in list(BANDS)[:-1]} | {list(BANDS)[-1]: none}
-    about = {"protocol": "k-shot", "images": 100, "sentences": 500, "by K": by_k}
-    about["words"] = {"words": 50, "below 10": 40.0, "at most 1": 20.0}
-    gates = {"image": None, "sentence": 0.8125}
-    return _of_figures(about | {"by frequency": by_frequency, "gate AUC": gates}, recipe, changed)
+    some, none = {"images": 30, "sentences": 40} | both_directions(), {"images": 0, "sentences": 0}
+    parts = {f"{k}-shot": {"N": 9} | some for k in range(3)} | {"3-shot": {"N": 0} | none}
+    parts |= {f"frequency {band}": some for band in list(BANDS)[:-1]}
+    parts |= {f"frequency {list(BANDS)[-1]}": none}
+    metrics = {f"{part}: {name}": value for part, each in parts.items() for name, value in each.items()}
+    return _of("k-shot", {"images": 100, "sentences": 500}, metrics, recipe, changed)
 
 
-def _of_figures(figures: dict[str, Any], recipe: str, changed: dict[str, Any]) -> Row:
-    about = {key: value for key, value in values(recipe).items() if key in ("recipe", "seed", "split")}
-    about |= {"encoder": "lite0", "commit": "abc", "seconds": 6.0}
-    return Row.from_dict(figures | about | changed, "made")
+def _of(
+    protocol: str, about: dict[str, Any], metrics: dict[str, Any], recipe: str, changed: dict[str, Any]
+) -> Row:
+    result = {"protocol": protocol, "split": "test", "about": about, "metrics": metrics}
+    origin = {"recipe": recipe, "seed": 1, "encoder": "lite0", "commit": "abc", "seconds": 6.0}
+    return Row.from_dict(result | origin | changed, "made")
 
 
 def cells(table: str) -> list[list[str]]:

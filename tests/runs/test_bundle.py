@@ -89,7 +89,7 @@ def test_the_card_says_what_the_run_is(run: Path, tmp_path: Path) -> None:
     assert front["library_name"] == "seesay"
     assert "seesay index ~/Pictures --out pictures.seesay --run mine" in card
     assert "scenes: 48 images with 240 sentences" in card
-    assert "| image retrieval R@1 |" in card
+    assert "| I R@1 |" in card
     config = json.loads((folder / "config.json").read_text())
     assert config["fingerprint"] in card
     assert config["embedding_dim"] == Run.load(str(run)).dim

@@ -46,7 +46,7 @@ def test_every_epoch_is_told_with_plain_numbers(corpus: Corpus, tmp_path: Path) 
     assert {"loss", "lr", "seconds", "val/mR", "val/S R@1", "val/I Med r"} <= metrics.keys()
     assert all(type(value) is float for value in metrics.values())
     epoch = read_history(tmp_path / "run")[0]
-    assert (metrics["loss"], metrics["val/mR"]) == (epoch.loss, epoch.val["mR"])
+    assert (metrics["loss"], metrics["val/mR"]) == (epoch.loss, epoch.val["metrics"]["mR"])
 
 
 def test_a_ridge_of_a_closed_form_is_told_as_an_epoch(corpus: Corpus, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
     expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
-    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(
+    assert evaluate(run, corpus, "standard", "test", resamples=0).metrics["mR"] == pytest.approx(
         expected, abs=1e-3
     )
 
@@ -109,8 +109,8 @@ def test_the_summary_names_members_and_gates(corpus: Corpus, fused: Path) -> Non
     summary = TrainingSummary.load(fused)
     assert list(summary.members) == ["uncommon", "common"]
     assert set(summary.gates) == {"image", "sentence"}
-    measured = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
-    assert set(measured["gate AUC"]) == {"image", "sentence"}
+    measured = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0)
+    assert set(measured.about["gate AUC"]) == {"image", "sentence"}
 
 
 def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path: Path) -> None:

@@ -94,4 +94,4 @@ def test_the_recipe_says_which_val_images_choose_the_epoch(
     recipe = student("none", "loss={kind: pair-margin}", "schedule.epochs=1", change)
     run = train(recipe, corpus, tmp_path / "run")
     [epoch] = read_history(run.folder)
-    assert epoch.val["images"] == images
+    assert epoch.val["about"]["images"] == images

@@ -72,7 +72,7 @@ def mark(folder: Path) -> None:
     for path in folder.glob(f"*/*/{MEASURED}"):
         kept = json.loads(path.read_text(encoding="utf-8"))
         for each in kept.values():
-            each["row"]["sentence_retrieval"]["R@1"] = MARK
+            each["row"]["metrics"]["S R@1"] = MARK
         path.write_text(json.dumps(kept), encoding="utf-8")
 
 
@@ -272,7 +272,7 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     (row,) = measured(here).lines[0].rows
     assert (row.provenance.recipe, row.provenance.system) == ("two-branch-regions", "two-branch-regions")
     assert set(Run.load(str(phrases)).recipe.departures) <= set(row.provenance.departures)
-    assert 0 <= row.result.alpha <= 0.6
+    assert 0 <= row.result.about["alpha"] <= 0.6
     shutil.copytree(runs / "scenes-phrases", runs / "scenes-more")
     assert "and found " in measured(here).failures[0]
 

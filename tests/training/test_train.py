@@ -123,7 +123,7 @@ def test_random_numbers_drawn_while_vectors_are_loaded_change_no_weight(
 def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) -> None:
     history = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
     assert history[-1]["loss"] < history[0]["loss"]
-    best = max(history, key=lambda row: row["val"]["mR"])
+    best = max(history, key=lambda row: row["val"]["metrics"]["mR"])
     assert TrainingSummary.load(finished).best_val == best["val"]
     run = Run.load(str(finished))
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)

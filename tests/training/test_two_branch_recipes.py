@@ -58,7 +58,7 @@ def test_it_learns_and_is_loaded_again(
     if name.startswith("cca"):
         # Val holds six images, too few to tell; of the train split's own 48, chance finds 11 %.
         seen = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
-        assert measure_inputs(run, seen, "train").to_dict()["mR"] > 50
+        assert measure_inputs(run, seen, "train").monitor > 50
     else:
         assert losses[-1] < 0.95 * losses[0]
     assert measured == TrainingSummary.load(out).best_val
@@ -70,9 +70,9 @@ def test_it_learns_and_is_loaded_again(
 def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tmp_path: Path) -> None:
     changes = ("encoders=[efficientnet-lite0]", "matcher.dim=8")
     run = train(load_recipe("cca-mean", changes=changes), corpus, tmp_path / "run")
-    measured = evaluate(run, corpus, "sentence-to-sentence", "test", resamples=0).to_dict()
-    assert measured["queries"] == measured["sentences"]
-    assert measured["R@1"] > 20
+    measured = evaluate(run, corpus, "sentence-to-sentence", "test", resamples=0)
+    assert measured.about["queries"] == measured.about["sentences"]
+    assert measured.metrics["R@1"] > 20
     with pytest.raises(SeesayError, match="boxes is for protocol 'grounding', not 'standard'"):
         evaluate(run, corpus, "standard", boxes="any")
     with pytest.raises(SeesayError, match="needs phrases with boxes"):

@@ -8,7 +8,7 @@ from seesay.metrics.grounding_recall import GroundingRecall, grounding_recall
 from seesay.metrics.kendall_tau import kendall_tau
 from seesay.metrics.ndcg import ndcg
 from seesay.metrics.paired_test import PairedTest, paired_test
-from seesay.metrics.precision import auc, average_precision, precision_at_r
+from seesay.metrics.precision import auc, average_precision, calibration_error, precision_at_r
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
 from seesay.metrics.recall import (
     DirectionMetrics,
@@ -30,6 +30,7 @@ __all__ = [
     "auc",
     "average_precision",
     "bootstrap",
+    "calibration_error",
     "embedding_ranks",
     "grounding_recall",
     "kendall_tau",

@@ -28,7 +28,7 @@ from seesay.metrics.recall import TOP, metric_names
 
 RESAMPLES = 1_000
 LEVEL = 95  # percent
-DIRECTIONS = ("sentence_retrieval", "image_retrieval")
+DIRECTIONS = ("S", "I")  # sentence retrieval, whose queries are images, and image retrieval
 
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
 _AT_ONCE = 500  # draws computed at a time
@@ -36,7 +36,6 @@ _AT_ONCE = 500  # draws computed at a time
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]  # (draws, k)
 Weights = NDArray[np.integer[Any]]  # (draws, groups)
-Keys = tuple[str, ...]  # where a metric stands in a result
 
 _S = TypeVar("_S", bound="Sample")
 
@@ -58,14 +57,14 @@ class Sample(ABC):
     """Per-query values of which metrics are computed.
 
     Attributes:
-        keys: the keys of the k metrics.
+        names: of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
         biased: whether the metrics of draws are too high or too low on average; their interval is then moved
             until their mean is the figure.
     """
 
     biased: ClassVar[bool] = False
-    keys: Sequence[Keys]
+    names: Sequence[str]
     groups: Whole
 
     @property
@@ -83,14 +82,14 @@ class Sample(ABC):
 
     def is_paired(self, other: Sample) -> bool:
         """Return True if both are of the same queries."""
-        return self.keys == other.keys and np.array_equal(self.groups, other.groups)
+        return self.names == other.names and np.array_equal(self.groups, other.groups)
 
 
 class MeanSample(Sample):
     """Means of k columns of values (q, k), NaN for none; `images` (q,) are the queries' images."""
 
-    def __init__(self, keys: Sequence[Keys], values: ArrayLike, images: ArrayLike) -> None:
-        self.keys = keys
+    def __init__(self, names: Sequence[str], values: ArrayLike, images: ArrayLike) -> None:
+        self.names = names
         self.values = np.asarray(values, np.float64)
         self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
         known = ~np.isnan(self.values)
@@ -106,7 +105,7 @@ class MeanSample(Sample):
     def pooled(self, other: MeanSample) -> MeanSample:
         """See `Sample`."""
         values = np.concatenate([self.values, other.values])
-        return MeanSample(self.keys, values, np.concatenate([self.groups, other.groups + self.size]))
+        return MeanSample(self.names, values, np.concatenate([self.groups, other.groups + self.size]))
 
 
 class RankSample(Sample):
@@ -120,7 +119,7 @@ class RankSample(Sample):
     ) -> None:
         found, owners = np.asarray(ranks), np.asarray(images)
         self.at = sorted({*TOP, *at})
-        self.keys = [(name,) for name in metric_names(at)]
+        self.names = metric_names(at)
         self.ranks, owners = found[found >= 0], owners[found >= 0]
         images = np.unique(owners) if among is None else np.asarray(among)
         self.groups = np.searchsorted(images, owners)
@@ -137,7 +136,7 @@ class RankSample(Sample):
     def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         if not len(self._levels):
-            return np.full((len(weights), len(self.keys)), np.nan)
+            return np.full((len(weights), len(self.names)), np.nan)
         seen = np.add.reduceat(weights[:, self._by_level], self._starts, axis=1).cumsum(axis=1)
         total = seen[:, -1:]
         found = np.concatenate([np.zeros_like(total), seen], axis=1)
@@ -174,8 +173,8 @@ class RetrievalSample(Sample):
 
     def _set(self, ways: tuple[RankSample, RankSample]) -> None:
         self.ways = ways
-        self.keys = [(name, *key) for name, way in zip(DIRECTIONS, ways, strict=True) for key in way.keys]
-        self.keys = [*self.keys, ("mR",)]
+        named = zip(DIRECTIONS, ways, strict=True)
+        self.names = [*(f"{direction} {name}" for direction, way in named for name in way.names), "mR"]
         self.groups = np.concatenate([way.groups for way in ways])
 
     def metrics(self, weights: Weights) -> Values:
@@ -235,26 +234,26 @@ def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values
     if np.isinf(column).any():
         raise SeesayError(f"{name}: expected finite numbers or NaN, got an infinity.")
     images = np.arange(len(column)) if groups is None else as_array(groups, "groups", len(column), kinds="iu")
-    return MeanSample([("mean",)], column[:, None], images)
+    return MeanSample(["mean"], column[:, None], images)
 
 
-def mean_metrics(folds: Sequence[Sample]) -> dict[Keys, float]:
-    """Return the metrics by their keys, averaged over folds."""
+def mean_metrics(folds: Sequence[Sample]) -> dict[str, float]:
+    """Return the metrics by name, averaged over folds."""
     ones = [fold.metrics(np.ones((1, fold.size), np.int32))[0] for fold in folds]
-    return dict(zip(folds[0].keys, np.mean(ones, axis=0).tolist(), strict=True))
+    return dict(zip(folds[0].names, np.mean(ones, axis=0).tolist(), strict=True))
 
 
 def intervals(
     folds: Sequence[Sample], resamples: int = RESAMPLES, seed: int = 0
-) -> dict[Keys, Interval | None]:
-    """Return the percentile interval of each metric by its keys; None for one without a value.
+) -> dict[str, Interval | None]:
+    """Return the percentile interval of each metric by name; None for one without a value.
 
     Each fold is resampled by itself, and a metric is the mean over folds. Draws without a query are left out.
     Where draws are biased, they are moved until their mean is the figure.
     """
     centres = mean_metrics(folds) if folds[0].biased else {}
-    columns = zip(folds[0].keys, draws(folds, resamples, seed).T, strict=True)
-    return {key: interval_of(column, centres.get(key)) for key, column in columns}
+    columns = zip(folds[0].names, draws(folds, resamples, seed).T, strict=True)
+    return {name: interval_of(column, centres.get(name)) for name, column in columns}
 
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:

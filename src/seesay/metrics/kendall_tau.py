@@ -42,7 +42,7 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
 class TauSample(Sample):
     """τ-b and τ-c times 100 of scores and ratings (n,); the rows of an image (n,) are drawn together."""
 
-    keys = (("tau-b",), ("tau-c",))
+    names = ("tau-b", "tau-c")
 
     def __init__(self, scores: ArrayLike, ratings: ArrayLike, images: ArrayLike) -> None:
         self.scores, self.ratings = np.asarray(scores), np.asarray(ratings)

@@ -9,7 +9,7 @@ with one query an image this is McNemar's exact test (Smucker, Allan and Cartere
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,6 @@ from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
     Interval,
-    Keys,
     Sample,
     Values,
     blocks,
@@ -33,7 +32,8 @@ SWAPS = 10_000
 _SAME = 1e-9  # differences that are equal but for rounding
 
 
-class PairedTest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PairedTest:
     """Two metrics compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
 
     All are None where a metric has no value.
@@ -84,7 +84,7 @@ def paired_test(
     first, second = mean_sample(ours, groups, "ours"), mean_sample(theirs, groups, "theirs")
     if first.values.shape != second.values.shape or (np.isnan(first.values) != np.isnan(second.values)).any():
         raise SeesayError("theirs: expected the same queries as ours, with NaN in the same places.")
-    return compare([first], [second], resamples, swaps, seed)[("mean",)]
+    return compare([first], [second], resamples, swaps, seed)["mean"]
 
 
 def compare(
@@ -93,7 +93,7 @@ def compare(
     resamples: int = RESAMPLES,
     swaps: int = SWAPS,
     seed: int = 0,
-) -> dict[Keys, PairedTest]:
+) -> dict[str, PairedTest]:
     """Compare all metrics of two samples of each fold.
 
     Raises:
@@ -106,7 +106,8 @@ def compare(
     drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
     biased = ours[0].biased
     return {
-        key: _test(mine[key], other[key], drawn[:, at], swapped[:, at], biased) for at, key in enumerate(mine)
+        name: _test(mine[name], other[name], drawn[:, at], swapped[:, at], biased)
+        for at, name in enumerate(mine)
     }
 
 

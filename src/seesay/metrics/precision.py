@@ -1,4 +1,7 @@
-"""Rankings with several right answers: average precision, R-precision, mAP@R, area under the ROC curve."""
+"""Rankings with several right answers: average precision, R-precision, mAP@R, area under the ROC curve.
+
+Also the expected calibration error of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import as_array, as_places, refuse_nan
 from seesay.metrics.ranks import average_ranks
+
+_BINS = 10  # of probabilities, for the calibration error
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
@@ -44,7 +49,7 @@ def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float
 class PrecisionSample(Sample):
     """Mean average precision in percent of the columns of scores and targets (n, k); rows are drawn."""
 
-    keys = (("mAP",),)
+    names = ("mAP",)
     biased = True  # an image that is drawn twice is found next to its copy, which raises the precision
 
     def __init__(self, scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> None:
@@ -156,3 +161,58 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
         return None
     before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))
+
+
+def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
+    """Compute the expected calibration error: how far probabilities are from how often they come true.
+
+    It is the mean over ten bins of probabilities, weighted by their sizes, of the distance between the mean
+    probability and the share of outcomes that are true (Guo et al., ICML 2017).
+
+    Args:
+        probabilities: (n,), from 0 to 1.
+        outcomes: (n,), true or 1 where it came true; NaN where this is unknown, which is left out.
+
+    Returns:
+        From 0 to 1; NaN if no outcome is known.
+
+    Raises:
+        SeesayError: a shape is wrong, or a probability is NaN.
+
+    >>> round(calibration_error([0.9, 0.8, 0.1], [True, False, False]), 3)
+    0.333
+    """
+    found = as_array(probabilities, "probabilities", "n")
+    came_true = as_array(outcomes, "outcomes", len(found), kinds="fiub")
+    refuse_nan(found, "probabilities")
+    sample = CalibrationSample(found, came_true, np.arange(len(found)))
+    return float(sample.metrics(np.ones((1, len(found)), np.int32))[0, 0]) / 100
+
+
+class CalibrationSample(Sample):
+    """The expected calibration error in percent, see `calibration_error`; `images` (n,) are drawn."""
+
+    names = ("ECE",)
+
+    def __init__(self, probabilities: ArrayLike, outcomes: ArrayLike, images: ArrayLike) -> None:
+        self._chances, self._outcomes = np.asarray(probabilities), np.asarray(outcomes, np.float64)
+        self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
+        known = ~np.isnan(self._outcomes)
+        bins = np.minimum((self._chances * _BINS).astype(int), _BINS - 1)
+        self._excess = np.zeros((self.size, _BINS))
+        np.add.at(self._excess, (self.groups[known], bins[known]), (self._chances - self._outcomes)[known])
+        self._counts = np.bincount(self.groups[known], minlength=self.size)
+
+    def metrics(self, weights: Weights) -> Values:
+        """See `Sample`."""
+        error, total = np.abs(weights @ self._excess).sum(axis=1), weights @ self._counts
+        mean = np.divide(error, total, out=np.full(len(total), np.nan), where=total > 0)
+        return np.asarray(100 * mean[:, None])
+
+    def pooled(self, other: CalibrationSample) -> CalibrationSample:
+        """See `Sample`."""
+        return CalibrationSample(
+            np.concatenate([self._chances, other._chances]),
+            np.concatenate([self._outcomes, other._outcomes]),
+            np.concatenate([self.groups, other.groups + self.size]),
+        )

@@ -50,7 +50,7 @@ class DirectionMetrics:
         return cls(r1, r5, r10, median_rank(ranks))
 
     def to_dict(self) -> dict[str, float]:
-        """Return the measures under the names that the field prints."""
+        """Return the metrics under the names that the field prints."""
         return dict(zip(METRICS, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
 
 
@@ -73,10 +73,11 @@ class RetrievalMetrics:
         ways = self.sentence_retrieval, self.image_retrieval
         return fmean(value for way in ways for value in (way.r1, way.r5, way.r10))
 
-    def to_dict(self) -> dict[str, dict[str, float] | float]:
-        """Return the measures under the keys that `seesay evaluate --json` prints."""
-        ways = {"sentence_retrieval": self.sentence_retrieval, "image_retrieval": self.image_retrieval}
-        return {**{name: way.to_dict() for name, way in ways.items()}, "mR": self.mean_recall}
+    def to_dict(self) -> dict[str, float]:
+        """Return the metrics under the names that `seesay evaluate --json` prints, such as `S R@1`."""
+        ways = {"S": self.sentence_retrieval, "I": self.image_retrieval}
+        named = {f"{way} {name}": value for way, of in ways.items() for name, value in of.to_dict().items()}
+        return named | {"mR": self.mean_recall}
 
     def __str__(self) -> str:
         """Return a small table."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
 from seesay.metrics.kendall_tau import TauSample
-from seesay.protocols.base import Details, Options, Protocol, Result, register_protocol
+from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
 REPORTED = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
@@ -28,45 +28,17 @@ OWN = "sentence of the image itself"
 NO_IMAGE = "image not in the split"
 NO_SENTENCE = "sentence not in the split"
 
-_LISTED = 5  # examples of what is left out
-
-
-class AgreementResult(Result):
-    """Kendall's τ times 100 of `ratings` rows, one for each judgement of each of the `pairs`."""
-
-    metric_names = ("tau-b", "tau-c")
-    identity = ("judgements",)
-
-    judgements: Kind
-    images: int = Field(gt=0)
-    sentences: int = Field(gt=0)
-    pairs: int = Field(gt=0)
-    ratings: int = Field(gt=0)
-    tau_b: float = Field(alias="tau-b", ge=-100, le=100)
-    tau_c: float = Field(alias="tau-c", ge=-100, le=100)
-    left_out: dict[str, int] = Field(alias="left out")
-    examples: dict[str, list[str]]
-
-    def details(self) -> Details:
-        """See `Result`."""
-        kind = self.judgements
-        notes = [
-            f"Kendall's τ × 100 between scores and judgements ({kind}: {_JUDGEMENTS[kind]}); the field "
-            f"reports {REPORTED[kind]}.",
-            f"{self.pairs} pairs, {self.ratings} judgements.",
-        ]
-        for why, count in self.left_out.items():
-            notes.append(f"Left out, {why}: {count}, such as {', '.join(self.examples[why][:2])}.")
-        return Details(notes=notes)
+_LISTED = 2  # examples of what is left out
 
 
 @register_protocol
 class Agreement(Protocol):
-    """Kendall's τ between the scores and the judgements of judged pairs; no other pair is scored."""
+    """Kendall's τ × 100 between the scores and the judgements of judged pairs; no other pair is scored."""
 
     name = "agreement"
     summary = "agreement with human judgements of pairs: Kendall's τ"
-    result_type = AgreementResult
+    monitor = "tau-c"
+    identity = ("judgements",)
     options = ("judgements",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -81,18 +53,27 @@ class Agreement(Protocol):
         self._check(values, judged)
         people = judged.ratings.shape[1]
         rows = np.repeat(values, people), judged.ratings.ravel(), np.repeat(judged.images, people)
-        return self.result(
-            subject,
-            options,
-            [((), [TauSample(*rows)])],
-            judgements=judged.kind,
-            images=len(np.unique(judged.images)),
-            sentences=len(np.unique(judged.sentences)),
-            pairs=len(values),
-            ratings=judged.ratings.size,
-            left_out=judged.left_out,
-            examples=judged.examples,
-        )
+        about: dict[str, JsonValue] = {
+            "judgements": judged.kind,
+            "images": len(np.unique(judged.images)),
+            "sentences": len(np.unique(judged.sentences)),
+            "pairs": len(values),
+            "ratings": judged.ratings.size,
+            "left out": {why: len(pairs) for why, pairs in judged.left_out.items()},
+        }
+        samples = [("", [TauSample(*rows)])]
+        return self.result(subject, options, samples, about, notes=self._notes(judged))
+
+    def _notes(self, judged: JudgedPairs) -> list[str]:
+        kind = judged.kind
+        notes = [
+            f"Kendall's τ × 100 between scores and judgements ({kind}: {_JUDGEMENTS[kind]}); the field "
+            f"reports {REPORTED[kind]}.",
+            f"{len(judged.images)} pairs, {judged.ratings.size} judgements.",
+        ]
+        for why, pairs in judged.left_out.items():
+            notes.append(f"Left out, {why}: {len(pairs)}, such as {', '.join(pairs[:_LISTED])}.")
+        return notes
 
     def _check(self, values: NDArray[np.floating], judged: JudgedPairs) -> None:
         if np.isnan(values).any():
@@ -108,14 +89,13 @@ class Agreement(Protocol):
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Judged pairs of a corpus, by positions in it, and those left out by reason."""
+    """Judged pairs of a corpus, by positions in it, and those left out by reason, as `image sentence`."""
 
     kind: Kind
     images: NDArray[np.int64]  # (p,)
     sentences: NDArray[np.int64]  # (p,)
     ratings: NDArray[np.float64]  # (p, r), of r people, or one share
-    left_out: dict[str, int]
-    examples: dict[str, list[str]]  # the first of those left out, as `image sentence`
+    left_out: dict[str, list[str]]
 
 
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
@@ -150,6 +130,5 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
         np.array(images, np.int64),
         np.array(sentences, np.int64),
         np.array(ratings, np.float64),
-        {why: len(names) for why, names in dropped.items()},
-        {why: names[:_LISTED] for why, names in dropped.items()},
+        dropped,
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat, StrictInt, ValidationError
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, intervals, mean_metrics
+from seesay.metrics.bootstrap import RESAMPLES, Interval, Sample, intervals, mean_metrics
 from seesay.metrics.grounding_recall import Boxes, IoU
-from seesay.metrics.paired_test import SWAPS, compare
-from seesay.metrics.recall import METRICS, metric_names
+from seesay.metrics.paired_test import SWAPS, PairedTest, compare
 from seesay.registry import Registry
 from seesay.settings import describe
 
@@ -22,178 +20,90 @@ if TYPE_CHECKING:
     from seesay.data.judgements import Judgements
     from seesay.protocols.subject import AnySubject, Subject
 
-Percent = Annotated[float, Field(ge=0, le=100)]
-Interval = Annotated[tuple[float, float], Field(strict=False)]
-Samples = Sequence[tuple[Keys, Sequence[Sample]]]  # of each part of a result, by its keys, a sample a fold
+Value: TypeAlias = int | float | None  # of a metric; counts are whole
+Metrics: TypeAlias = Mapping[str, Value]  # by name
+Samples = Sequence[tuple[str, Sequence[Sample]]]  # of each part of a result, by its name, a sample a fold
 
-_UNCERTAINTY = ("intervals", "against", "members")  # the keys of a result that recorded rows leave out
+_UNCERTAINTY = ("notes", "intervals", "resamples", "against")  # what recorded rows leave out
 
-_RECALL = re.compile(r"R@[1-9][0-9]*")
 _T = TypeVar("_T", bound="type[Protocol]")
-_V = TypeVar("_V")
 
 
-class ResultPart(BaseModel):
-    """A part of a result, validated strictly; fields have the keys of the JSON as aliases."""
+class Comparison(BaseModel):
+    """A paired comparison with another result: by metric, this result's value minus the other's.
 
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
+    Attributes:
+        name: of what is compared with.
+        metrics: the tests, by metric.
+        resamples: the bootstrap draws behind each 95 % interval.
+        swaps: the random swaps behind each p-value.
+    """
 
-
-class Difference(ResultPart):
-    """The difference of two results in one metric, this one's minus `theirs`."""
-
-    theirs: float | None
-    difference: float | None
-    interval: Interval | None
-    p: float | None
-
-
-class Intervals(ResultPart):
-    """Percentile intervals by metric, see `Result.named`."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Interval | None]
-
-    level: int
-    resamples: int
-
-
-class Comparison(ResultPart):
-    """A paired comparison with another result, the differences by metric, see `Result.named`."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Difference]
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
-    level: int
+    metrics: dict[str, PairedTest]
     resamples: int
     swaps: int
 
-    def difference(self, metric: str) -> Difference | None:
-        """Return the difference of a metric; None if it was not compared."""
-        return self.__pydantic_extra__.get(metric)
 
-
-class Direction(ResultPart):
-    """Recalls in percent and the median rank of one direction of retrieval; R@K of further K are extra."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Percent]
-
-    r1: Percent = Field(alias="R@1")
-    r5: Percent = Field(alias="R@5")
-    r10: Percent = Field(alias="R@10")
-    median_rank: float = Field(alias="Med r", ge=1)
-
-    @model_validator(mode="after")
-    def _further_are_recalls(self) -> Self:
-        if wrong := [key for key in self.__pydantic_extra__ if not _RECALL.fullmatch(key)]:
-            raise ValueError(f"no such key '{wrong[0]}'; further recalls are R@K")
-        return self
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of its metrics, in order."""
-        return metric_names(int(key.removeprefix("R@")) for key in self.__pydantic_extra__)
-
-
-Cell: TypeAlias = str | float | None  # text, or a number that is shown with one decimal
-
-
-@dataclass(frozen=True)
-class PlainTable:
-    """A table of a result: the column names, the cells of each row, and a title."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    title: str | None = None
-
-
-@dataclass(frozen=True)
-class Details:
-    """What a table of a result shows beside its metrics.
-
-    Attributes:
-        before: rows above the result's own, by their label.
-        after: rows below it.
-        tables: those to show in place of the one of the metrics.
-        notes: lines below the table.
-        label: of the result's own row.
-    """
-
-    before: Mapping[str, ResultPart] = field(default_factory=dict)
-    after: Mapping[str, ResultPart] = field(default_factory=dict)
-    tables: Sequence[PlainTable] = ()
-    notes: Sequence[str] = ()
-    label: str = "measured"
-
-
-class Result(ResultPart):
+class Result(BaseModel):
     """The metrics that a protocol measured on a split.
 
-    A protocol's own result adds its metrics as fields, and names in `metric_names`, or with their places in
-    `metric_keys`, those that a table shows.
-
     Attributes:
-        monitor_metric: the one that training watches.
-        metric_names: those that are fields by that name.
-        identity: the keys of its own that recorded rows of one run may differ in.
+        protocol: its name.
+        split: the name of the split.
+        about: what was measured: the numbers of images and sentences, conventions, costs.
+        metrics: by name. Those of a part of the result, such as a kind of phrases or a baseline, begin with
+            its name: `people: R@1`. `S R@1` is of the retrieval of sentences, `I R@1` of images.
+        notes: lines that explain the metrics.
+        intervals: 95 % bootstrap intervals of metrics.
+        resamples: the bootstrap draws behind each interval.
+        against: the comparison with another result.
     """
 
-    monitor_metric: ClassVar[str] = "mR"
-    metric_names: ClassVar[tuple[str, ...]] = ()
-    identity: ClassVar[tuple[str, ...]] = ()
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     protocol: str
     split: str
-    notes: list[str] | None = None
-    combined: str | None = None
-    weights: dict[str, float] | None = None
-    members: dict[str, dict[str, JsonValue]] | None = None  # of an ensemble, each alone, as `to_dict`
-    cut_sentences: int | None = Field(None, ge=0)
-    max_length: int | None = Field(None, ge=1)
-    intervals: Intervals | None = None
+    about: dict[str, JsonValue] = {}
+    metrics: dict[str, StrictInt | StrictFloat | None]
+    notes: list[str] = []
+    intervals: dict[str, Interval | None] = {}
+    resamples: int | None = None
     against: Comparison | None = None
 
     _samples: Samples = PrivateAttr(default=())
 
-    def metric_keys(self) -> dict[str, Keys]:
-        """Return the metrics that a table shows and the place of each in `to_dict`."""
-        return {name: (name,) for name in self.metric_names}
+    @property
+    def row(self) -> Metrics:
+        """The metrics that a row of a table of several results shows."""
+        columns = PROTOCOLS[self.protocol].columns or [name for name in self.metrics if ": " not in name]
+        return {name: self.metrics.get(name) for name in columns}
 
     @property
-    def metrics(self) -> dict[str, float | None]:
-        """The metrics that a table shows, by name."""
-        values = self.to_dict()
-        return {name: _at(values, keys) for name, keys in self.metric_keys().items()}
+    def rows(self) -> dict[str, Metrics]:
+        """The metrics of each part by its name, in order; those of the whole result have an empty one."""
+        rows: dict[str, dict[str, Value]] = {}
+        for name, value in self.metrics.items():
+            part, _, metric = name.rpartition(": ")
+            rows.setdefault(part, {})[metric] = value
+        return {**rows}
 
     @property
     def monitor(self) -> float:
         """The metric that training watches; higher is better."""
-        return self.metrics.get(self.monitor_metric) or 0.0
-
-    def details(self) -> Details:
-        """Return what a table shows beside the metrics."""
-        return Details()
-
-    def interval(self, metric: str) -> tuple[float, float] | None:
-        """Return the interval of a metric, or None."""
-        return self.intervals.__pydantic_extra__.get(metric) if self.intervals else None
-
-    def difference(self, metric: str) -> Difference | None:
-        """Return the difference of a metric from the result compared with, or None."""
-        return self.against.difference(metric) if self.against else None
+        return self.metrics.get(PROTOCOLS[self.protocol].monitor) or 0.0
 
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
 
         Args:
-            uncertainty: include intervals, comparisons and the members of an ensemble.
+            uncertainty: include notes, intervals and the comparison, which recorded rows do without.
         """
-        values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        kept = values if uncertainty else values.keys() - _UNCERTAINTY
-        return {key: values[key] for key in sorted(values, key=_UNCERTAINTY.__contains__) if key in kept}
+        return self.model_dump(
+            mode="json", exclude_defaults=True, exclude=None if uncertainty else {*_UNCERTAINTY}
+        )
 
     def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
         """Compare with another result on the same queries, by paired bootstrap and randomization.
@@ -204,114 +114,38 @@ class Result(ResultPart):
         if self.protocol != other.protocol:
             raise SeesayError(f"protocols '{self.protocol}' and '{other.protocol}' cannot be compared.")
         mine, theirs = self._samples, other._samples
-        if not mine or [keys for keys, _ in mine] != [keys for keys, _ in theirs]:
+        if not mine or [part for part, _ in mine] != [part for part, _ in theirs]:
             raise SeesayError(
                 f"protocol '{self.protocol}': a paired comparison needs the values of each query, and these "
                 "results do not both have them; measure both again."
             )
-        found = {
-            (*prefix, *keys): Difference(**test._asdict())
-            for (prefix, ours), (_, others) in zip(mine, theirs, strict=True)
-            for keys, test in compare(ours, others, seed=seed).items()
-        }
-        return Comparison.model_validate(
-            {"name": name, "level": LEVEL, "resamples": RESAMPLES, "swaps": SWAPS} | self.named(found)
-        )
-
-    def named(self, found: Mapping[Keys, _V]) -> dict[str, _V]:
-        """Return values by metric instead of by place; a metric that no table shows is named by its place."""
-        names = {keys: name for name, keys in self.metric_keys().items()}
-        return {names.get(keys, ": ".join(keys)): value for keys, value in found.items()}
+        tests: dict[str, PairedTest] = {}
+        for (part, ours), (_, others) in zip(mine, theirs, strict=True):
+            tests |= of_part(part, compare(ours, others, seed=seed))
+        return Comparison(name=name, metrics=tests, resamples=RESAMPLES, swaps=SWAPS)
 
     def with_samples(self, samples: Samples, resamples: int = 0) -> Self:
         """Return a copy with the per-query values, which `compare` needs, and intervals of so many draws."""
-        update: dict[str, Intervals] = {}
+        update: dict[str, object] = {}
         if resamples:
-            found = {
-                (*prefix, *keys): ends
-                for prefix, folds in samples
-                for keys, ends in intervals(folds, resamples).items()
-            }
-            about = {"level": LEVEL, "resamples": resamples}
-            update["intervals"] = Intervals.model_validate(about | self.named(found))
+            found: dict[str, Interval | None] = {}
+            for part, folds in samples:
+                found |= of_part(part, intervals(folds, resamples))
+            update = {"intervals": found, "resamples": resamples}
         measured = self.model_copy(update=update)
         measured._samples = samples
         return measured
 
     def __str__(self) -> str:
-        """Return a small table: each metric with its interval."""
-        metrics = self.metrics
-        width = max(map(len, metrics), default=0)
+        """Return a small table: each metric of `row` with its interval."""
+        row = self.row
+        width = max(map(len, row), default=0)
         lines = [f"{self.protocol}, {self.split}"]
-        for name, value in metrics.items():
-            interval = self.interval(name)
-            ends = f"  [{interval[0]:.1f}, {interval[1]:.1f}]" if interval else ""
+        for name, value in row.items():
+            interval = self.intervals.get(name)
+            ends = f"  [{interval.low:.1f}, {interval.high:.1f}]" if interval else ""
             lines.append(f"{name:{width}} {'–' if value is None else f'{value:.1f}':>7}{ends}")
         return "\n".join(lines)
-
-
-class RerankCost(ResultPart):
-    """The cost of re-ranking: pairs scored, and milliseconds a query once image features are computed."""
-
-    pairs: int
-    embedding_ms: float
-    rerank_ms: float
-
-
-class RetrievalResult(Result):
-    """Both directions of retrieval: the recalls, the median ranks and mR."""
-
-    identity = ("shortlist",)
-
-    images: int = Field(gt=0)
-    sentences: int = Field(gt=0)
-    images_without_sentences: int | None = Field(None, ge=0)
-    sentence_retrieval: Direction
-    image_retrieval: Direction
-    mean_recall: Percent = Field(alias="mR")
-    alpha: float | None = None  # of a distance that regions and phrases share in
-    shortlist: int | None = Field(None, gt=0)  # of a re-ranking, as are the next three
-    baselines: dict[str, RetrievalResult] | None = None
-    gain: float | None = None
-    cost: RerankCost | None = None
-
-    def metric_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        ways = {"S": "sentence_retrieval", "I": "image_retrieval"}
-        metrics = {
-            f"{way} {name}": (key, name)
-            for way, key in ways.items()
-            for name in self.sentence_retrieval.names()
-        }
-        return metrics | {"mR": ("mR",)}
-
-    def details(self) -> Details:
-        """See `Result`."""
-        before, cost = self.baselines or {}, self.cost
-        if cost is None:
-            return Details(before)
-        notes = [
-            f"Re-ranked: the best {self.shortlist} of each query, {cost.pairs:,} pairs; mR {self.gain:+.1f}.",
-            "Once images have their features, a query takes on average "
-            f"{cost.embedding_ms:.2f} ms by the embedding, and {cost.rerank_ms:.2f} ms more to be re-ranked.",
-        ]
-        return Details(before, notes=notes, label="re-ranked")
-
-
-class RecallResult(Direction, Result):
-    """The recalls of one direction, as of sentence-to-sentence retrieval."""
-
-    model_config = ConfigDict(extra="allow")
-    monitor_metric = "R@1"
-    metric_names: ClassVar[tuple[str, ...]] = METRICS
-
-    sentences: int | None = Field(None, gt=0)
-    images: int | None = Field(None, gt=0)
-    queries: int = Field(gt=0)
-
-    def metric_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return {name: (name,) for name in dict.fromkeys((*self.names(), *self.metric_names))}
 
 
 @dataclass(frozen=True)
@@ -346,7 +180,9 @@ class Protocol(ABC):
         summary: one line of help.
         needs: what the subject must have: "scores" of all pairs, "embeddings" whose inner products are the
             scores, a "run", or "phrases" with boxes and a run that grounds them.
-        result_type: the class of its results.
+        monitor: the metric that training watches.
+        columns: the metrics that a row of a table of several results shows; by default those of no part.
+        identity: the keys of `Result.about` that recorded rows of one run may differ in.
         options: the names of the `Options` that it takes.
         images: the number of images that it is defined for; None for any.
     """
@@ -354,7 +190,9 @@ class Protocol(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     needs: ClassVar[Need] = "scores"
-    result_type: ClassVar[type[Result]]
+    monitor: ClassVar[str] = "mR"
+    columns: ClassVar[tuple[str, ...]] = ()
+    identity: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[int | None] = None
 
@@ -366,15 +204,33 @@ class Protocol(ABC):
             SeesayError: the protocol cannot measure it, or a score is NaN.
         """
 
-    def result(self, subject: AnySubject, options: Options, samples: Samples, **values: object) -> Result:
-        """Build a result from `values`, the metrics of un-keyed samples, and intervals.
+    def result(
+        self,
+        subject: AnySubject,
+        options: Options,
+        samples: Samples,
+        about: Mapping[str, JsonValue],
+        metrics: Metrics | None = None,
+        notes: Sequence[str] = (),
+    ) -> Result:
+        """Build a result from the metrics of samples and their intervals.
 
-        `values` are by alias or field name.
+        Args:
+            subject: what was measured.
+            options: the options of the measurement.
+            samples: of each part, "" for the whole result.
+            about: see `Result`.
+            metrics: further ones.
+            notes: see `Result`.
         """
-        found: dict[str, object] = {"protocol": self.name, "split": subject.split}
-        for prefix, folds in samples:
-            found |= {} if prefix else rounded_metrics(folds)
-        return self.result_type.model_validate(found | values).with_samples(samples, options.resamples)
+        found: dict[str, Value] = {}
+        for part, folds in samples:
+            found |= rounded_metrics(folds, part)
+        found |= metrics or {}
+        result = Result(
+            protocol=self.name, split=subject.split, about={**about}, metrics=found, notes=[*notes]
+        )
+        return result.with_samples(samples, options.resamples)
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package="seesay.protocols")
@@ -387,32 +243,27 @@ def register_protocol(protocol: _T) -> _T:
 
 
 def read_result(values: Mapping[str, Any]) -> Result:
-    """Read a result from JSON values, by the protocol that they name.
+    """Read a result from JSON values.
 
     Raises:
-        SeesayError: no such protocol, or a key is missing, unknown or has a wrong value; says which.
+        SeesayError: there is no such protocol, or a key is missing, unknown or has a wrong value; says which.
     """
-    result_type = PROTOCOLS[str(values.get("protocol"))].result_type
+    PROTOCOLS[str(values.get("protocol"))]  # raises for an unknown one
     try:
-        return result_type.model_validate(values)
+        return Result.model_validate(values)
     except ValidationError as failure:
-        raise SeesayError(describe(failure, result_type)) from failure
+        raise SeesayError(describe(failure, Result)) from failure
 
 
-def rounded_metrics(folds: Sequence[Sample]) -> dict[str, object]:
-    """Return the metrics averaged over folds, nested as in a result: to three decimals, None for NaN."""
-    nested: dict[str, Any] = {}
-    for (*parents, last), value in mean_metrics(folds).items():
-        place = nested
-        for key in parents:
-            place = place.setdefault(key, {})
-        place[last] = None if value != value else round(value, 3)
-    return nested
+def rounded_metrics(folds: Sequence[Sample], part: str = "") -> dict[str, Value]:
+    """Return the metrics of a part averaged over folds: to three decimals, None for NaN."""
+    means = of_part(part, mean_metrics(folds))
+    return {name: None if value != value else round(value, 3) for name, value in means.items()}
 
 
-def _at(values: Any, keys: Keys) -> Any:
-    for key in keys:
-        if not isinstance(values, Mapping) or key not in values:
-            return None
-        values = values[key]
-    return values
+_V = TypeVar("_V")
+
+
+def of_part(part: str, metrics: Mapping[str, _V]) -> dict[str, _V]:
+    """Put the name of a part before those of its metrics."""
+    return {f"{part}: {name}" if part else name: value for name, value in metrics.items()}

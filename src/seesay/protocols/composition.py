@@ -13,77 +13,24 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Keys, MeanSample
+from seesay.metrics.bootstrap import MeanSample
 from seesay.progress import Advance, progress
-from seesay.protocols.base import (
-    Details,
-    Options,
-    Percent,
-    PlainTable,
-    Protocol,
-    Result,
-    ResultPart,
-    register_protocol,
-)
+from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import score_pairs
 from seesay.text.chunker import noun_phrases, word_class
 from seesay.text.vocabulary import tokenize
 
+_NOTE = (
+    "True order %: how often it scores higher; a tie counts half. Standard error: over images. Difference: "
+    "of the scores, in standard deviations. Left out: sentences without two different words, or two nouns."
+)
 _SHUFFLES = 3  # of a sentence, as in the paper
 _SEED = 0
 _TIE = 1e-4  # standard deviations; rounding makes less, and two orders seldom come as close
 _AT_ONCE = 512  # sentences scored at a time
-
-
-class TrueOrder(ResultPart):
-    """The frequency and the margin by which the true order of words scores higher than another.
-
-    Attributes:
-        true_order: percent of the `n` reorderings, a tie counting half; scores tie if they differ by less
-            than 1e-4 standard deviations, which rounding reaches when a sum is in another order.
-        standard_error: of that, in percent, over images, as an image's sentences are not independent; None
-            for one image.
-        ties: percent.
-        difference: the mean of true minus other, in standard deviations of the true scores; None if those
-            are all equal.
-        left_out: sentences that cannot be reordered this way.
-    """
-
-    true_order: Percent = Field(alias="true order")
-    standard_error: float | None = Field(alias="standard error", ge=0)
-    ties: Percent
-    difference: float | None
-    n: int = Field(gt=0)
-    left_out: int = Field(alias="left out", ge=0)
-
-
-class CompositionResult(Result):
-    """The true order of words against each kind of reordering, drawn with `order_seed`."""
-
-    images: int = Field(gt=0)
-    sentences: int = Field(gt=0)
-    order_seed: int = Field(alias="order seed")
-    by_kind: dict[str, TrueOrder] = Field(alias="by kind", min_length=1)
-
-    def metric_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        columns = {"true order %": "true order", "difference": "difference"}
-        return {f"{kind}: {c}": ("by kind", kind, key) for c, key in columns.items() for kind in self.by_kind}
-
-    def details(self) -> Details:
-        """See `Result`."""
-        rows = []
-        for kind, row in self.by_kind.items():
-            by = "–" if row.difference is None else f"{round(row.difference, 2) + 0.0:+.2f}"  # no -0.00
-            shares = (row.true_order, row.standard_error, row.ties)
-            rows.append([kind, *shares, by, str(row.n), str(row.left_out)])
-        columns = ("", "true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out")
-        note = "A tie counts half. Left out: sentences without two different words, or without two nouns."
-        return Details(tables=[PlainTable(columns, rows)], notes=[note])
 
 
 @dataclass(frozen=True)
@@ -100,13 +47,16 @@ class Composition(Protocol):
     """The true order of a sentence's words against three shuffles of them and one exchange of two nouns.
 
     All are of the tokenizer's words, the true order too: capitals and punctuation are dropped from both
-    sides. The reorderings are the same for every run on the same sentences.
+    sides. The reorderings are the same for every run on the same sentences. Scores tie if they differ by
+    less than 1e-4 standard deviations, which rounding reaches when a sum is in another order. The standard
+    error is over images, as an image's sentences are not independent.
     """
 
     name = "composition"
     summary = "the true order of a sentence's words against other orders"
     needs = "run"
-    result_type = CompositionResult
+    monitor = "shuffle: true order %"
+    columns = ("shuffle: true order %", "swap: true order %", "shuffle: difference", "swap: difference")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure each kind of reordering that some sentence allows."""
@@ -118,18 +68,19 @@ class Composition(Protocol):
             )
         true = [" ".join(tokenize(text)) for text in texts]
         scorer = _SentenceScorer(subject)
-        found: dict[str, TrueOrder] = {}
-        samples: list[tuple[Keys, list[MeanSample]]] = []
+        samples: list[tuple[str, list[MeanSample]]] = []
+        further: dict[str, Value] = {}
         total = len(true) + sum(len(kind.texts) for kind in kinds.values())
         with progress("Scoring", total, "sentences") as advance:
             true_scores = scorer.score(true, owners, advance)
             for name, kind in kinds.items():
                 if kind.texts:
                     others = scorer.score(kind.texts, owners[kind.source], advance)
-                    found[name], sample = true_order(true_scores, others, kind, owners)
-                    samples.append((("by kind", name), [sample]))
-        counts = {"images": subject.n_images, "sentences": len(texts)}
-        return self.result(subject, options, samples, **counts, order_seed=_SEED, by_kind=found)
+                    sample, more = true_order(true_scores, others, kind, owners)
+                    samples.append((name, [sample]))
+                    further |= {f"{name}: {metric}": value for metric, value in more.items()}
+        about = {"images": subject.n_images, "sentences": len(texts), "order seed": _SEED}
+        return self.result(subject, options, samples, about, further, [_NOTE])
 
 
 def true_order(
@@ -137,7 +88,7 @@ def true_order(
     other_scores: ArrayLike,
     reordered: Reordered,
     image_of_sentence: ArrayLike,
-) -> tuple[TrueOrder, MeanSample]:
+) -> tuple[MeanSample, Metrics]:
     """Compare the scores of true orders (m,) with those of reordered sentences, with the same images (n,).
 
     Raises:
@@ -153,16 +104,13 @@ def true_order(
     images = np.asarray(image_of_sentence)[reordered.source]
     error = _error_over_images(won, images)
     scaled = gaps / deviation if deviation else np.full(len(gaps), np.nan)
-    sample = MeanSample([("true order",), ("difference",)], np.column_stack([100 * won, scaled]), images)
-    values = {
-        "true order": round(100 * float(won.mean()), 3),
+    sample = MeanSample(["true order %", "difference"], np.column_stack([100 * won, scaled]), images)
+    return sample, {
         "standard error": None if error is None else round(100 * error, 3),
-        "ties": round(100 * float(ties.mean()), 3),
-        "difference": round(float(gaps.mean() / deviation), 4) if deviation else None,
-        "n": len(won),
+        "ties %": round(100 * float(ties.mean()), 3),
+        "pairs": len(won),
         "left out": reordered.left_out,
     }
-    return TrueOrder.model_validate(values), sample
 
 
 def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:

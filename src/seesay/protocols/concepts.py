@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision
-from seesay.protocols.base import (
-    Details,
-    Options,
-    Percent,
-    Protocol,
-    Result,
-    ResultPart,
-    Samples,
-    register_protocol,
-)
+from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
@@ -26,42 +16,18 @@ Scores = NDArray[np.floating]
 Targets = NDArray[np.bool_]
 
 
-class Precisions(ResultPart):
-    """Mean average precisions in percent; None where nothing is there to find."""
-
-    precision: Percent | None = Field(alias="mAP")
-    image_precision: Percent | None = Field(None, alias="image mAP")
-
-
-class ConceptResult(Result, Precisions):
-    """The prediction of the `concepts` that occur on a split.
-
-    `mAP` is the mean over concepts, each of which ranks the images, and `image mAP` over images,
-    each of which ranks the concepts. The baseline predicts a concept's frequency in the train split.
-    """
-
-    monitor_metric = "mAP"
-    metric_names = ("mAP", "image mAP")
-
-    images: int = Field(gt=0)
-    concepts: int = Field(gt=0)
-    images_without_concepts: int = Field(ge=0)
-    baselines: dict[str, Precisions]
-    by_kind: dict[str, Precisions] = Field(alias="by kind")
-
-    def details(self) -> Details:
-        """See `Result`."""
-        return Details(after={**self.baselines, **self.by_kind})
-
-
 @register_protocol
 class Concepts(Protocol):
-    """The concepts that a run predicts from whole images, against those that the sentences name."""
+    """The concepts that a run predicts from whole images, against those that the sentences name.
+
+    `mAP` is the mean over concepts, each of which ranks the images, and `image mAP` over images, each of
+    which ranks the concepts. The baseline predicts a concept's frequency in the train split.
+    """
 
     name = "concepts"
     summary = "the prediction of concepts from whole images"
     needs = "run"
-    result_type = ConceptResult
+    monitor = "mAP"
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure mean average precisions."""
@@ -74,9 +40,14 @@ class Concepts(Protocol):
             raise SeesayError(f"{corpus.root}: no concept of {run.name} is named on {subject.split}.")
         scores = self._scores(subject)
         of_images = 100 * average_precision(scores.T, targets.T)
-        image_sample = MeanSample([("image mAP",)], of_images[:, None], np.arange(len(targets)))
-        samples: Samples = [((), [PrecisionSample(scores, targets)]), ((), [image_sample])]
-        return self.result(subject, options, samples, **concept_metrics(scores, targets, vocabulary))
+        image_sample = MeanSample(["image mAP"], of_images[:, None], np.arange(len(targets)))
+        samples: Samples = [("", [PrecisionSample(scores, targets)]), ("", [image_sample])]
+        about = {
+            "images": len(targets),
+            "concepts": int(targets.any(axis=0).sum()),
+            "images without concepts": int((~targets.any(axis=1)).sum()),
+        }
+        return self.result(subject, options, samples, about, part_metrics(scores, targets, vocabulary))
 
     def _scores(self, subject: RunSubject) -> Scores:
         import torch
@@ -110,29 +81,23 @@ class ConceptsOfRegions(Concepts):
         return report.stores[0].read(keys, "pooled")
 
 
-def concept_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, object]:
-    """Compute the metrics of scores (n, K) and of the concepts that the images' sentences name, (n, K)."""
+def part_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> Metrics:
+    """Compute the precisions of parts of speech, and of the concepts' frequency in training as the score.
+
+    Scores are (n, K), as are the targets: whether an image's sentences name the concept.
+    """
     parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
-    precision = average_precision(scores, targets)
     frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
-    kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH}
-    return {
-        "images": len(targets),
-        "concepts": int(targets.any(axis=0).sum()),
-        "images_without_concepts": int((~targets.any(axis=1)).sum()),
-        "mAP": _mean(precision),
-        "image mAP": _mean(average_precision(scores.T, targets.T)),
-        "baselines": {
-            "training frequency": {
-                "mAP": _mean(average_precision(constant, targets)),
-                "image mAP": _mean(average_precision(constant.T, targets.T)),
-            }
-        },
-        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS_OF_SPEECH if len(kinds[part])},
+    found = {
+        "training frequency: mAP": _mean(average_precision(constant, targets)),
+        "training frequency: image mAP": _mean(average_precision(constant.T, targets.T)),
     }
+    precision = average_precision(scores, targets)
+    kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH if (parts == part).any()}
+    return found | {f"{part}s: mAP": _mean(kind) for part, kind in kinds.items()}
 
 
 def _mean(precisions: NDArray[np.float64]) -> float | None:
     there = precisions[~np.isnan(precisions)]
-    return 100 * float(there.mean()) if there.size else None
+    return round(100 * float(there.mean()), 3) if there.size else None

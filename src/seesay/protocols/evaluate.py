@@ -13,7 +13,7 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
-from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
+from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, of_part
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
@@ -118,7 +118,7 @@ def evaluate(
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
             raise SeesayError("rerank: one run re-orders the answers of one other run.")
-        result: Result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
+        result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
     else:
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
     if other is None:
@@ -202,7 +202,8 @@ def measure(subject: AnySubject, protocol: Protocol | str, options: Options = NO
     if chosen.needs == "run" and not isinstance(subject, RunSubject):
         raise SeesayError(f"{subject.name}: protocol '{chosen.name}' needs one run, not scores.")
     result = chosen.measure(subject, options)  # type: ignore[arg-type]
-    return result.model_copy(update=dict(subject.about)) if subject.about else result
+    about, notes = result.about | subject.about, [*subject.notes, *result.notes]
+    return result.model_copy(update={"about": about, "notes": notes})
 
 
 def measure_inputs(run: Run, inputs: Inputs | PhraseInputs, split: str) -> Result:
@@ -270,9 +271,10 @@ def _measure_entries(
     members = _subjects(entries, corpus, split, protocol)
     result = measure(combine(members, how, val), protocol, options)
     alone = replace(options, resamples=0)
-    names = distinct([member.name for member in members])
-    measured = {n: measure(m, protocol, alone).to_dict() for n, m in zip(names, members, strict=True)}
-    return result.model_copy(update={"members": measured})
+    metrics: dict[str, Value] = {}
+    for name, member in zip(distinct([member.name for member in members]), members, strict=True):
+        metrics |= of_part(name, measure(member, protocol, alone).metrics)
+    return result.model_copy(update={"metrics": metrics | result.metrics})
 
 
 def _subjects(entries: Sequence[Entry], corpus: Corpus, split: str, protocol: Protocol) -> list[Subject]:
@@ -282,10 +284,11 @@ def _subjects(entries: Sequence[Entry], corpus: Corpus, split: str, protocol: Pr
 
 def _with_hint(result: Result) -> Result:
     """Add a note to a result of external scores that is no better than chance: their order may be wrong."""
-    if not isinstance(result, RetrievalResult):
+    found, images = result.metrics.get("I R@10"), result.about.get("images")
+    if found is None or not isinstance(images, int):
         return result
-    chance = 100 * 10 / result.images  # R@10 of image retrieval
-    if chance > _FEW or result.image_retrieval.r10 > 2 * chance:
+    chance = 100 * 10 / images
+    if chance > _FEW or found > 2 * chance:
         return result
     hint = "This is chance: do rows and columns stand in the order of the corpus?"
-    return result.model_copy(update={"notes": [*(result.notes or ()), hint]})
+    return result.model_copy(update={"notes": [*result.notes, hint]})

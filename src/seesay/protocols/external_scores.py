@@ -19,7 +19,7 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array
 from seesay.protocols.score_tables import PAIR, SUFFIXES, Named, read_tables
-from seesay.protocols.subject import About, Subject
+from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
 
 SPLIT = "{split}"  # in a file's name: replaced by the split's, so that one name stands for val and test
@@ -92,8 +92,7 @@ def _matrix(table: Named, part: Corpus, split: str, whole: Corpus) -> Subject:
         raise SeesayError(f"{name}: shape {scores.shape} is transposed: rows must be images; take scores.T.")
     kept, notes = _chosen_sentences(name, part, split, columns)
     first, more = _one_row_an_image(name, scores, kept, split)
-    about = About(notes=notes + more) if notes or more else None
-    return Subject(name, split, kept, MatrixScores(first), about, whole)
+    return Subject(name, split, kept, MatrixScores(first), notes=notes + more, whole=whole)
 
 
 def _embeddings(
@@ -112,8 +111,7 @@ def _embeddings(
         if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
             raise SeesayError(f"{where}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
     scores = EmbeddingScores(first, np.asarray(columns))
-    about = About(notes=notes + more) if notes or more else None
-    return Subject(name, split, kept, scores, about, whole)
+    return Subject(name, split, kept, scores, notes=notes + more, whole=whole)
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:

@@ -10,30 +10,20 @@ the sentence's own image, or those of a file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Names, sentence_number
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Keys, MeanSample
+from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.inputs import refuse_nan
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
 from seesay.metrics.precision import precision_at_r
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import (
-    Details,
-    Options,
-    Percent,
-    Protocol,
-    Result,
-    ResultPart,
-    register_protocol,
-    rounded_metrics,
-)
+from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
 from seesay.text.vocabulary import tokenize
@@ -43,62 +33,10 @@ NDCG = f"nDCG@{TOP}"
 CHANCE = f"{NDCG} by chance"
 
 _METRICS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
-_DIRECTIONS = ("sentence retrieval", "image retrieval")
 _QUERIES = 256  # ranked at a time
 
 # For each query its right answers; empty if it is not a query.
 Answers = Sequence[NDArray[np.int64]]
-
-
-class GradedDirection(ResultPart):
-    """nDCG of all queries, and precisions of the `queries` that have right answers, in percent."""
-
-    ndcg: Percent | None = Field(alias=NDCG)
-    by_chance: Percent | None = Field(alias=CHANCE)
-    r_precision: Percent | None = Field(alias="R-precision")
-    map_at_r: Percent | None = Field(alias="mAP@R")
-    r1: Percent | None = Field(alias="R@1")
-    queries: int = Field(ge=0)
-
-
-class GradedResult(Result):
-    """Graded relevance in both directions.
-
-    `answers` says where right answers are from: the corpus's "own", or "external" ones, of whose names
-    `left_out` are not in the split.
-    """
-
-    identity = ("answers",)
-
-    images: int = Field(gt=0)
-    sentences: int = Field(gt=0)
-    relevance: str
-    answers: Literal["own", "external"]
-    by_direction: dict[str, GradedDirection] = Field(alias="by direction", min_length=1)
-    left_out: int | None = Field(None, alias="left out")
-
-    def metric_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        shown = [name for name in _METRICS if name != CHANCE]
-        return {
-            f"{way[0].upper()} {name}": ("by direction", way, name)
-            for way in self.by_direction
-            for name in shown
-        }
-
-    def details(self) -> Details:
-        """See `Result`."""
-        right = "the image's own sentences, the sentence's own image"
-        if self.answers != "own":
-            right = f"those of the file, {self.left_out} names of which are not in the split"
-        ways = self.by_direction.items()
-        chance = ", ".join(
-            f"{way} {'–' if row.by_chance is None else f'{row.by_chance:.1f}'}" for way, row in ways
-        )
-        queries = ", ".join(f"{way} {row.queries}" for way, row in ways)
-        gains = f"nDCG: relevance is {self.relevance}; by chance: {chance}."
-        answers = f"R-precision, mAP@R, R@1: right answers are {right}; queries with some: {queries}."
-        return Details(notes=[gains, answers])
 
 
 @register_protocol
@@ -107,7 +45,8 @@ class Graded(Protocol):
 
     name = "graded"
     summary = "graded relevance and several right answers: nDCG, R-precision and mAP@R"
-    result_type = GradedResult
+    monitor = f"S {NDCG}"
+    identity = ("answers",)
     options = ("answers",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -136,18 +75,21 @@ class Graded(Protocol):
                 f"protocol '{self.name}': no query of split '{subject.split}' of {corpus.root} has a right "
                 "answer" + (f"; {left_out} names of the file are not in it." if external else ".")
             )
-        names = [(name,) for name in _METRICS]
-        samples: list[tuple[Keys, list[MeanSample]]] = [
-            (("by direction", way), [MeanSample(names, values, images)])
-            for way, values, images in zip(_DIRECTIONS, found, (np.arange(n), owners), strict=True)
+        samples = []
+        for way, values, images in zip("SI", found, (np.arange(n), owners), strict=True):
+            samples.append(("", [MeanSample([f"{way} {name}" for name in _METRICS], values, images)]))
+        counts = {f"{way} queries": count for way, count in zip("SI", queries, strict=True)}
+        about: dict[str, JsonValue] = {"images": n, "sentences": len(texts), "relevance": RELEVANCE}
+        right = "the image's own sentences, the sentence's own image"
+        if external:
+            right = f"those of the file, {left_out} names of which are not in the split"
+            about["left out"] = left_out
+        about["answers"] = "external" if external else "own"
+        notes = [
+            f"nDCG: relevance is {RELEVANCE}.",
+            f"R-precision, mAP@R, R@1: right answers are {right}; they are of the queries that have some.",
         ]
-        by_direction = {
-            keys[1]: rounded_metrics(folds) | {"queries": count}
-            for (keys, folds), count in zip(samples, queries, strict=True)
-        }
-        values = {"images": n, "sentences": len(texts), "relevance": RELEVANCE, "by_direction": by_direction}
-        values |= {"answers": "external", "left_out": left_out} if external else {"answers": "own"}
-        return self.result(subject, options, samples, **values)
+        return self.result(subject, options, samples, about, counts, notes)
 
 
 def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[tuple[Answers, Answers], int]:

@@ -2,33 +2,36 @@
 
 Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. Evaluators differ in the IoU and in
 the ground truth, see `grounding_recall`; a result names its own.
+
+`fit_boxes` fits probabilities to the scores of boxes of phrases that an image shows, and of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import JsonValue
 
 from seesay.data.boxes import vote
 from seesay.data.corpus import Sentence
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
     METRICS,
-    GroundingRecall,
-    IoU,
+    MIN_IOU,
     Overlaps,
     first_right,
     hits,
     random_hits,
     region_overlaps,
 )
-from seesay.protocols.base import Details, Options, Percent, Protocol, Result, ResultPart, register_protocol
+from seesay.protocols.base import Options, Protocol, Result, Value, register_protocol
 from seesay.protocols.subject import PhraseSubject
+from seesay.runs.calibration import Calibration
+from seesay.text.concepts import nouns
 
 if TYPE_CHECKING:
     from seesay.runs.inputs import PhraseInputs
@@ -39,52 +42,15 @@ GROUNDING = "grounding"
 UNVOTED = "without box voting"  # as results name the ranking of the proposals alone
 _TRUTH = {"merged": "enclosing box", "any": "any box"}  # as results name them
 
+_EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
+
 Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
 
 
-_EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
-
-
-class PhraseRecall(ResultPart):
-    """The recalls of `n` phrases; the upper bound is the percentage with any right region."""
-
-    r1: Percent = Field(alias="R@1")
-    r5: Percent = Field(alias="R@5")
-    r10: Percent = Field(alias="R@10")
-    upper_bound: Percent = Field(alias="upper bound")
-    n: int = Field(gt=0)
-
-
-class GroundingMetrics(PhraseRecall):
-    """The recalls of all phrases and of each kind; a phrase of two kinds counts with both.
-
-    `convention` is the ground truth of a phrase of several boxes, `iou` the definition of the IoU.
-    """
-
-    by_kind: dict[str, PhraseRecall] = Field(alias="by kind")
-    convention: Literal["enclosing box", "any box"]
-    iou: IoU = Field(alias="IoU")
-
-
-class GroundingResult(Result, GroundingMetrics):
-    """The recalls of a run, and those of `baselines`."""
-
-    monitor_metric = "R@1"
-    metric_names = METRICS
-    identity = ("convention", "IoU")
-
-    images: int = Field(gt=0)
-    baselines: dict[str, GroundingMetrics] | None = None
-
-    def details(self) -> Details:
-        """See `Result`."""
-        return Details(after={**(self.baselines or {}), **self.by_kind}, notes=[conventions([self])])
-
-
-def conventions(results: Iterable[Result]) -> str:
-    """Describe how boxes were compared; empty for results without boxes."""
-    grounded = (result for result in results if isinstance(result, GroundingResult))
-    used = {f"{result.convention}, IoU as in {_EVALUATORS[result.iou]}" for result in grounded}
+def conventions(abouts: Iterable[Mapping[str, JsonValue]]) -> str:
+    """Describe how boxes were compared, by the `about` of results; empty for results without boxes."""
+    grounded = [about for about in abouts if "IoU" in about]
+    used = {f"{about['convention']}, IoU as in {_EVALUATORS[str(about['IoU'])]}" for about in grounded}
     return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
 
 
@@ -93,13 +59,14 @@ class GroundingProtocol(Protocol):
     """Each phrase is a query for the proposals of its image.
 
     Baselines are the largest proposals first, a random order, and the whole image; of a run with box voting
-    also the ranking of the proposals alone.
+    also the ranking of the proposals alone. `convention` is the ground truth of a phrase of several boxes.
     """
 
     name = GROUNDING
     summary = "phrase localization: each phrase is a query for the proposals of its image"
     needs = "phrases"
-    result_type = GroundingResult
+    monitor = "R@1"
+    identity = ("convention", "IoU")
     options = ("iou", "boxes")
 
     def measure(self, subject: PhraseSubject, options: Options) -> Result:  # type: ignore[override]
@@ -119,7 +86,6 @@ class GroundingProtocol(Protocol):
         areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in proposals]
         sizes = [image.size for image in inputs.corpus.images]
         whole = overlaps_of([np.array([[0.0, 0.0, *sizes[p.image]]], np.float32) for p in phrases])
-        named = {"convention": _TRUTH[options.boxes], "IoU": options.iou}
         baselines: dict[str, Hits] = {
             "largest proposal": hits(first_right(areas, overlaps)),
             "random proposal": random_hits(overlaps),
@@ -127,16 +93,21 @@ class GroundingProtocol(Protocol):
         }
         if run.recipe.regions is not None and run.recipe.regions.box_voting is not None:
             baselines[UNVOTED] = plain
+        further: dict[str, Value] = {
+            f"{name}: {metric}": value
+            for name, each in baselines.items()
+            for metric, value in zip(METRICS, _percent(each), strict=True)
+        }
         images = [phrase.image for phrase in phrases]
-        samples = [((), [MeanSample([(name,) for name in METRICS], 100.0 * found, images)])]
-        return self.result(
-            subject,
-            options,
-            samples,
-            images=len(inputs.corpus.images),
-            **_recalls(found, phrases) | named,
-            baselines={name: _recalls(each, phrases) | named for name, each in baselines.items()},
-        )
+        samples = [("", [MeanSample(METRICS, 100.0 * found, images)])]
+        about: dict[str, JsonValue] = {
+            "images": len(inputs.corpus.images),
+            "phrases": len(phrases),
+            "convention": _TRUTH[options.boxes],
+            "IoU": options.iou,
+        }
+        further |= _by_kind(found, phrases)
+        return self.result(subject, options, samples, about, further, [conventions([about])])
 
 
 def proposed_boxes(inputs: PhraseInputs) -> list[NDArray[np.float32]]:
@@ -182,9 +153,66 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
     return found
 
 
-def _recalls(found: Hits, phrases: Sequence[Sentence]) -> dict[str, object]:
-    """Summarize the hits, or their probabilities, of all phrases and of each kind."""
-    kinds = sorted({kind for phrase in phrases for kind in phrase.kinds})
-    of_kind = {kind: np.array([kind in phrase.kinds for phrase in phrases]) for kind in kinds}
-    by_kind = {k: GroundingRecall.from_hits(found[rows]).to_dict() for k, rows in of_kind.items()}
-    return {**GroundingRecall.from_hits(found).to_dict(), "by kind": by_kind}
+def _percent(found: Hits) -> list[float]:
+    percent: list[float] = (100 * found.mean(axis=0)).round(3).tolist()
+    return percent
+
+
+def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
+    """Return the recalls of each kind of phrase; a phrase of two kinds counts with both."""
+    metrics: dict[str, Value] = {}
+    for kind in sorted({kind for phrase in phrases for kind in phrase.kinds}):
+        rows = np.array([kind in phrase.kinds for phrase in phrases])
+        recalls = zip(METRICS, _percent(found[rows]), strict=True)
+        metrics |= {f"{kind}: {name}": value for name, value in recalls}
+        metrics[f"{kind}: phrases"] = int(rows.sum())
+    return metrics
+
+
+def fit_boxes(subject: PhraseSubject) -> Calibration:
+    """Fit the probability that the best box of a phrase is right, from its score less the mean of all boxes.
+
+    Each phrase is asked of its own image, where the box is right or wrong, and of another whose phrases share
+    no noun with it, where every box is wrong.
+
+    Raises:
+        NothingToFitError: all boxes are right, or all are wrong.
+    """
+    inputs = subject.inputs
+    phrases = inputs.corpus.sentences
+    scores = proposal_scores(subject.run, inputs)
+    boxes = ranked_boxes(subject.run, proposed_boxes(inputs), scores)
+    overlaps = region_overlaps(boxes, [phrase.boxes for phrase in phrases], "plummer", "merged")
+    values, right = [], []
+    for mine, overlap in zip(scores, overlaps, strict=True):
+        if len(mine):
+            values.append(above_mean(mine).max())
+            right.append(overlap[mine.argmax()] >= MIN_IOU)
+    wrong = [above_mean(column).max() for column in _of_other_images(subject)]
+    return Calibration.fit([*values, *wrong], [*right, *[False] * len(wrong)])
+
+
+def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the scores (r,) of an image's boxes for a phrase, less their mean."""
+    return np.asarray(scores - scores.mean(dtype=np.float64), np.float64)
+
+
+def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
+    """Yield the scores (r,) of boxes of images that no phrase of theirs shares a noun with, by phrase."""
+    run, inputs = subject.run, subject.inputs
+    regions = run.recipe.regions
+    assert regions is not None
+    phrases, owners = inputs.corpus.sentences, inputs.corpus.image_of_sentence()
+    named = [nouns(phrase.text) for phrase in phrases]
+    shown = [
+        set().union(*(named[i] for i in np.flatnonzero(owners == image)))
+        for image in range(len(inputs.corpus.images))
+    ]
+    order = np.random.default_rng(0).permutation(len(phrases))
+    for image, there in enumerate(shown):
+        count = int((owners == image).sum())
+        others = [i for i in np.roll(order, -image) if named[i] and not named[i] & there][:count]
+        proposals = slice(0, int(inputs.proposals[image]))
+        if others and proposals.stop:
+            features = inputs.features(image, proposals, regions.geometry)
+            yield from run.score_prepared(features, inputs.sentences.take(np.array(others))).T

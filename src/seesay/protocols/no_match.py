@@ -5,8 +5,8 @@ images alone that no sentence shares a noun with, where nothing fits it (nouns a
 other images that share a noun fit is not annotated: they are in the first gallery, and count neither as right
 nor as wrong.
 
-The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`). The
-protocol `many-matches` measures the line between likely and less likely images instead.
+The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`).
+`ManyMatches` measures the line between likely and less likely images instead.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from seesay.data.corpus import Corpus
-from seesay.metrics.bootstrap import Sample, Values, Weights
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import MeanSample, Sample, Values, Weights
 from seesay.metrics.inputs import refuse_nan
-from seesay.protocols.base import Options, Percent, Protocol, Result, register_protocol
+from seesay.metrics.precision import CalibrationSample
+from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import (
     FITS,
@@ -37,9 +38,9 @@ from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns
 
+MANY = 10  # images that a noun must have for `ManyMatches`
 LOST = 5  # percent of the queries that are answered, which a threshold may lose
 
-_BINS = 10  # of probabilities, for the expected calibration error
 _FITTED = 500  # queries of a kind that probabilities are fitted to
 _SEVERAL = 5  # images that a noun must have to be one of them
 
@@ -47,48 +48,73 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-class NoMatchResult(Result):
-    """How well queries without an answer are told from others, in percent.
-
-    Attributes:
-        auc: of all pairs of a query that is answered and one that is not, those where the first has the
-            higher probability.
-        ece: expected calibration error of the best answer's probability: its mean distance from how often
-            such answers are right, over ten bins.
-        recognised: of the queries that nothing fits, those below the threshold that 5 % of the others are
-            below.
-        reported: of the queries that nothing fits, those of which the run says so.
-        false_alarms: of the queries that are answered, those of which it says that nothing fits.
-    """
-
-    monitor_metric = "AUC"
-    metric_names = ("AUC", "ECE", "recognised", "reported", "false alarms")
-
-    images: int = Field(gt=0)
-    queries: int = Field(gt=0)
-    auc: Percent = Field(alias="AUC")
-    ece: Percent = Field(alias="ECE")
-    recognised: Percent
-    reported: Percent
-    false_alarms: Percent = Field(alias="false alarms")
-
-
 @register_protocol
 class NoMatch(Protocol):
-    """Queries that are answered, against the same ones without the images that may fit them."""
+    """Queries that are answered, against the same ones without the images that may fit them, in percent.
+
+    AUC: of all pairs of a query that is answered and one that is not, those where the first has the higher
+    probability. ECE: expected calibration error of the best answer's probability. Recognised: of the queries
+    that nothing fits, those below the threshold that 5 % of the others are below. Reported: of the queries
+    that nothing fits, those of which the run says so. False alarms: of the queries that are answered, those
+    of which it says that nothing fits.
+    """
 
     name = "no-match"
     summary = "whether queries that nothing fits are told from others, and whether probabilities are right"
     needs = "run"
-    result_type = NoMatchResult
+    monitor = "AUC"
+    columns = ("AUC", "ECE", "recognised", "reported", "false alarms")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure AUC, calibration error, and how many queries without an answer are recognised."""
         asked = asked_twice(subject)
-        sample = NoMatchSample(*first_answers(asked, subject.run.calibration))
-        return self.result(
-            subject, options, [((), [sample])], images=subject.n_images, queries=len(asked.queries)
-        )
+        found = first_answers(asked, subject.run.calibration)
+        about = {"images": subject.n_images, "queries": len(asked.queries)}
+        return self.result(subject, options, [("", [each]) for each in found.samples()], about)
+
+
+@register_protocol
+class ManyMatches(Protocol):
+    """Where the line between likely and less likely images runs, for words that many images answer.
+
+    Each noun that sentences of many images have is a query to all images of the split. Images whose sentences
+    have the noun are right, and the others count as wrong, although some show what nobody has written down.
+
+    Recall: of the right images, those above the line. Precision: of the images above the line, those that are
+    right. ECE: expected calibration error of all pairs of a noun and an image. All are in percent.
+    """
+
+    name = "many-matches"
+    summary = "whether the images above the line are those that show a common noun"
+    needs = "run"
+    monitor = "recall"
+
+    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+        """Measure recall and precision above the line, and the calibration error of all pairs."""
+        asked = nouns_asked_twice(subject, MANY)
+        if asked is None:
+            raise SeesayError(
+                f"{subject.corpus.root}: the sentences of split '{subject.split}' have no noun that {MANY} "
+                "images share and others lack; the protocol needs common words (and English)."
+            )
+        found = np.empty(asked.scores.shape)
+        for query in asked.queries:
+            scores = asked.answered(query)
+            found[:, query.column] = chances(scores, scores, len(scores), asked.unit, subject.run.calibration)
+        right = np.column_stack([query.right for query in asked.queries])
+        about = {"images": subject.n_images, "queries": len(asked.queries)}
+        return self.result(subject, options, [("", [each]) for each in line_samples(found, right)], about)
+
+
+def line_samples(probabilities: Floats, right: NDArray[np.bool_]) -> tuple[MeanSample, CalibrationSample]:
+    """Return the samples of recall and precision above the line, and of ECE, of (n, q) images and nouns."""
+    chances, right, images = probabilities.ravel(), right.ravel(), np.indices(right.shape)[0].ravel()
+    above = chances >= FITS
+    shares = np.column_stack([np.where(right, above, np.nan), np.where(above, right, np.nan)])
+    return (
+        MeanSample(["recall", "precision"], 100 * shares, images),
+        CalibrationSample(chances, right, images),
+    )
 
 
 class NoMatchQuery(NamedTuple):
@@ -180,6 +206,17 @@ class FirstAnswers(NamedTuple):
     right: Floats
     images: Rows  # of each query one that is right, by which queries are drawn
 
+    def samples(self) -> tuple[Sample, ...]:
+        """Return the samples of the metrics of `NoMatch`."""
+        twice = np.concatenate([self.answered, self.unanswered])
+        outcomes = np.concatenate([self.right, np.zeros(len(self.unanswered))])
+        hardly = np.column_stack([self.unanswered, self.answered]) < FITS
+        return (
+            ToldApartSample(self.answered, self.unanswered, self.images),
+            CalibrationSample(twice, outcomes, np.tile(self.images, 2)),
+            MeanSample(["reported", "false alarms"], 100.0 * hardly, self.images),
+        )
+
 
 def first_answers(asked: Asked, calibration: Calibration) -> FirstAnswers:
     """Return the best answers."""
@@ -239,23 +276,17 @@ def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | Non
     return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 
 
-class NoMatchSample(Sample):
-    """The metrics of `NoMatchResult`; arguments are those of `FirstAnswers`."""
+class ToldApartSample(Sample):
+    """AUC and recognised, see `NoMatch`, of the probabilities of queries with and without an answer, (q,)."""
 
-    keys = (("AUC",), ("ECE",), ("recognised",), ("reported",), ("false alarms",))
+    names = ("AUC", "recognised")
 
-    def __init__(self, answered: Floats, unanswered: Floats, right: Floats, images: Rows) -> None:
-        self._given = answered, unanswered, right
+    def __init__(self, answered: Floats, unanswered: Floats, images: Rows) -> None:
+        self._given = answered, unanswered
         self.groups = np.unique(images, return_inverse=True)[1]
         self._order = np.argsort(answered, kind="stable"), np.argsort(unanswered, kind="stable")
         present, absent = answered[self._order[0]], unanswered[self._order[1]]
         self._below = np.searchsorted(absent, present, "left"), np.searchsorted(absent, present, "right")
-        both = np.concatenate([answered, unanswered])
-        outcomes = np.concatenate([right, np.zeros(len(unanswered))])
-        self._hardly = both < FITS
-        self._excess = np.nan_to_num(both - outcomes)
-        self._known = ~np.isnan(outcomes)
-        self._bins = np.minimum((both * _BINS).astype(int), _BINS - 1)
 
     def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
@@ -267,24 +298,10 @@ class NoMatchSample(Sample):
         pairs = (present * (under[:, first] + under[:, last]) / 2).sum(axis=1)
         lost = (present.cumsum(axis=1) > LOST / 100 * total[:, None]).argmax(axis=1)
         recognised = under[np.arange(len(counts)), first[lost]]
-        wrongly, rightly = self._hardly[: len(self.groups)], self._hardly[len(self.groups) :]
-        sums = np.column_stack([recognised, counts @ rightly, counts @ wrongly])
         with np.errstate(invalid="ignore", divide="ignore"):
-            rates = np.column_stack(
-                [pairs / total**2, self._calibration_error(counts), sums / total[:, None]]
-            )
-        return np.asarray(100 * rates)
+            return np.asarray(100 * np.column_stack([pairs / total**2, recognised / total]))
 
-    def _calibration_error(self, counts: Floats) -> Floats:
-        twice = np.concatenate([counts, counts], axis=1) * self._known
-        errors = [
-            np.abs(twice[:, self._bins == each] @ self._excess[self._bins == each]) for each in range(_BINS)
-        ]
-        found: Floats = np.sum(errors, axis=0) / twice.sum(axis=1)
-        return found
-
-    def pooled(self, other: NoMatchSample) -> NoMatchSample:
+    def pooled(self, other: ToldApartSample) -> ToldApartSample:
         """See `Sample`."""
-        both = [np.concatenate(pair) for pair in zip(self._given, other._given, strict=True)]
-        images = np.concatenate([self.groups, other.groups + self.size])
-        return NoMatchSample(both[0], both[1], both[2], images)
+        answered, unanswered = (np.concatenate(pair) for pair in zip(self._given, other._given, strict=True))
+        return ToldApartSample(answered, unanswered, np.concatenate([self.groups, other.groups + self.size]))

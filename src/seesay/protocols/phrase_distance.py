@@ -19,7 +19,7 @@ from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import fill_regions
 from seesay.errors import SeesayError
 from seesay.progress import progress
-from seesay.protocols.base import PROTOCOLS, Options, RetrievalResult
+from seesay.protocols.base import PROTOCOLS, Options, Result
 from seesay.protocols.subject import Subject
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -31,25 +31,24 @@ ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the pap
 Matrix = NDArray[np.float32]
 
 
-def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str) -> RetrievalResult:
-    """Measure the combined distance by the standard protocol, with α (kept as `alpha`) chosen by val mR.
+def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str) -> Result:
+    """Measure the combined distance by the standard protocol, with α (in `about`) chosen by val mR.
 
     Raises:
         SeesayError: `phrase_run` does not ground phrases, or a run has no embedding.
     """
     name = f"{sentence_run.title} + {phrase_run.title}"
 
-    def measured(part: Corpus, distances: tuple[Matrix, Matrix], on: str, alpha: float) -> RetrievalResult:
+    def measured(part: Corpus, distances: tuple[Matrix, Matrix], on: str, alpha: float) -> Result:
         subject = Subject(name, on, part, MatrixScores(-combined(*distances, alpha)))
-        result = PROTOCOLS["standard"].measure(subject, Options())
-        assert isinstance(result, RetrievalResult)
-        return result
+        return PROTOCOLS["standard"].measure(subject, Options())
 
     part, distances = both_distances(sentence_run, phrase_run, corpus, "val")
-    alpha = max(ALPHAS, key=lambda alpha: measured(part, distances, "val", alpha).mean_recall)
+    alpha = max(ALPHAS, key=lambda alpha: measured(part, distances, "val", alpha).monitor)
     if split != "val":
         part, distances = both_distances(sentence_run, phrase_run, corpus, split)
-    return measured(part, distances, split, alpha).model_copy(update={"alpha": alpha})
+    result = measured(part, distances, split, alpha)
+    return result.model_copy(update={"about": {**result.about, "alpha": alpha}})
 
 
 def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:

@@ -13,7 +13,7 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import Ranks, owners_of, ranks
 from seesay.progress import progress
-from seesay.protocols.base import Options, Protocol, RerankCost, RetrievalResult
+from seesay.protocols.base import Options, Protocol, Result, of_part
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, check_one_score
@@ -33,16 +33,16 @@ def measure_reranked(
     protocol: Protocol,
     shortlist: int,
     options: Options,
-) -> RetrievalResult:
+) -> Result:
     """Measure an embedding run on a split, the `shortlist` best of each query being re-ranked by `other`.
 
-    The result also has the embedding alone under `baselines`, the `gain` in mR, and the `cost`.
+    The result also has the metrics of the embedding alone, and in `about` the gain in mR and the cost.
 
     Raises:
         SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is not of
             retrieval.
     """
-    if not issubclass(protocol.result_type, RetrievalResult):
+    if "shortlist" not in protocol.identity:
         raise SeesayError(f"protocol '{protocol.name}': re-ranking is measured by retrieval, as standard.")
     for each in (run, other):
         check_one_score(each)
@@ -55,20 +55,28 @@ def measure_reranked(
 
     reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)
     result = protocol.measure(Subject(run.title, split, inputs.corpus, reranked, whole=corpus), options)
-    assert isinstance(result, RetrievalResult)
-    assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)
-    update = {
+    gain = round((result.metrics["mR"] or 0.0) - (alone.metrics["mR"] or 0.0), 3)
+    embedding_ms, rerank_ms = (round(1e3 * each / queries, 3) for each in (embedded, reranked.seconds))
+    about = {
         "shortlist": shortlist,
-        "baselines": {f"{run.recipe.name} alone": alone},
-        "gain": round(result.mean_recall - alone.mean_recall, 3),
-        "cost": RerankCost(
-            pairs=reranked.scored,
-            embedding_ms=round(1e3 * embedded / queries, 3),
-            rerank_ms=round(1e3 * reranked.seconds / queries, 3),
-        ),
+        "pairs": reranked.scored,
+        "gain": gain,
+        "embedding ms": embedding_ms,
+        "re-ranking ms": rerank_ms,
     }
-    return result.model_copy(update=update)
+    notes = [
+        f"Re-ranked: the best {shortlist} of each query, {reranked.scored:,} pairs; mR {gain:+.1f}.",
+        "Once images have their features, a query takes on average "
+        f"{embedding_ms:.2f} ms by the embedding, and {rerank_ms:.2f} ms more to be re-ranked.",
+    ]
+    return result.model_copy(
+        update={
+            "about": result.about | about,
+            "metrics": of_part(f"{run.recipe.name} alone", alone.metrics) | result.metrics,
+            "notes": result.notes + notes,
+        }
+    )
 
 
 class RerankedScores(SplitScores):

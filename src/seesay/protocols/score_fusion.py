@@ -17,11 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import JsonValue
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks, ranks
 from seesay.metrics.recall import metrics_of
-from seesay.protocols.subject import About, Subject
+from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix, MatrixScores, Part, SplitScores
 
 MEAN, RANK, LEARNED = COMBINATIONS = ("mean", "rank", "learned")
@@ -62,7 +63,8 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
     """
     check_same(members)
     first, names = members[0], distinct([member.name for member in members])
-    about: About = {"combined": how}
+    about: dict[str, JsonValue] = {"combined": how}
+    notes = [note for member in members for note in member.notes]
     scores: SplitScores
     if how == RANK:
         scores = ReciprocalRanks([member.scores.by_direction() for member in members])
@@ -70,11 +72,13 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
         weights = np.full(len(members), 1 / len(members))
         if how == LEARNED:
             weights = chosen_weights(val)
-            about["weights"] = {name: round(float(w), 4) for name, w in zip(names, weights, strict=True)}
+            chosen = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
+            about["weights"] = {**chosen}
+            notes.append(f"Weights: {', '.join(f'{name} {weight:.2f}' for name, weight in chosen.items())}.")
         scores = weighted([standardised(member) for member in members], weights)
-    if notes := [note for member in members for note in member.about.get("notes", ())]:
-        about["notes"] = notes
-    return Subject(f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about, first.whole)
+    return Subject(
+        f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about, notes, first.whole
+    )
 
 
 def check_same(subjects: Sequence[Subject]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import owners_of
-from seesay.protocols.base import Options, Protocol, Result, RetrievalResult, register_protocol
+from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
 
@@ -19,7 +19,7 @@ class Standard(Protocol):
 
     name = "standard"
     summary = "every image and sentence of the split"
-    result_type = RetrievalResult
+    identity = ("shortlist",)
     options = ("at",)
     fold: int | None = None
 
@@ -42,9 +42,9 @@ class Standard(Protocol):
             own = owners[sentences] - start
             folds.append(subject.retrieval_sample(images, sentences, own, options.at))
         without = n - len(np.unique(owners))
-        counts = {"images": n, "sentences": len(owners)}
-        counts |= {"images_without_sentences": without} if without else {}
-        return self.result(subject, options, [((), folds)], **counts)
+        notes = [f"{without} images without sentences are candidates only."] if without else []
+        about = {"images": n, "sentences": len(owners)}
+        return self.result(subject, options, [("", folds)], about, notes=notes)
 
 
 @register_protocol

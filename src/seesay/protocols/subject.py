@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 
-class About(TypedDict, total=False):
-    """Fields of `Result` that describe the subject."""
-
-    notes: list[str]
-    combined: str
-    weights: dict[str, float]
-    cut_sentences: int
-    max_length: int
-
-
 class Subject:
     """Images and sentences of a split with their scores.
 
@@ -37,7 +28,8 @@ class Subject:
         split: the name of the split.
         corpus: the images and sentences that have scores, in the same order.
         scores: the scores of all pairs.
-        about: further fields of its results.
+        about: what its results are about, beside what protocols say, see `Result`.
+        notes: on it, for its results.
         whole: the corpus with its train split, for protocols that count words in it.
     """
 
@@ -49,11 +41,12 @@ class Subject:
         split: str,
         corpus: Corpus,
         scores: SplitScores | None,
-        about: About | None = None,
+        about: dict[str, JsonValue] | None = None,
+        notes: Sequence[str] = (),
         whole: Corpus | None = None,
     ) -> None:
         self.name, self.split, self.corpus, self.whole = name, split, corpus, whole
-        self.about: About = about or {}
+        self.about, self.notes = about or {}, list(notes)
         self._scores = scores
 
     @property
@@ -134,9 +127,11 @@ class RunSubject(Subject):
         from seesay.runs.sentences import count_cut
 
         cut = count_cut(run.config.max_words, inputs.sentences)
-        about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()
-        about = about if any(cut.values()) else About()
-        super().__init__(run.title, split, inputs.corpus, None, about, whole)
+        notes = []
+        if cut.get("cut_sentences"):
+            longer = f"Sentences longer than {cut['max_length']} words, which were cut"
+            notes = [f"{longer}: {cut['cut_sentences']}."]
+        super().__init__(run.title, split, inputs.corpus, None, {**cut}, notes, whole)
         self.run, self.inputs, self._keep = run, inputs, keep
 
     @cached_property
@@ -177,7 +172,8 @@ class PhraseSubject:
 
     def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
         self.run, self.inputs, self.split, self.name = run, inputs, split, run.title
-        self.about: About = {}
+        self.about: dict[str, JsonValue] = {}
+        self.notes: list[str] = []
 
 
 AnySubject: TypeAlias = Subject | PhraseSubject

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field
+from pydantic import JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
@@ -26,36 +26,14 @@ from seesay.metrics.bootstrap import MeanSample, RankSample
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ndcg import ndcg, ndcg_by_chance
 from seesay.metrics.ranks import owners_of
-from seesay.metrics.recall import METRICS
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import Details, Options, Percent, Protocol, RecallResult, Result, register_protocol
+from seesay.protocols.base import Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
 from seesay.protocols.subject import Subject
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import tokenize
 
 _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
-
-
-class ImageToImageResult(RecallResult):
-    """Recalls of the images that share a sentence, `answered` percent of all, and nDCG of all images."""
-
-    metric_names = (*METRICS, NDCG)
-
-    answered: Percent
-    relevance: str
-    ndcg: Percent = Field(alias=NDCG)
-    by_chance: Percent = Field(alias=CHANCE)
-
-    def details(self) -> Details:
-        """See `Result`."""
-        notes = [
-            f"R@K, Med r: of the {self.queries} images ({self.answered:.1f} %) that share a sentence, by its "
-            "content words, with another.",
-            f"nDCG: of all; relevance is {self.relevance} between their sentences; by chance "
-            f"{self.by_chance:.1f}.",
-        ]
-        return Details(notes=notes)
 
 
 @register_protocol
@@ -68,7 +46,7 @@ class ImageToImage(Protocol):
     name = "image-to-image"
     summary = "every image is a query for the images that are described alike"
     needs = "embeddings"
-    result_type = ImageToImageResult
+    monitor = "R@1"
     options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -84,17 +62,16 @@ class ImageToImage(Protocol):
         queries = embedded.images if embedded.query_images is None else embedded.query_images
         ranks, gains, chance = _measured(embedded.images, queries, alike, image_relevance(corpus))
         images = np.arange(len(ranks))
-        gained = MeanSample([(NDCG,)], 100 * gains[:, None], images)
-        return self.result(
-            subject,
-            options,
-            [((), [RankSample(ranks, images, at=options.at)]), ((), [gained])],
-            images=len(ranks),
-            queries=answered,
-            answered=round(100 * answered / len(ranks), 3),
-            relevance=RELEVANCE,
-            by_chance=round(100 * float(np.nanmean(chance)), 3),
-        )
+        gained = MeanSample([NDCG], 100 * gains[:, None], images)
+        samples: Samples = [("", [RankSample(ranks, images, at=options.at)]), ("", [gained])]
+        about: dict[str, JsonValue] = {"images": len(ranks), "queries": answered, "relevance": RELEVANCE}
+        notes = [
+            f"R@K, Med r: of the {answered} images ({100 * answered / len(ranks):.1f} %) that share a "
+            "sentence, by its content words, with another.",
+            f"nDCG: of all; relevance is {RELEVANCE} between their sentences.",
+        ]
+        by_chance = {CHANCE: round(100 * float(np.nanmean(chance)), 3)}
+        return self.result(subject, options, samples, about, by_chance, notes)
 
 
 def _measured(
@@ -155,7 +132,7 @@ class SentenceToSentence(Protocol):
     name = "sentence-to-sentence"
     summary = "every sentence is a query for the other sentences of its image"
     needs = "embeddings"
-    result_type = RecallResult
+    monitor = "R@1"
     options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -164,8 +141,8 @@ class SentenceToSentence(Protocol):
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
             raise SeesayError(f"protocol '{self.name}': no image has two sentences: no query has an answer.")
-        samples = [((), [RankSample(ranks, subject.owners, at=options.at)])]
-        return self.result(subject, options, samples, sentences=len(ranks), queries=queries)
+        samples = [("", [RankSample(ranks, subject.owners, at=options.at)])]
+        return self.result(subject, options, samples, {"sentences": len(ranks), "queries": queries})
 
 
 def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:

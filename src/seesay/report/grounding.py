@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import METRICS, MIN_IOU, first_right, region_overlaps
-from seesay.protocols.base import PROTOCOLS, ResultPart
+from seesay.protocols.base import PROTOCOLS, Metrics, Result
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import (
     UNVOTED,
-    GroundingResult,
     proposal_scores,
     proposed_boxes,
     ranked_boxes,
@@ -25,7 +24,7 @@ from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
 from seesay.report.retrieval import Tell, recall_curve
-from seesay.results.tables import number
+from seesay.results.tables import cells
 from seesay.runs.run import Run
 
 _SAMPLED = 12  # phrases
@@ -39,7 +38,7 @@ class Grounded:
     name: str  # unique in the report
     run: Run
     corpus: Corpus  # the split
-    result: GroundingResult
+    result: Result
     first: NDArray[np.float64]  # see `first_right`
     best: Sequence[tuple[NDArray[np.float32], float] | None]  # the first region of each phrase and its IoU
 
@@ -58,7 +57,6 @@ def ground_all(
         subject = subject_of(run, corpus, split, PROTOCOLS["grounding"])
         assert isinstance(subject, PhraseSubject)
         result = measure(subject, "grounding")
-        assert isinstance(result, GroundingResult)
         inputs = subject.inputs
         phrases = inputs.corpus.sentences
         scores = proposal_scores(run, inputs)
@@ -77,18 +75,19 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
     """Add the recalls, with baselines, at every K, and by kind of phrase."""
     page.section("Recall")
     first = runs[0].result
-    rows: dict[str, ResultPart] = {}
+    kinds = [part for part, row in first.rows.items() if "phrases" in row]
+    rows: dict[str, Metrics] = {}
     for each in runs:
-        rows[each.name] = each.result
-        if unvoted := (each.result.baselines or {}).get(UNVOTED):
-            rows[f"{each.name} {UNVOTED}"] = unvoted
-    rows |= {name: row for name, row in (first.baselines or {}).items() if name != UNVOTED}
+        rows[each.name] = each.result.rows[""]
+        if UNVOTED in each.result.rows:
+            rows[f"{each.name} {UNVOTED}"] = each.result.rows[UNVOTED]
+    rows |= {part: row for part, row in first.rows.items() if part not in ("", UNVOTED, *kinds)}
     page.table(
         f"Percentage of phrases with a correct region among the first K: one with an IoU of {MIN_IOU} or "
-        f"more with the phrase's {first.convention}. The proposals set the upper bound. The baselines "
-        "below the runs need no training.",
+        f"more with the phrase's {first.about['convention']}. The proposals set the upper bound. The "
+        "baselines below the runs need no training.",
         ["", *METRICS],
-        [[name, *_cells(row)] for name, row in rows.items()],
+        [[name, *cells(row, METRICS)] for name, row in rows.items()],
     )
     curves = {
         each.name: {"phrases": recall_curve(np.minimum(each.first, _MAX_K).astype(np.int64), _MAX_K)}
@@ -99,11 +98,15 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
         for name, ways in curves.items()
     )
     page.figure(f"Recall at K = 1 to {_MAX_K}.", recall_curves(curves, f"Recall at K in percent: {ends}."))
-    if first.by_kind:
+    if kinds:
         columns = [f"{each.name} {name}" for each in runs for name in METRICS]
         by_kind = [
-            [kind, f"{of.n:,}", *(cell for each in runs for cell in _cells(each.result.by_kind[kind]))]
-            for kind, of in first.by_kind.items()
+            [
+                kind,
+                f"{first.rows[kind]['phrases']:,}",
+                *(cell for each in runs for cell in cells(each.result.rows[kind], METRICS)),
+            ]
+            for kind in kinds
         ]
         page.table("Recall by kind of phrase.", ["", "phrases", *columns], by_kind)
 
@@ -134,8 +137,3 @@ def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
     verdict = tag("span", f"{'✓' if right else '✗'} IoU {overlap:.2f}", class_="number")
     below = tag("p", joined([tag("q", phrase.text), verdict]))
     return tag("div", pictures.show(phrase.image, frames), below, class_="right" if right else None)
-
-
-def _cells(row: ResultPart) -> list[str]:
-    values = row.model_dump(by_alias=True)
-    return [number(values[name]) for name in METRICS]

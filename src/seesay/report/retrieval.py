@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, intervals, mean_metrics
+from seesay.metrics.paired_test import PairedTest
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import METRICS
-from seesay.protocols.base import PROTOCOLS, Difference, Options, Result
+from seesay.protocols.base import PROTOCOLS, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.k_shot import BANDS
 from seesay.protocols.score_fusion import check_same
@@ -56,14 +57,10 @@ class Measured:
 
     def notes(self) -> list[str]:
         """Describe what was left out or cut."""
-        notes = list(self.result.notes or ())
-        if cut := self.result.cut_sentences:
-            notes.append(f"{self.name} reads {self.result.max_length} words of a sentence; {cut} are longer.")
+        notes = [f"{self.name}: {note}" for note in self.result.notes]
         if isinstance(self.subject, RunSubject) and (broken := self.subject.inputs.broken):
             first = "; ".join(str(error) for error in broken[:3])
             notes.append(f"{self.name}: {len(broken)} images cannot be read and are left out: {first}")
-        if without := self.result.to_dict().get("images_without_sentences"):
-            notes.append(f"{without} images have no sentence and are candidates only.")
         return notes
 
 
@@ -190,7 +187,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     for each in runs:
         cells = []
         for column, value in each.result.metrics.items():
-            ends = each.result.interval(column)
+            ends = each.result.intervals.get(column)
             below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
             cells.append(joined([number(value), *below]))
         rows.append([each.name, *cells])
@@ -217,7 +214,7 @@ def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
     rows = []
     for other in others:
         compared = other.result.compare(first.result, first.name)
-        rows.append([other.name, *(_difference(compared.difference(column)) for column in columns)])
+        rows.append([other.name, *(_difference(compared.metrics.get(column)) for column in columns)])
     page.table(
         f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
         "paired randomization test. For Med r, a negative difference is better.",
@@ -253,12 +250,12 @@ def image_retrieval_of(
 ) -> tuple[dict[str, float], float, float]:
     """Return the metrics of image retrieval by some of the sentences, and the interval of R@10."""
     sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
-    ends = intervals([sample], resamples)[_BINNED,]
+    ends = intervals([sample], resamples)[_BINNED]
     assert ends is not None  # there is a sentence
-    return {name: round(value, 3) for (name,), value in mean_metrics([sample]).items()}, *ends
+    return {name: round(value, 3) for name, value in mean_metrics([sample]).items()}, *ends
 
 
-def _difference(found: Difference | None) -> Html:
+def _difference(found: PairedTest | None) -> Html:
     if found is None or found.difference is None or found.p is None:
         return Html(number(None))
     p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"

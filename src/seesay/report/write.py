@@ -10,7 +10,6 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS
-from seesay.protocols.concepts import ConceptResult
 from seesay.protocols.evaluate import Entry, measure, open_entry, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
@@ -21,7 +20,7 @@ from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance, add_training, split_size
 from seesay.report.queries import SplitGallery, answer_queries, sample
 from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_all
-from seesay.results.tables import number
+from seesay.results.tables import cells
 from seesay.runs.run import Run
 
 _MAX_NAMED = 4  # runs in the title
@@ -133,14 +132,12 @@ def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -
     subject = subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS])
     assert isinstance(subject, RunSubject)
     result = measure(subject, _CONCEPTS)
-    assert isinstance(result, ConceptResult)
     page.section(name)
-    rows = {name: result, **result.baselines, **result.by_kind}
     page.table(
-        f"The prediction of {result.concepts} concepts, in percent: mean average precision over concepts, "
-        "and over images.",
-        ["", "mAP", "image mAP"],
-        [[label, number(row.precision), number(row.image_precision)] for label, row in rows.items()],
+        f"The prediction of {result.about['concepts']} concepts, in percent: mean average precision over "
+        "concepts, and over images.",
+        ["", *result.row],
+        [[part or name, *cells(row, result.row)] for part, row in result.rows.items()],
     )
     add_training(page, run)
     part = subject.inputs.corpus

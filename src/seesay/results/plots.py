@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 from seesay.protocols.base import Result
-from seesay.protocols.k_shot import BANDS, KShot, KShotResult
+from seesay.protocols.k_shot import BANDS, FREQUENCY, KShot
 from seesay.recipes.table import corpus_title
 from seesay.results.tables import PaperTable
 
@@ -64,8 +64,7 @@ def plot_by_frequency(results: Mapping[str, Result], path: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     for name, result in results.items():
-        assert isinstance(result, KShotResult)  # see `check_plot`
-        means = [result.by_frequency[band].mean_recall for band in BANDS]
+        means = [result.metrics.get(f"{FREQUENCY} {band}: mR") for band in BANDS]
         known = [(x, mean) for x, mean in enumerate(means) if mean is not None]
         axes.plot([x for x, _ in known], [mean for _, mean in known], marker="o", label=name)
     axes.set_xticks(range(len(BANDS)), list(BANDS))

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.base import Result, ResultPart, read_result
+from seesay.protocols.base import PROTOCOLS, Result, read_result
 from seesay.recipes.load import canonical_changes
 from seesay.settings import describe
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
-# Rows that agree in these, and in the keys that `Result.identity` adds, measure the same thing; the later one
-# replaces the earlier.
+# Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
+# later one replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
 SHIPPED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
@@ -44,7 +44,7 @@ _CROPS = {
 }
 
 
-class Provenance(ResultPart):
+class Provenance(BaseModel):
     """The origin of a recorded result.
 
     Attributes:
@@ -56,6 +56,8 @@ class Provenance(ResultPart):
         machine: where the training ended, such as "x86_64, 2 cores, cpu"; members' machines stand before it.
         teacher: the fingerprint of the run whose scores it learned from.
     """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     recipe: str
     system: str | None = None
@@ -127,8 +129,9 @@ class Row:
     @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
-        values = self.to_dict() | {"changes": self.canonical_changes or None}
-        return {key: _sortable(values.get(key)) for key in (*_IDENTITY, *self.result.identity)}
+        values = self.result.about | self.to_dict() | {"changes": self.canonical_changes or None}
+        keys = (*_IDENTITY, *PROTOCOLS[self.result.protocol].identity)
+        return {key: _sortable(values.get(key)) for key in keys}
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:

@@ -5,7 +5,7 @@ Ours are shown as mean ± standard deviation over seeds. The same cells go to ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -14,18 +14,22 @@ from statistics import fmean, stdev
 from pydantic import JsonValue
 
 from seesay.errors import SeesayError
+from seesay.protocols.base import Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
 from seesay.results.rows import SHIPPED_CORPUS, Row, read_rows, recorded_rows, repetitions
 
-Metrics = Mapping[str, float | None]  # by name, as in `Result.metrics`
-
 
 def number(value: float | None) -> str:
     """Format with one decimal; a dash for None."""
     return "–" if value is None else f"{value:.1f}"
+
+
+def cells(row: Metrics, names: Iterable[str]) -> list[str]:
+    """Format metrics of a row in that order; a dash for one that it does not have."""
+    return [number(row.get(name)) for name in names]
 
 
 def spread(values: Sequence[float]) -> str:
@@ -64,7 +68,7 @@ class Outcome:
         """The metrics in a line, or the failure."""
         if self.measured is None:
             return f"failed: {self.failure}"
-        return ", ".join(f"{name} {number(value)}" for name, value in self.measured.result.metrics.items())
+        return ", ".join(f"{name} {number(value)}" for name, value in self.measured.result.row.items())
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Line:
 
     def measured(self, column: str) -> list[float]:
         """The column's values, one for each seed."""
-        return values_of((row.result.metrics for row in self.rows), column)
+        return values_of((row.result.row for row in self.rows), column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +127,6 @@ class PaperTable:
         if outcome.failure is not None:
             line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
 
-    def only_measured(self) -> PaperTable:
-        """Return the table without the rows that we have not measured.
-
-        Raises:
-            SeesayError: no row has any.
-        """
-        kept = [line for line in self.lines if line.rows]
-        if not kept:
-            raise SeesayError(f"Table {self.definition.name}: no row is measured on {self.corpus}.")
-        definition = self.definition.model_copy(update={"rows": tuple(line.row for line in kept)})
-        table = PaperTable(definition, self.corpus, self.split, self.metrics)
-        table.lines = kept
-        return table
-
     @property
     def failures(self) -> list[str]:
         """Descriptions of the rows that failed."""
@@ -145,7 +135,7 @@ class PaperTable:
     @property
     def all_columns(self) -> list[str]:
         """Every column that ours or the papers' rows have."""
-        ours = [column for line in self.lines for row in line.rows for column in row.result.metrics]
+        ours = [column for line in self.lines for row in line.rows for column in row.result.row]
         return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
 
     @property
@@ -206,7 +196,7 @@ class PaperTable:
             alone = any(len(line.rows) == 1 for line in self.lines)
             where = "With ± they" if alone else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
-        if convention := conventions(row.result for row in rows):
+        if convention := conventions(row.result.about for row in rows):
             notes.append(convention)
         departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
         if departures and self.definition.paper:
@@ -328,7 +318,7 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
         for each in rows
         if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
         and each.canonical_changes == changes
-        and not getattr(each.result, "shortlist", None)
+        and "shortlist" not in each.result.about
     ]
     return max(repetitions(found), key=len, default=[])
 

@@ -1,25 +1,18 @@
-"""A result on a terminal, with the published row of the same system beside it.
-
-Any result is shown by its metrics, with what its `details` add.
-"""
+"""A result on a terminal, with the published row of the same system beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seesay.protocols.base import Details, PlainTable, Result, ResultPart, RetrievalResult, read_result
+from seesay.protocols.base import Metrics, Result, Value
 from seesay.results.published import PublishedRow, find_published
-from seesay.results.tables import Metrics, number
 
 _WAYS = {"S": "sentence", "I": "image"}  # how the metrics of each direction of retrieval begin
-_COUNTS = {"images": "images", "sentences": "sentences", "n": "phrases"}
-
-T = TypeVar("T")
+_COUNTS = ("images", "sentences", "phrases")
 
 
 def print_result(
@@ -38,18 +31,23 @@ def print_result(
         differences: how the measured run differs from the paper, in words.
         console: standard output by default.
     """
-    console, more = console or Console(), result.details()
-    reranked = isinstance(result, RetrievalResult) and result.shortlist is not None
+    console, about = console or Console(), result.about
     published = None
-    if system and not reranked:
+    if system and "shortlist" not in about:
         published = find_published(system, corpus, result.protocol, any_protocol=True)
-    parts: list[RenderableType] = [Text(_title(result), "italic")]
-    parts += map(_table, more.tables) if more.tables else [_metrics_table(result, more, system, published)]
-    if any(result.interval(name) or result.difference(name) for name in result.metrics):
+    label = str(about.get("combined") or ("re-ranked" if "shortlist" in about else "measured"))
+    rows: dict[str, Metrics] = {}
+    for part, metrics in result.rows.items():
+        rows[part or (f"{system}, {label}" if system else label)] = metrics
+        if published is not None and not part:
+            known = {name: value for name, value in published.metrics.items() if name in metrics}
+            rows[f"{published.system}, {published.source}"] = known
+    parts: list[RenderableType] = [Text(_title(result), "italic"), _metrics_table(rows)]
+    if result.against is not None or any(result.intervals.get(name) for name in result.row):
         parts.append(_uncertainty_table(result))
-    lines = [*(result.notes or ()), *more.notes]
-    if published is not None:
-        lines += what_differs(result, published, differences)
+    lines = (
+        result.notes if published is None else [*result.notes, *what_differs(result, published, differences)]
+    )
     console.print(Group(*parts, *map(Text, lines)))
 
 
@@ -68,43 +66,25 @@ def what_differs(result: Result, published: PublishedRow, differences: Sequence[
 
 
 def _title(result: Result) -> str:
-    values = result.to_dict()
-    sizes = ", ".join(f"{values[key]} {name}" for key, name in _COUNTS.items() if key in values)
-    title = f"{result.split}: {sizes}, {result.protocol}"
-    if without := values.get("images_without_sentences"):
-        title += f"; {without} images without sentences are candidates only"
-    if result.cut_sentences:
-        title += f"; {result.cut_sentences} sentences longer than {result.max_length} words, cut"
-    return title
+    sizes = [f"{result.about[name]} {name}" for name in _COUNTS if name in result.about]
+    return f"{result.split}: {', '.join((*sizes, result.protocol))}"
 
 
-def _metrics_table(result: Result, more: Details, system: str | None, paper: PublishedRow | None) -> Table:
-    """Return a table of members and baselines, the result, the published row and further parts."""
-    metrics, weights = result.metrics, result.weights or {}
-    rows: dict[str, Metrics] = {}
-    for name, member in (result.members or {}).items():
-        label = f"{name}, weight {weights[name]:.2f}" if name in weights else name
-        rows[label] = read_result(member).metrics
-    rows |= {name: _metrics_of(row, metrics) for name, row in more.before.items()}
-    label = result.combined or more.label
-    rows[f"{system}, {label}" if system else label] = metrics
-    if paper is not None:
-        rows[f"{paper.system}, {paper.source}"] = paper.metrics
-    rows |= {name: _metrics_of(row, metrics) for name, row in more.after.items()}
-    ways = _by_direction(metrics)
+def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
+    """Return a table of rows of metrics; rows of both directions of retrieval take two lines."""
+    split = {label: _by_direction(metrics) for label, metrics in rows.items()}
+    several = any(len(ways) > 1 for ways in split.values())
+    names = list(dict.fromkeys(name for ways in split.values() for way in ways.values() for name in way))
     table = Table()
-    for name in ("", *(["retrieval"] if len(ways) > 1 else [])):
+    for name in ("", *(["retrieval"] if several else [])):
         table.add_column(name)
-    names = list(dict.fromkeys(name for way in ways.values() for name in way))
     for name in names:
         table.add_column(name, justify="right")
-    for label, found in rows.items():
-        known = _by_direction({name: found.get(name) for name in metrics})
-        for position, (way, values) in enumerate(known.items()):
-            cells = (number(values[name]) if name in values else "" for name in names)
-            first = label if position == 0 else ""
-            last = len(known) > 1 and position == len(known) - 1
-            table.add_row(first, *([way] if len(ways) > 1 else []), *cells, end_section=last)
+    for label, ways in split.items():
+        for position, (way, values) in enumerate(ways.items()):
+            cells = [_plain(values[name]) if name in values else "" for name in names]
+            last = len(ways) > 1 and position == len(ways) - 1
+            table.add_row("" if position else label, *([way] if several else []), *cells, end_section=last)
     return table
 
 
@@ -117,8 +97,8 @@ def _uncertainty_table(result: Result) -> Table:
     table = Table(title=title, title_justify="left")
     for name in ("", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())):
         table.add_column(name, justify="right" if name else "left")
-    for name, value in result.metrics.items():
-        ends, found = result.interval(name), result.difference(name)
+    for name, value in result.row.items():
+        ends, found = result.intervals.get(name), compared.metrics.get(name) if compared else None
         if ends is None and found is None:
             continue
         cells = [_plain(value), _interval(ends, "–")]
@@ -130,41 +110,29 @@ def _uncertainty_table(result: Result) -> Table:
     return table
 
 
-def _metrics_of(row: ResultPart, metrics: Metrics) -> Metrics:
-    """Return the metrics of another row that the result has."""
-    if isinstance(row, Result):
-        return row.metrics
-    values = row.model_dump(by_alias=True)
-    return {name: values.get(name) for name in metrics}
-
-
-def _by_direction(metrics: Mapping[str, T]) -> dict[str, dict[str, T]]:
+def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:
     """Split metrics by direction of retrieval; others, such as mR, go with the first."""
-    ways: dict[str, dict[str, T]] = {}
+    ways: dict[str, dict[str, Value]] = {}
+    others: dict[str, Value] = {}
     for metric, value in metrics.items():
         way, _, name = metric.partition(" ")
         if way in _WAYS and name:
             ways.setdefault(_WAYS[way], {})[name] = value
         else:
-            ways.setdefault(next(iter(ways), ""), {})[metric] = value
+            others[metric] = value
+    ways.setdefault(next(iter(ways), ""), {}).update(others)
     return ways
 
 
-def _plain(value: float | None, sign: str = "") -> str:
-    """Format with one decimal, or two below 1."""
+def _plain(value: Value, sign: str = "") -> str:
+    """Format with one decimal, or two below 1; a count as it is, and a dash for None."""
     if value is None:
         return "–"
-    return f"{value:{sign}.1f}" if abs(value) >= 1 or value == 0 else f"{value:{sign}.2f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    shown = round(value, 1 if abs(value) >= 1 or value == 0 else 2) + 0.0  # no -0.00
+    return f"{shown:{sign}.1f}" if abs(value) >= 1 or value == 0 else f"{shown:{sign}.2f}"
 
 
 def _interval(ends: tuple[float, float] | None, between: str) -> str:
     return between.join(map(_plain, ends)) if ends else "–"
-
-
-def _table(plain: PlainTable) -> Table:
-    table = Table(title=plain.title, title_justify="left")
-    for position, name in enumerate(plain.columns):
-        table.add_column(name, justify="right" if position else "left")
-    for row in plain.rows:
-        table.add_row(*(cell if isinstance(cell, str) else number(cell) for cell in row))
-    return table

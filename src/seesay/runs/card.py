@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,8 @@ from seesay import __version__
 from seesay.runs.summary import TrainingSummary, is_finished
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from seesay.recipes.schema import Recipe
     from seesay.runs.run import Run
-
-_COUNTS = ("images", "sentences", "phrases", "queries")
 
 
 def model_card(run: Run, trained: Path, title: str, licence: str, extra: str | None) -> str:
@@ -120,28 +115,20 @@ def _recipe(recipe: Recipe) -> str:
 def _results(summary: TrainingSummary | None) -> str:
     if summary is None:
         return ""
-    metrics = dict(_metrics(summary.best_val))
-    if not metrics:
+    metrics = summary.best_val.get("metrics")
+    if not isinstance(metrics, dict):
         return ""
     epoch = (
         f" of epoch {summary.best_epoch}, which was chosen by {summary.monitor},"
         if summary.best_epoch
         else ""
     )
-    table = "\n".join(f"| {name} | {value:g} |" for name, value in metrics.items())
+    known = {name: value for name, value in metrics.items() if isinstance(value, float)}  # no counts
+    table = "\n".join(f"| {name} | {value:g} |" for name, value in known.items())
     return (
         f"## Results\n\nMeasured on val{epoch} when it was trained; {summary.val.images:,} images.\n\n"
-        f"| measure | val |\n|---|---:|\n{table}\n\n`seesay evaluate` measures it on other splits and data."
+        f"| metric | val |\n|---|---:|\n{table}\n\n`seesay evaluate` measures it on other splits and data."
     )
-
-
-def _metrics(values: Mapping[str, JsonValue], before: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the measures of a result with the names of the parts that they stand in."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _metrics(value, f"{before}{name.replace('_', ' ')} ")
-        elif isinstance(value, int | float) and not isinstance(value, bool) and name not in _COUNTS:
-            yield before + name, value
 
 
 def _identity(run: Run) -> str:

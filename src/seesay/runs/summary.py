@@ -79,7 +79,7 @@ class TrainingSummary(_Summary):
 
     Attributes:
         monitor: the measure of the val split that chose the epoch; `best` is its value.
-        best_val: all measures of that epoch, as the protocol's result gives them.
+        best_val: the result of that epoch on val.
         seconds: of training, the members' included.
         machine: where the training ended; members have their own.
         teacher: the fingerprint of the run whose scores were learned from.

@@ -13,6 +13,8 @@ from seesay.protocols.base import Result
 
 METRICS = "metrics.jsonl"
 
+_CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
+
 
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the measures of the val split.
@@ -41,7 +43,7 @@ def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[
         "lr": lr,
         "ridge": epoch.ridge,
     }
-    val = {f"val/{column}": value for column, value in measured.metrics.items()}
+    val = {f"val/{column}": value for column, value in measured.row.items()}
     own |= epoch.metrics or {}
     return {name: value for name, value in (own | val).items() if value is not None}
 
@@ -90,11 +92,8 @@ def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
     """Return the measures of the val split that curves show, each by epoch, named as in a table."""
     curves: dict[str, list[float]] = {}
     for epoch in history:
-        for name, value in epoch.val.items():
-            if name in ("mR", "R@1", "R@10", "mAP") and isinstance(value, int | float):
+        metrics = epoch.val.get("metrics")
+        for name, value in metrics.items() if isinstance(metrics, dict) else ():
+            if name in _CURVES and isinstance(value, int | float):
                 curves.setdefault(name, []).append(value)
-            elif isinstance(value, dict) and name.endswith("_retrieval"):
-                for k in ("R@1", "R@10"):
-                    if isinstance(found := value.get(k), int | float):
-                        curves.setdefault(f"{name[0].upper()} {k}", []).append(found)
     return {name: values for name, values in curves.items() if len(values) == len(history)}

@@ -14,8 +14,7 @@ from seesay.data.corpus import Corpus
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.protocols.base import PROTOCOLS, read_result
 from seesay.protocols.evaluate import subject_of
-from seesay.protocols.grounding import GROUNDING
-from seesay.protocols.grounding_calibration import fit_boxes
+from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.no_match import NoMatch, fit_calibration
 from seesay.protocols.subject import PhraseSubject, RunSubject
 from seesay.runs.calibration import NothingToFitError
@@ -71,7 +70,7 @@ def summarize(
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {_processor(run.device)}",
-        monitor=best.monitor_metric,
+        monitor=PROTOCOLS[best.protocol].monitor,
         best=best.monitor,
         best_val=best.to_dict(),
     )
