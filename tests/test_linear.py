@@ -18,8 +18,8 @@ from seesay.text.chunker import noun_phrases
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import Vocabulary, replace_words
 from seesay.text.words import unknown_words, words_or_signs
-from seesay.web import cursor
-from seesay.web.addresses import host_allowed
+from seesay.web.connections import host_allowed
+from seesay.web.routes.parameters import place_of
 from tests.data.readers.conftest import jpeg
 from tests.linear import check_linear
 
@@ -29,7 +29,7 @@ ANNOTATION = "<annotation><size><width>60</width><height>40</height></size></ann
 PARSERS: dict[str, Callable[[str], object]] = {
     "query": Query.parse,
     "filter": Filter.parse,
-    "cursor": cursor.place_of,
+    "cursor": place_of,
     "host": lambda text: host_allowed(text, {"localhost"}),
     "JSON": lambda text: parse_json(text, "file"),
     "words": words_or_signs,

@@ -27,8 +27,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app, serve
-from seesay.web.batches import Batches
 from seesay.web.options import ServerOptions
+from seesay.web.served import Batches
 from tests.search.colours import Colours, gallery, opened, picture
 from tests.web.test_serve import serving
 

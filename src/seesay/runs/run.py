@@ -38,9 +38,8 @@ from seesay.runs.folders import run_config, run_folder, shipped_runs
 from seesay.runs.images import ImageInput, join_features, read_images, read_texts, recipe_encoders
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, number_words
-from seesay.text.spelling import corrections
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.words import unknown_words
+from seesay.text.words import corrections, unknown_words
 
 if TYPE_CHECKING:
     from torch import nn

@@ -21,15 +21,16 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from lemminflect import getLemma  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text
 from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
-from seesay.text.lemmas import PartOfSpeech, lemma
 from seesay.text.vocabulary import Vocabulary
 
+PartOfSpeech = Literal["noun", "adjective", "verb", "number"]
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 FILE = "concepts.json"  # in a run's folder
@@ -39,9 +40,54 @@ MIN_COUNT = 5  # sentences; a rarer word is not a concept
 # Compounds stay whole ("t-shirt"); what follows an apostrophe is no word of its own.
 _WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_UPOS = {"noun": "NOUN", "adjective": "ADJ", "verb": "VERB"}
+# Plurals with another meaning than their singular: a man in shorts is not short.
+_PLURAL_ONLY = listed("""
+    pants shorts jeans trousers overalls tights clothes leggings pajamas glasses sunglasses goggles binoculars
+    headphones stairs woods sports
+""")
+_LEMMAS = {"leaves": "leaf"}  # nouns of which the dictionary knows a rarer singular first
+# The same word written otherwise; descriptions say "lays on the grass" as often as "lies".
+_SAME = {"gray": "grey", "tshirt": "t-shirt", "tee-shirt": "t-shirt", "colour": "color", "blonde": "blond"}
+_SAME |= {"coloured": "colored", "colourful": "colorful", "lay": "lie"}
 _SAYS_NOTHING = listed("""
     be have do let very other such own something someone somebody anything everyone nothing
 """)
+
+
+def lemma(word: str, part: PartOfSpeech) -> str:
+    """Return the lemma of a lower-case word, given its part of speech.
+
+    >>> lemma("leaves", "noun"), lemma("leaves", "verb"), lemma("shorts", "noun")
+    ('leaf', 'leave', 'shorts')
+    """
+    if word in _PLURAL_ONLY:
+        return word
+    if part == "noun" and word in _LEMMAS:
+        return _LEMMAS[word]
+    lemmas: tuple[str, ...] = getLemma(word, _UPOS[part])  # by rules where the dictionary lacks it
+    found = lemmas[0] if lemmas else word
+    return _SAME.get(found, found)
+
+
+@lru_cache(1 << 16)
+def base_form(word: str) -> str:
+    """Return the base form of a lower-case word, independently of its part of speech in a sentence.
+
+    A word with the ending of a verb form is a verb; other words are nouns if they can be. Function words stay
+    as they are.
+
+    >>> [base_form(word) for word in "three men are sitting in front of painted buildings".split()]
+    ['three', 'man', 'are', 'sit', 'in', 'front', 'of', 'paint', 'building']
+    """
+    known = word_class(word)
+    if known.classes & {"closed", "determiner", "mark", "possessive"}:
+        return word
+    if "verb" in known.classes and (known.form in ("ing", "past") or "noun" not in known.classes):
+        return lemma(word, "verb")
+    if "noun" in known.classes:
+        return lemma(word, "noun")
+    return lemma(word, "adjective") if "adj" in known.classes else word
 
 
 class ContentWord(NamedTuple):

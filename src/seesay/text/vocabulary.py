@@ -129,7 +129,7 @@ def without_accents(word: str) -> str:
 def _words_of(text: str, lemmas: bool) -> list[str]:
     if not lemmas:
         return tokenize(text)
-    from seesay.text.lemmas import base_form  # its dictionary takes a moment to load
+    from seesay.text.concepts import base_form  # its dictionary takes a moment to load
 
     return [base_form(word) for word in tokenize(text)]
 

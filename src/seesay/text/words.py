@@ -1,15 +1,20 @@
-"""English words; other words have no meaning to any run."""
+"""Which words are known, and corrections of those that are misspelt."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from string import ascii_lowercase
 
 from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accents
 
-_FILE = Path(__file__).with_name("words.txt.gz")
+_WORDS = Path(__file__).with_name("words.txt.gz")
+_DICTIONARY = Path(__file__).with_name("dictionary.txt.gz")
+_LONGEST = 30  # letters of a word that is corrected: the time grows with the square of the length
+_LONG = 5  # letters: a fifth of all sequences of four letters are one slip away from a word
+_MOST = 5  # misspelt words: a query with more is in another language
 
 
 def is_word(word: str) -> bool:
@@ -54,9 +59,61 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
 
 @lru_cache(maxsize=1)
 def _words() -> frozenset[str]:
-    return frozenset(read_words(_FILE))
+    return frozenset(read_words(_WORDS))
 
 
 def read_words(file: Path) -> list[str]:
     """Read an included list of words, one per line."""
     return gzip.decompress(file.read_bytes()).decode().split("\n")
+
+
+def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
+    """Return corrections for the words that are misspelt.
+
+    A misspelt word is neither in the vocabulary nor in `is_word`. It is replaced by a word that differs by
+    one slip: two letters swapped, one added, one missing or one wrong. Words with the same letters are
+    preferred, then words in the vocabulary, then more frequent ones. A short word is only replaced by one
+    with the same letters, a word of more than 30 letters is left as it is, and if more than five words are
+    misspelt, none is corrected.
+
+    Args:
+        words: in lower case.
+        vocabulary: the words that a run knows, most frequent first.
+        english: whether 47,000 words of an English dictionary can be corrections, too.
+
+    >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
+    {'bicylce': 'bicycle', 'skatebord': 'skateboard'}
+    """
+    misspelt = [word for word in words if vocabulary.encode(word) == [UNKNOWN] and not is_word(word)]
+    if len(misspelt) > _MOST:
+        return {}
+    found = {word: _meant(word, vocabulary, english) for word in misspelt if len(word) <= _LONGEST}
+    return {word: meant for word, meant in found.items() if meant is not None}
+
+
+def _meant(word: str, vocabulary: Vocabulary, english: bool) -> str | None:
+    ranks = _ranks() if english else {}
+    candidates = list[tuple[bool, bool, int, str]]()
+    for other in _one_slip_away(word):
+        has_others = set(other) != set(word)
+        (number,) = vocabulary.encode(other)
+        known = number != UNKNOWN
+        if (known or other in ranks) and (len(word) >= _LONG or not has_others):
+            candidates.append((has_others, not known, number if known else ranks[other], other))
+    return min(candidates)[-1] if candidates else None
+
+
+def _one_slip_away(word: str) -> Iterator[str]:
+    for i in range(len(word) + 1):
+        start, end = word[:i], word[i:]
+        yield from (f"{start}{letter}{end}" for letter in ascii_lowercase)
+        if end:
+            yield start + end[1:]
+            yield from (f"{start}{letter}{end[1:]}" for letter in ascii_lowercase)
+        if len(end) > 1:
+            yield start + end[1] + end[0] + end[2:]
+
+
+@lru_cache(maxsize=1)
+def _ranks() -> dict[str, int]:
+    return {word: rank for rank, word in enumerate(read_words(_DICTIONARY))}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse
 
 from seesay.errors import SeesayError
-from seesay.web.problems import problem
+from seesay.web.answers import problem
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

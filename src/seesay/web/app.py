@@ -24,16 +24,15 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding.ground import GROUND_RUN, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks
+from seesay.web import log_line
 from seesay.web.access import Access
-from seesay.web.addresses import is_local, networks
-from seesay.web.connections import Connection
+from seesay.web.answers import Problem, ProblemResponse, failures, problem
+from seesay.web.connections import Connection, is_local, networks
 from seesay.web.guard import Guard
-from seesay.web.observe import Metrics, Observed, log_line
+from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
 from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
-from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
-from seesay.web.routes.probes import IndexMetrics, probe_routes
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered

@@ -14,9 +14,9 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.web.access import Access, is_open
-from seesay.web.addresses import client_of, host_allowed
+from seesay.web.answers import MEDIA_TYPE, problem
+from seesay.web.connections import client_of, host_allowed
 from seesay.web.options import API, MAX_HEADER_BYTES, Limits
-from seesay.web.problems import MEDIA_TYPE, problem
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024

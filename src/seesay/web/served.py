@@ -1,12 +1,13 @@
-"""An index that is served, with caches of recent queries and uploads."""
+"""An index that is served: its queries are answered in batches, recent ones and uploads from caches."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -21,11 +22,12 @@ from seesay.search.index import Index
 from seesay.search.prepared import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
 from seesay.search.store import Dated, Item
-from seesay.web.batches import Batches
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
 V = TypeVar("V")
+Q = TypeVar("Q")
+A = TypeVar("A")
 Vector = NDArray[np.float32]
 
 MOST_AT_ONCE = 32
@@ -33,6 +35,63 @@ MOST_AT_ONCE = 32
 
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
+
+
+class Batches(Generic[Q, A]):
+    """Answers questions in batches, without ever waiting for a batch to fill.
+
+    Args:
+        answer: of a batch, in order; an exception among the answers is raised for its question alone.
+        threads: in which batches are answered.
+        most: maximum number of questions in a batch.
+        seconds: after which the next batch starts, even if the last one has not been answered.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Sequence[Q]], Sequence[A | Exception]],
+        threads: Executor,
+        most: int = 32,
+        seconds: float = 5.0,
+    ) -> None:
+        self._answer, self._threads, self._most, self._seconds = answer, threads, most, seconds
+        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
+        self._working: asyncio.Task[None] | None = None
+        self.sizes: dict[int, int] = {}
+
+    async def ask(self, question: Q) -> A:
+        """Return the answer to a question."""
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if self._working is None:
+            self._working = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                batch = [each for each in taken if not each[1].done()]  # some clients have left
+                if batch:
+                    self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
+                    await asyncio.wait([asyncio.create_task(self._settle(batch))], timeout=self._seconds)
+        finally:
+            self._working = None
+
+    async def _settle(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
+        questions = [question for question, _ in batch]
+        answers: Sequence[A | Exception]
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, questions)
+        except Exception as error:
+            answers = [error] * len(batch)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
 
 
 class Recent(Generic[T, V]):

@@ -11,8 +11,8 @@ from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 from seesay.search.watch import TRY_AGAIN_SECONDS, changes
+from seesay.web import log_line
 from seesay.web.answers import UpdateState
-from seesay.web.observe import log_line
 
 NO_FOLDER = "The index has no folder yet; add one with seesay index PHOTOS."
 

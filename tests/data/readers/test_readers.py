@@ -1,7 +1,6 @@
 import pytest
 
-from seesay.data.readers import read_corpus
-from seesay.data.readers.base import READERS
+from seesay.data.readers import READERS, read_corpus
 from seesay.errors import SeesayError
 
 BOTH = pytest.mark.parametrize("phrases", [False, True], ids=["sentences", "phrases"])

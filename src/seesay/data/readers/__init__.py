@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
 from seesay.data.finder import outside_allowed
-from seesay.data.readers.base import choose_reader
 from seesay.data.remote import as_remote, path_of
 from seesay.errors import SeesayError
-
-for _module in iter_modules(__path__, f"{__name__}."):
-    import_module(_module.name)
+from seesay.registry import Registry
 
 
 def read_corpus(
@@ -77,3 +76,90 @@ def _existing(path: str | Path) -> Path:
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
     return path
+
+
+class Reader(ABC):
+    """Reads one format.
+
+    Attributes:
+        name: the name of the format, as `--format` takes it.
+        has_boxes: True if it reads phrases with boxes, False if it reads sentences.
+        looks_like: what a folder of this format contains, in a few words, for error messages.
+        order: readers are asked in ascending order whether they recognise a path, so formats that are
+            easy to tell apart come first. `folder`, which accepts any images, comes last, at 1000.
+    """
+
+    name: ClassVar[str]
+    looks_like: ClassVar[str]
+    has_boxes: ClassVar[bool] = False
+    order: ClassVar[int] = 100
+
+    def files(self, path: Path) -> list[Path]:  # noqa: ARG002
+        """Return the path itself if it is a file of this format, or the files of this format in a folder."""
+        return []
+
+    def recognises(self, path: Path) -> bool:
+        """Return True if a file or folder looks like this format: by default, if it has any `files`."""
+        return bool(self.files(path))
+
+    def find(self, path: Path, single: bool = False) -> list[Path]:
+        """Return the path itself if it is a file, or else the files of this format in the folder.
+
+        Raises SeesayError if there is none or, with `single`, more than one.
+        """
+        files = [path] if path.is_file() else self.files(path)
+        if not files:
+            raise SeesayError(f"{path}: contains no {self.looks_like}.")
+        if single and len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
+        return files
+
+    @abstractmethod
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        """Read a corpus whose images are below `images`, by default beside it.
+
+        Raises:
+            SeesayError: the corpus cannot be read.
+        """
+
+
+READERS = Registry[Reader]("format", "seesay.readers")
+
+R = TypeVar("R", bound=type[Reader])
+
+
+def register_reader(reader: R) -> R:
+    """Register a class that reads corpora under its `name`; for use as a decorator."""
+    READERS.register(reader.name)(reader())
+    return reader
+
+
+def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
+    """Return the reader of that format, or the first that recognises the path.
+
+    Args:
+        path: a folder or file.
+        format: the name of a reader.
+        phrases: True for phrases with boxes, False for sentences.
+
+    Raises:
+        SeesayError: there is no such reader, or it reads the other kind.
+    """
+    if format is not None:
+        if READERS[format].has_boxes != phrases:
+            kind = "phrases with boxes" if phrases else "sentences"
+            raise SeesayError(f"Format '{format}' does not contain {kind}; choose another.")
+        return READERS[format]
+    readers = [reader for reader in READERS.values() if reader.has_boxes == phrases]
+    readers.sort(key=lambda reader: reader.order)
+    for reader in readers:
+        if reader.recognises(path):
+            return reader
+    known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in readers)
+    what = "format of phrases" if phrases else "format"
+    raise SeesayError(f"{path}: not in a {what} that seesay recognises. It reads {known}.")
+
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

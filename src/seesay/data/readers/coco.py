@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import need, read_json, split_in_name
 from seesay.errors import SeesayError

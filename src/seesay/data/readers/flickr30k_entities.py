@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from seesay.data.boxes import from_inclusive
 from seesay.data.corpus import SPLITS, Box, Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 

@@ -11,7 +11,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
 

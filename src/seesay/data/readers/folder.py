@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.data.finder import walk_files
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.features import RegionFiles, find_region_files
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, files_of_suffix, split_in_name
 from seesay.data.remote import as_remote, version_of

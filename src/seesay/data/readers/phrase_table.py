@@ -25,7 +25,7 @@ from typing import Any
 
 from seesay.data.boxes import from_inclusive
 from seesay.data.corpus import Box, Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.features import FeatureRows
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, read_lines
 from seesay.errors import SeesayError

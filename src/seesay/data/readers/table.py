@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split, split_in_name
 from seesay.errors import SeesayError

@@ -11,9 +11,8 @@ from seesay.data.sources import FileSource
 from seesay.encoders.regions.base import SIDE
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding
-from seesay.web.answers import GroundingAnswer
+from seesay.web.answers import GroundingAnswer, failures
 from seesay.web.options import API, MAX_CHARACTERS
-from seesay.web.problems import failures
 from seesay.web.routes.parameters import Id, TheIndex, TheService, Upload
 from seesay.web.service import clocked
 

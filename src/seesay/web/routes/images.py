@@ -20,11 +20,19 @@ from seesay.data.images import content_key
 from seesay.data.remote import is_remote
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
-from seesay.web import cursor as cursors
-from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
+from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month, Responses, failures
 from seesay.web.options import API
-from seesay.web.problems import Responses, failures
-from seesay.web.routes.parameters import DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
+from seesay.web.routes.parameters import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Id,
+    Limit,
+    TheIndex,
+    TheService,
+    Where,
+    cursor_of,
+    time_of,
+)
 from seesay.web.served import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
@@ -71,10 +79,10 @@ async def newest(
     """List the images, newest first."""
     after = (f"{until}~", 0) if until else None  # "~" sorts after all that follows in a time
     if cursor is not None:
-        after = cursors.time_of(cursor)
+        after = time_of(cursor)
     found = await service.run(lambda: served.index.store.newest(limit + 1, Filter.parse(where), after))
     page = found[:limit]
-    following = cursors.write(page[-1].time, page[-1].id) if len(found) > limit else None
+    following = cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None
     return DatedImages(results=[DatedImage.model_validate(each) for each in page], next=following)
 
 

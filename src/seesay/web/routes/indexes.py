@@ -10,9 +10,8 @@ from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.grounding.ground import can_ground
 from seesay.search.index import Index
-from seesay.web.answers import Fault, Status, UpdateState
+from seesay.web.answers import Fault, Status, UpdateState, failures
 from seesay.web.options import API
-from seesay.web.problems import failures
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.served import Served
 from seesay.web.service import Service

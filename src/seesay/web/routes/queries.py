@@ -13,10 +13,8 @@ from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Indexed, Part, Term
 from seesay.search.query import Query as SearchQuery
-from seesay.web import cursor as cursors
-from seesay.web.answers import Images, SentenceAnswers
+from seesay.web.answers import Images, SentenceAnswers, failures
 from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
-from seesay.web.problems import failures
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,
     Cursor,
@@ -27,6 +25,9 @@ from seesay.web.routes.parameters import (
     TheService,
     Upload,
     Where,
+    cursor_of,
+    place_of,
+    rank_of,
 )
 from seesay.web.served import Served
 from seesay.web.service import Service, clocked
@@ -120,7 +121,7 @@ async def sentences(
 async def _found(
     service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
 ) -> Images:
-    after = None if cursor is None else cursors.place_of(cursor)
+    after = None if cursor is None else place_of(cursor)
     found, took = await service.search(served, query, limit, where, after)
     answer = Images.of(found, took).to(query)
     answer.next = _following(found)
@@ -129,14 +130,14 @@ async def _found(
 
 def _following(found: Answer) -> str | None:
     """The cursor of the page behind an answer of the index; None after the last one."""
-    return None if found.end is None else cursors.write(found.end.score, found.end.id, found.end.seen)
+    return None if found.end is None else cursor_of(found.end.score, found.end.id, found.end.seen)
 
 
 async def _reranked(
     service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
 ) -> Images:
     """A page of the re-ranked shortlist; behind it come the others as they are."""
-    start = 0 if cursor is None else cursors.rank_of(cursor)
+    start = 0 if cursor is None else rank_of(cursor)
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
     prepared = await served.queries.ask(query)
@@ -144,7 +145,7 @@ async def _reranked(
         lambda by: by.search(served.index, prepared, by.shortlist, where)
     )
     answer = Images.of(found.with_hits(found[start : start + limit]), took, done).to(query)
-    answer.next = cursors.write(start + limit) if start + limit < len(found) else _following(found)
+    answer.next = cursor_of(start + limit) if start + limit < len(found) else _following(found)
     return answer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seesay.web.addresses import client_of, is_in, networks
+from seesay.web.connections import client_of, is_in, networks
 
 
 @pytest.mark.parametrize(
