@@ -163,7 +163,7 @@ class Encoded:
         images = run.embed_features(join_features(run.recipe.arrays, list(self.features.values())))
         sentences = number_words(corpus.texts(), run.vocabulary, self.vectors)
         ranks = embedding_ranks(images, run.embed_prepared(sentences), corpus.image_of_sentence())
-        return metrics_of(ranks).mean_recall
+        return metrics_of(ranks)["mR"]
 
 
 def recalls(run: Run, corpus: Corpus, full: Encoded, eight: Encoded) -> list[dict[str, Any]]:

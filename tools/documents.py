@@ -20,10 +20,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
@@ -32,7 +33,6 @@ from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
 from seesay.results.published import (
     PublishedRow,
-    PublishedScores,
     find_published,
     papers,
     published_rows,
@@ -206,7 +206,7 @@ def _summary() -> str:
     lines, totals = [], [0, 0, 0]
     for paper in papers().values():
         tables = sorted({row.table for row in paper.rows})
-        expressed = sum(row.expressed_by is not None for row in paper.rows)
+        expressed = sum(_recipe_of(row) is not None for row in paper.rows)
         counts = [len(paper.rows), expressed, len(paper.rows) - expressed]
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lines.append([paper.source, ", ".join(map(str, tables)), *map(str, counts)])
@@ -218,7 +218,7 @@ def _missing() -> str:
     """List the systems without a recipe; one line for those that lack the same."""
     systems: dict[str, list[PublishedRow]] = {}
     for row in published_rows():
-        if row.missing and row.expressed_by is None:
+        if row.missing and _recipe_of(row) is None:
             systems.setdefault(row.missing, []).append(row)
     lines = [
         [", ".join(dict.fromkeys(row.system for row in rows)), sources(rows), missing]
@@ -248,13 +248,19 @@ def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
     return f"{title}\n\n{filled}\n" + ("".join(notes) + "\n" if notes else "")
 
 
-def _scores(scores: PublishedScores) -> str:
-    lines = [[name, *(f"{value:.2f}" for value in row)] for name, row in scores.rows.items()]
-    table = markdown(["sentence", *scores.systems], lines, left=("sentence",))
-    return f"**Table {scores.table}**: {scores.about}\n\n{table}\n"
+def _scores(scores: Mapping[str, Any]) -> str:
+    lines = [[name, *(f"{value:.2f}" for value in row)] for name, row in scores["rows"].items()]
+    table = markdown(["sentence", *scores["systems"]], lines, left=("sentence",))
+    return f"**Table {scores['table']}**: {scores['about']}\n\n{table}\n"
+
+
+def _recipe_of(row: PublishedRow) -> str | None:
+    """The recipe of the system, if seesay has one."""
+    return row.recipe or row.counterpart
 
 
 def _in_seesay(row: PublishedRow) -> str:
-    if row.expressed_by is None:
+    recipe = _recipe_of(row)
+    if recipe is None:
         return "–"
-    return f"`{row.expressed_by}`" + (f", without {row.missing}" if row.missing else "")
+    return f"`{recipe}`" + (f", without {row.missing}" if row.missing else "")

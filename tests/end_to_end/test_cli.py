@@ -215,7 +215,7 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     np.save(tmp_path / "scores-test.npy", scores)
     given = tmp_path / "scores-test.npy"
     measured = json.loads(seesay("evaluate", given, "--data", scenes, "--json").stdout)["metrics"]
-    assert measured["mR"] == round(retrieval_metrics(scores, owners).mean_recall, 3)
+    assert measured["mR"] == round(retrieval_metrics(scores, owners)["mR"], 3)
     both = ("evaluate", run, given, "--combine")
     told = json.loads(
         seesay(*both, "rank", "--against", run, "--record", tmp_path, "--json", code=2).stdout or "{}"

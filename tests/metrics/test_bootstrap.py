@@ -18,7 +18,7 @@ from seesay.metrics.bootstrap import (
     mean_metrics,
 )
 from seesay.metrics.ranks import NO_ANSWER, Ranks
-from seesay.metrics.recall import METRICS, DirectionMetrics, metrics_of
+from seesay.metrics.recall import METRICS, median_rank, metrics_of, recall_at_k
 
 
 def sample(sentence, image, owners):
@@ -37,9 +37,7 @@ def plain_figures(fold, chosen):
     image = [
         rank for i in chosen for rank, owner in zip(fold.ranks.image, fold.owners, strict=True) if owner == i
     ]
-    found = metrics_of(Ranks(np.array(sentence), np.array(image)))
-    ways = found.sentence_retrieval, found.image_retrieval
-    return [value for way in ways for value in way.to_dict().values()] + [found.mean_recall]
+    return list(metrics_of(Ranks(np.array(sentence), np.array(image))).values())
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from([2, 12, 40]))
@@ -137,15 +135,12 @@ def test_ranks_of_one_direction_are_drawn_by_image():
     images, ranks = np.repeat([3, 5, 8, 9], [2, 1, 4, 3]), draw.integers(-1, 12, 10)
     found = intervals([RankSample(ranks, images)], 40)
     queried = sorted({i for i, rank in zip(images, ranks, strict=True) if rank >= 0})
-    each = [
-        DirectionMetrics.from_ranks(
-            [r for i in some for j, r in zip(images, ranks, strict=True) if j == queried[i] and r >= 0]
-        )
-        for some in chosen_images(len(queried), 40)
-    ]
-    for name in METRICS:
-        expected = np.percentile([one.to_dict()[name] for one in each], [2.5, 97.5])
-        assert found[name] == pytest.approx(expected, abs=1e-3)
+    each = []
+    for some in chosen_images(len(queried), 40):
+        known = [r for i in some for j, r in zip(images, ranks, strict=True) if j == queried[i] and r >= 0]
+        each.append([*(recall_at_k(known, k) for k in (1, 5, 10)), median_rank(known)])
+    for name, column in zip(METRICS, zip(*each, strict=True), strict=True):
+        assert found[name] == pytest.approx(np.percentile(column, [2.5, 97.5]), abs=1e-3)
 
 
 @pytest.mark.filterwarnings("error")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
-from seesay.metrics.grounding_recall import GroundingRecall, random_hits, region_overlaps
+from seesay.metrics.grounding_recall import random_hits, recalls, region_overlaps
 
 LEFT, RIGHT, ALL = (0.0, 0.0, 10.0, 10.0), (90.0, 0.0, 100.0, 10.0), (0.0, 0.0, 100.0, 10.0)
 
@@ -69,8 +69,7 @@ def test_recall_is_that_of_a_plain_loop(seed, iou, boxes):
     scores = [rng.integers(0, 4, len(some)) for some in regions]  # ties abound
     found = grounding_recall(scores, regions, truths, iou, boxes)
     expected = recall_in_plain_python(scores, regions, truths, iou, boxes)
-    assert [found.r1, found.r5, found.r10, found.upper_bound] == pytest.approx(expected, abs=1e-3)
-    assert found.n == 9
+    assert list(found.values()) == pytest.approx(expected, abs=1e-3)
 
 
 def test_many_phrases_in_blocks_are_those_of_a_plain_loop():
@@ -79,7 +78,7 @@ def test_many_phrases_in_blocks_are_those_of_a_plain_loop():
     regions, scores = [some_boxes(rng, 3) for _ in truths], [rng.random(3) for _ in truths]
     found = grounding_recall(scores, regions, truths, boxes="any")
     expected = recall_in_plain_python(scores, regions, truths, "plummer", "any")
-    assert found.r1 == pytest.approx(expected[0], abs=1e-3)
+    assert found["R@1"] == pytest.approx(expected[0], abs=1e-3)
 
 
 def test_plummers_pixel_is_added_to_inclusive_boxes_once():
@@ -87,40 +86,40 @@ def test_plummers_pixel_is_added_to_inclusive_boxes_once():
     truth, region = [[0, 0, 9, 10]], [[5, 0, 9, 10]]
     (overlap,) = region_overlaps([region], [truth])
     assert overlap == pytest.approx([40 / 90])
-    assert grounding_recall([[1.0]], [region], [truth]).r1 == 0
+    assert grounding_recall([[1.0]], [region], [truth])["R@1"] == 0
     (raw,) = region_overlaps([region], [truth], "mdetr")
     assert raw == pytest.approx([36 / (8 * 9 + 4 * 10 - 36)])
 
 
 def test_a_pixel_can_decide_between_the_evaluators():
     truth, region = [[0, 0, 10, 2]], [[0, 0, 10, 1]]
-    assert grounding_recall([[1.0]], [region], [truth], "plummer").r1 == 100
-    assert grounding_recall([[1.0]], [region], [truth], "mdetr").r1 == 0
+    assert grounding_recall([[1.0]], [region], [truth], "plummer")["R@1"] == 100
+    assert grounding_recall([[1.0]], [region], [truth], "mdetr")["R@1"] == 0
 
 
 def test_a_phrase_of_several_boxes_counts_as_merged_or_any():
     two = [[LEFT, RIGHT]]
-    assert grounding_recall([[1.0]], [[ALL]], two).r1 == 100
-    assert grounding_recall([[1.0]], [[ALL]], two, boxes="any").r1 == 0
-    assert grounding_recall([[1.0]], [[LEFT]], two).r1 == 0
-    assert grounding_recall([[1.0]], [[RIGHT]], two, boxes="any").r1 == 100
+    assert grounding_recall([[1.0]], [[ALL]], two)["R@1"] == 100
+    assert grounding_recall([[1.0]], [[ALL]], two, boxes="any")["R@1"] == 0
+    assert grounding_recall([[1.0]], [[LEFT]], two)["R@1"] == 0
+    assert grounding_recall([[1.0]], [[RIGHT]], two, boxes="any")["R@1"] == 100
 
 
 def test_a_constant_scorer_gains_nothing():
     regions = [[LEFT, *[RIGHT] * 9], [*[RIGHT] * 4, LEFT], [LEFT, LEFT, LEFT]]
     found = grounding_recall([np.ones(len(some)) for some in regions], regions, [[LEFT]] * 3)
-    assert [found.r1, found.r5, found.r10] == pytest.approx([100 / 3, 200 / 3, 100], abs=1e-3)
+    assert list(found.values()) == pytest.approx([100 / 3, 200 / 3, 100, 100], abs=1e-3)
     for order in permutations(range(5)):  # where the right one stands among equals makes no difference
         boxes = np.array([LEFT, RIGHT, RIGHT, RIGHT, RIGHT])[list(order)]
-        assert grounding_recall([np.zeros(5)], [boxes], [[LEFT]]).r1 == 0
+        assert grounding_recall([np.zeros(5)], [boxes], [[LEFT]])["R@1"] == 0
 
 
 def test_a_phrase_without_regions_is_a_miss():
     regions = [[], [LEFT], np.zeros((0, 4)), [RIGHT]]
     found = grounding_recall([[], [0.5], np.zeros(0), [0.5]], regions, [[LEFT]] * 4)
-    by_chance = GroundingRecall.from_hits(random_hits(region_overlaps(regions, [[LEFT]] * 4)))
+    by_chance = recalls(random_hits(region_overlaps(regions, [[LEFT]] * 4)))
     for each in (found, by_chance):
-        assert (each.r1, each.r10, each.upper_bound) == (25, 25, 25)
+        assert set(each.values()) == {25}
 
 
 def test_random_hits_are_the_mean_over_all_orders():

@@ -33,7 +33,7 @@ def test_images_without_sentences_are_no_queries():
 
 def test_both_directions_of_a_score_matrix():
     found = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
-    assert found.to_dict() == {
+    assert found == {
         "S R@1": 100.0,
         "S R@5": 100.0,
         "S R@10": 100.0,
@@ -48,6 +48,6 @@ def test_both_directions_of_a_score_matrix():
 
 def test_a_constant_scorer_gains_nothing():
     found = retrieval_metrics(np.ones((40, 120)), np.repeat(np.arange(40), 3))
-    assert found.mean_recall == 0
+    assert found["mR"] == 0
     with pytest.raises(SeesayError, match=r"ranks: NaN at \[1\]"):
         recall_at_k([0, np.nan], 1)

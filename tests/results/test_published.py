@@ -99,9 +99,9 @@ def test_every_score_is_the_m_cnn_papers():
     text = MCNN.read_text(encoding="utf-8").split("\nTable 4. ")[1]
     heading, *lines = [line.split("\t") for line in text.splitlines() if line.count("\t") == 5][:5]
     (scores,) = papers()["mcnn"].scores
-    assert scores.systems == tuple(f"m-CNN({re.search(r'_{(.+)}', cell)[1]})" for cell in heading[2:])
-    assert list(scores.rows.values()) == [tuple(map(float, line[2:])) for line in lines]
-    true, *others = scores.rows.values()
+    assert scores["systems"] == [f"m-CNN({re.search(r'_{(.+)}', cell)[1]})" for cell in heading[2:]]
+    assert list(scores["rows"].values()) == [list(map(float, line[2:])) for line in lines]
+    true, *others = scores["rows"].values()
     assert all(score > max(column) for score, column in zip(true, zip(*others, strict=True), strict=True))
 
 

@@ -99,7 +99,7 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     owners = inputs.image_of_sentence
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
-    expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
+    expected = metrics_of(Ranks(first.sentence, second.image))["mR"]
     assert evaluate(run, corpus, "standard", "test", resamples=0).metrics["mR"] == pytest.approx(
         expected, abs=1e-3
     )

@@ -4,29 +4,20 @@ Ties always count against the query, so that a constant scorer gains nothing, an
 """
 
 from seesay.metrics.bootstrap import Interval, bootstrap
-from seesay.metrics.grounding_recall import GroundingRecall, grounding_recall
+from seesay.metrics.grounding_recall import grounding_recall
 from seesay.metrics.kendall_tau import kendall_tau
 from seesay.metrics.ndcg import ndcg
 from seesay.metrics.paired_test import PairedTest, paired_test
 from seesay.metrics.precision import auc, average_precision, calibration_error, precision_at_r
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
-from seesay.metrics.recall import (
-    DirectionMetrics,
-    RetrievalMetrics,
-    median_rank,
-    recall_at_k,
-    retrieval_metrics,
-)
+from seesay.metrics.recall import median_rank, recall_at_k, retrieval_metrics
 from seesay.metrics.rouge import rouge_l
 
 __all__ = [
     "NO_ANSWER",
-    "DirectionMetrics",
-    "GroundingRecall",
     "Interval",
     "PairedTest",
     "Ranks",
-    "RetrievalMetrics",
     "auc",
     "average_precision",
     "bootstrap",

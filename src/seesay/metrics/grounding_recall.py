@@ -14,7 +14,6 @@ Boxes. A phrase may have several ("two men"): "merged" takes the box that enclos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -35,41 +34,13 @@ _BLOCK = 1024  # phrases compared at a time, which bounds the memory
 Overlaps = Sequence[NDArray[np.float32]]  # for each phrase the IoU of its regions, (r,)
 
 
-@dataclass(frozen=True, slots=True)
-class GroundingRecall:
-    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all.
-
-    Example:
-        >>> from seesay.metrics import grounding_recall
-        >>> grounding_recall([[0.9]], [[[0, 0, 10, 10]]], [[[0, 0, 10, 12]]]).to_dict()
-        {'R@1': 100.0, 'R@5': 100.0, 'R@10': 100.0, 'upper bound': 100.0, 'n': 1}
-    """
-
-    r1: float
-    r5: float
-    r10: float
-    upper_bound: float
-    n: int
-
-    @classmethod
-    def from_hits(cls, hits: NDArray[np.floating] | NDArray[np.bool_]) -> GroundingRecall:
-        """Summarize the chances of a right region of each phrase, (p, 4)."""
-        r1, r5, r10, upper_bound = (100 * hits.mean(axis=0)).round(3).tolist()
-        return cls(r1, r5, r10, upper_bound, len(hits))
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the measures under the names that the field prints, and the number of phrases as `n`."""
-        values = (self.r1, self.r5, self.r10, self.upper_bound)
-        return {**dict(zip(METRICS, values, strict=True)), "n": self.n}
-
-
 def grounding_recall(
     scores: Sequence[ArrayLike],
     regions: Sequence[ArrayLike],
     true_boxes: Sequence[ArrayLike],
     iou: IoU = "plummer",
     boxes: Boxes = "merged",
-) -> GroundingRecall:
+) -> dict[str, float]:
     """Compute R@1, R@5, R@10 and the regions' upper bound of phrase localization.
 
     Ties count against the phrase: a wrong region that scores as high as a right one ranks before it.
@@ -82,6 +53,9 @@ def grounding_recall(
         iou: whose IoU, "plummer" or "mdetr", see above.
         boxes: "merged" for the box that encloses all of a phrase's, "any" for each of them.
 
+    Returns:
+        The percentages of phrases with a right region among the first 1, 5 and 10, and among all.
+
     Raises:
         SeesayError: a shape is wrong, a number is NaN, or there is no phrase.
 
@@ -89,10 +63,15 @@ def grounding_recall(
         >>> from seesay.metrics import grounding_recall
         >>> regions = [[[0, 0, 10, 10], [20, 20, 40, 40]]]
         >>> grounding_recall([[0.2, 0.7]], regions, [[[0, 0, 10, 12]]])
-        GroundingRecall(r1=0.0, r5=100.0, r10=100.0, upper_bound=100.0, n=1)
+        {'R@1': 0.0, 'R@5': 100.0, 'R@10': 100.0, 'upper bound': 100.0}
     """
     overlaps = region_overlaps(regions, true_boxes, iou, boxes)
-    return GroundingRecall.from_hits(hits(first_right(scores, overlaps)))
+    return recalls(hits(first_right(scores, overlaps)))
+
+
+def recalls(hits: NDArray[np.floating] | NDArray[np.bool_]) -> dict[str, float]:
+    """Return the percentages of phrases by metric, of the `hits` of each or their probabilities, (p, 4)."""
+    return dict(zip(METRICS, (100 * hits.mean(axis=0)).round(3).tolist(), strict=True))
 
 
 def region_overlaps(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -28,67 +27,7 @@ def metric_names(at: Iterable[int] = ()) -> tuple[str, ...]:
 METRICS = metric_names()
 
 
-@dataclass(frozen=True, slots=True)
-class DirectionMetrics:
-    """One direction of retrieval: percentages of queries answered in the top 1, 5 and 10, and Med r.
-
-    Example:
-        >>> from seesay.metrics import DirectionMetrics
-        >>> DirectionMetrics.from_ranks([0, 3, 7, 20])
-        DirectionMetrics(r1=25.0, r5=50.0, r10=75.0, median_rank=6.0)
-    """
-
-    r1: float
-    r5: float
-    r10: float
-    median_rank: float
-
-    @classmethod
-    def from_ranks(cls, ranks: ArrayLike) -> DirectionMetrics:
-        """Summarize zero-based ranks (q,), negative ones left out."""
-        r1, r5, r10 = (recall_at_k(ranks, k) for k in TOP)
-        return cls(r1, r5, r10, median_rank(ranks))
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the metrics under the names that the field prints."""
-        return dict(zip(METRICS, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalMetrics:
-    """Both directions of retrieval: an image as the query for sentences, and a sentence for images.
-
-    Example:
-        >>> from seesay.metrics import retrieval_metrics
-        >>> retrieval_metrics([[0.9, 0.2], [0.1, 0.7]], image_of_sentence=[0, 1]).mean_recall
-        100.0
-    """
-
-    sentence_retrieval: DirectionMetrics
-    image_retrieval: DirectionMetrics
-
-    @property
-    def mean_recall(self) -> float:
-        """The field's mR: the mean of the three recalls of both directions, in percent."""
-        ways = self.sentence_retrieval, self.image_retrieval
-        return fmean(value for way in ways for value in (way.r1, way.r5, way.r10))
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the metrics under the names that `seesay evaluate --json` prints, such as `S R@1`."""
-        ways = {"S": self.sentence_retrieval, "I": self.image_retrieval}
-        named = {f"{way} {name}": value for way, of in ways.items() for name, value in of.to_dict().items()}
-        return named | {"mR": self.mean_recall}
-
-    def __str__(self) -> str:
-        """Return a small table."""
-        lines = ["                     R@1    R@5   R@10  Med r"]
-        for name, way in (("sentence", self.sentence_retrieval), ("image", self.image_retrieval)):
-            cells = "".join(f"{value:7.1f}" for value in way.to_dict().values())
-            lines.append(f"{name + ' retrieval':<18}{cells}")
-        return "\n".join([*lines, f"mR {self.mean_recall:.1f}"])
-
-
-def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> RetrievalMetrics:
+def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> dict[str, float]:
     """Compute R@1, R@5, R@10, the median rank and mR of a score matrix in both directions.
 
     Any sentence of an image is a correct result. Ties count against the query, so a constant scorer gains
@@ -98,26 +37,29 @@ def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> Retrie
         scores: (n_images, n_sentences), higher is better.
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
 
+    Returns:
+        The metrics by name: `S R@1` and so on of sentence retrieval, whose queries are images; `I R@1` of
+        image retrieval; and mR, the mean of the six recalls. Recalls are in percent.
+
     Raises:
         SeesayError: a shape is wrong, a score is NaN, or no image has a sentence.
 
     Example:
         >>> from seesay.metrics import retrieval_metrics
         >>> metrics = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], image_of_sentence=[0, 0, 1])
-        >>> print(metrics)
-                             R@1    R@5   R@10  Med r
-        sentence retrieval  100.0  100.0  100.0    1.0
-        image retrieval      33.3  100.0  100.0    2.0
-        mR 88.9
-        >>> metrics.sentence_retrieval.r1
-        100.0
+        >>> metrics["S R@1"], metrics["I Med r"], round(metrics["mR"], 1)
+        (100.0, 2.0, 88.9)
     """
     return metrics_of(ranks(scores, image_of_sentence))
 
 
-def metrics_of(found: Ranks) -> RetrievalMetrics:
-    """Summarize the ranks of both directions."""
-    return RetrievalMetrics(*map(DirectionMetrics.from_ranks, (found.sentence, found.image)))
+def metrics_of(found: Ranks) -> dict[str, float]:
+    """Summarize the ranks of both directions, see `retrieval_metrics`."""
+    metrics: dict[str, float] = {}
+    for way, queries in (("S", found.sentence), ("I", found.image)):
+        metrics |= {f"{way} R@{k}": recall_at_k(queries, k) for k in TOP}
+        metrics[f"{way} Med r"] = median_rank(queries)
+    return metrics | {"mR": fmean(metrics[f"{way} R@{k}"] for way in "SI" for k in TOP)}
 
 
 def recall_at_k(ranks: ArrayLike, k: int) -> float:

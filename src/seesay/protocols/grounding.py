@@ -26,9 +26,10 @@ from seesay.metrics.grounding_recall import (
     first_right,
     hits,
     random_hits,
+    recalls,
     region_overlaps,
 )
-from seesay.protocols.base import Options, Protocol, Result, Value, register_protocol
+from seesay.protocols.base import Options, Protocol, Result, Value, of_part, register_protocol
 from seesay.protocols.subject import PhraseSubject
 from seesay.runs.calibration import Calibration
 from seesay.text.concepts import nouns
@@ -96,7 +97,7 @@ class GroundingProtocol(Protocol):
         further: dict[str, Value] = {
             f"{name}: {metric}": value
             for name, each in baselines.items()
-            for metric, value in zip(METRICS, _percent(each), strict=True)
+            for metric, value in recalls(each).items()
         }
         images = [phrase.image for phrase in phrases]
         samples = [("", [MeanSample(METRICS, 100.0 * found, images)])]
@@ -153,18 +154,12 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
     return found
 
 
-def _percent(found: Hits) -> list[float]:
-    percent: list[float] = (100 * found.mean(axis=0)).round(3).tolist()
-    return percent
-
-
 def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
     """Return the recalls of each kind of phrase; a phrase of two kinds counts with both."""
     metrics: dict[str, Value] = {}
     for kind in sorted({kind for phrase in phrases for kind in phrase.kinds}):
         rows = np.array([kind in phrase.kinds for phrase in phrases])
-        recalls = zip(METRICS, _percent(found[rows]), strict=True)
-        metrics |= {f"{kind}: {name}": value for name, value in recalls}
+        metrics |= of_part(kind, recalls(found[rows]))
         metrics[f"{kind}: phrases"] = int(rows.sum())
     return metrics
 

@@ -171,9 +171,7 @@ def asked_twice(subject: RunSubject) -> Asked:
             f"{subject.corpus.root}: no sentence of split '{subject.split}' has a noun that the sentences of "
             "other images lack; the protocol needs images that do not fit (and English)."
         )
-    scores = subject.scores.by_direction()[1]
-    refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
-    return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
+    return _asked(subject, queries, subject.scores.by_direction()[1])
 
 
 def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQuery]:
@@ -272,6 +270,10 @@ def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | Non
         return None
     scores = subject.run.score_prepared(subject.inputs.features, subject.run.prepare(names))
     queries = [NoMatchQuery(column, showing[name], showing[name]) for column, name in enumerate(names)]
+    return _asked(subject, queries, scores)
+
+
+def _asked(subject: RunSubject, queries: list[NoMatchQuery], scores: Matrix) -> Asked:
     refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
     return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
 

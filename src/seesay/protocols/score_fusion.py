@@ -146,7 +146,7 @@ def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
 
     def mean_recall(shares: NDArray[np.float64]) -> float:
         found = weighted(matrices, shares).ranks(slice(None), slice(None), owners)
-        return round(metrics_of(found).mean_recall, 3)
+        return round(metrics_of(found)["mR"], 3)
 
     best = np.full(len(val), 1 / len(val))
     highest, before = mean_recall(best), -1.0

@@ -51,34 +51,19 @@ class PublishedRow:
     note: str | None = None
 
     @property
-    def expressed_by(self) -> str | None:
-        """The recipe of the system, or None."""
-        return self.recipe or self.counterpart
-
-    @property
     def images(self) -> str:
         """The paper's image features in words; empty if unknown."""
         return ", ".join(part for part in (self.encoder, self.crops) if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedScores:
-    """A table of single scores: of one image with several sentences, by system."""
-
-    table: int
-    about: str
-    systems: tuple[str, ...]
-    rows: dict[str, tuple[float, ...]]
-
-
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The rows and scores that a paper prints."""
+    """The rows that a paper prints, and its tables of single scores as in the file."""
 
     name: str
     source: str
     rows: tuple[PublishedRow, ...]
-    scores: tuple[PublishedScores, ...]
+    scores: tuple[Mapping[str, Any], ...]
 
 
 @cache
@@ -163,16 +148,7 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
         for table in content["tables"]
         for system, numbers in table["rows"].items()
     ]
-    scores = [
-        PublishedScores(
-            table=table["table"],
-            about=table["about"],
-            systems=tuple(table["systems"]),
-            rows={sentence: tuple(row) for sentence, row in table["rows"].items()},
-        )
-        for table in content.get("scores", ())
-    ]
-    return Paper(name, source, tuple(rows), tuple(scores))
+    return Paper(name, source, tuple(rows), tuple(content.get("scores", ())))
 
 
 def _metrics(numbers: Sequence[float | None]) -> dict[str, float | None]:
