@@ -209,7 +209,6 @@ NEED_PYTORCH = {
     "seesay.runs.all_pairs",
     "seesay.runs.export",
     "seesay.runs.predictions",
-    "seesay.runs.traceable",
     "seesay.runs.trained",
 }
 NEED_AN_EXTRA = {"seesay.search.stores.milvus", "seesay.search.stores.qdrant"}

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from seesay.errors import SeesayError
-from seesay.matchers import Adapter, Cosine
+from seesay.matchers import Adapter, Cosine, MatcherInputs
 from seesay.matchers.adapter import ALPHAS
+from seesay.matchers.settings import MATCHERS
 
 DIM = 12
 
@@ -84,3 +85,16 @@ def test_of_equal_alphas_the_nearest_to_zero_shot_is_chosen(learned: Adapter) ->
 def test_towers_of_two_spaces_are_refused() -> None:
     with pytest.raises(SeesayError, match="name one model in encoders and in sentence_encoder"):
         Adapter(DIM, DIM + 1)
+
+
+def test_it_scores_by_the_cosine_of_features_and_vectors() -> None:
+    images, sentences = torch.randn(3, 5), torch.randn(4, 5)
+    matcher = MATCHERS["cosine"].settings().build(MatcherInputs((2, 3), 1, 5))
+    expected = torch.nn.functional.cosine_similarity(images[:, None], sentences[None], dim=2)
+    assert torch.allclose(matcher(images, sentences), expected, atol=1e-6)
+    assert not list(matcher.parameters())
+
+
+def test_encoders_of_two_widths_are_refused() -> None:
+    with pytest.raises(SeesayError, match="sentence_dim: wanted 5, the width of the image features, got 6"):
+        Cosine(image_dim=5, sentence_dim=6)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, Gate, GateSettings, UncommonVSE
-from seesay.matchers.instances import missing_instances, normalised_instances
+from seesay.matchers.layers import missing_instances, normalised_instances
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe

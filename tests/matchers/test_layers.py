@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence
 
-from seesay.matchers.layers import WordEmbedding, standardised
+from seesay.errors import SeesayError
+from seesay.matchers.layers import WordEmbedding, run_packed, standardised
+from seesay.matchers.sentences import Sentences
 
 
 def components(vectors: np.ndarray, count: int) -> np.ndarray:
@@ -54,3 +60,77 @@ def test_a_cnn_can_be_tuned_through_power_normalisation() -> None:
     torch.linalg.vector_norm(standardised(2, "power")(features) - 1).backward()
     assert features.grad is not None
     assert features.grad.isfinite().all()
+
+
+WIDTH, DIM = 5, 4
+
+
+def made(kind: type[nn.LSTM] | type[nn.GRU], lengths: list[int], starts: bool) -> tuple:
+    """A layer, sentences of these lengths, their words' vectors and, if wanted, states to start from."""
+    torch.manual_seed(0)
+    layer = kind(WIDTH, DIM).double()
+    sentences = Sentences(
+        torch.zeros(sum(lengths)).long(), torch.tensor(lengths), torch.zeros(len(lengths), 0)
+    )
+    vectors = torch.randn(sum(lengths), WIDTH, dtype=torch.float64, requires_grad=True)
+    count = 2 if kind is nn.LSTM else 1
+    state = tuple(
+        torch.randn(1, len(lengths), DIM, dtype=torch.float64, requires_grad=True) for _ in range(count)
+    )
+    return layer, sentences, vectors, state if starts else None
+
+
+def by_hand(layer: nn.LSTM | nn.GRU, sentences: Sentences, vectors: Tensor, start) -> tuple[Tensor, Tensor]:
+    """The states of one sentence after another, by PyTorch's layer without packing; the last ones."""
+    states, last = [], []
+    for i, words in enumerate(vectors.split(sentences.lengths.tolist())):
+        mine = None if start is None else tuple(each[:, i] for each in start)
+        mine = mine[0] if mine is not None and isinstance(layer, nn.GRU) else mine
+        found = layer(words, mine)[0]
+        states.append(found)
+        last.append(found[-1])
+    packed = sentences.packed(torch.cat(states)).data
+    return packed, torch.stack(last)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6), starts=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_values_and_gradients_are_pytorchs(kind, lengths: list[int], starts: bool) -> None:
+    layer, sentences, vectors, start = made(kind, lengths, starts)
+    states, last = run_packed(layer, sentences.packed(vectors), start)
+    wanted_states, wanted_last = by_hand(layer, sentences, vectors, start)
+    torch.testing.assert_close(states, wanted_states)
+    torch.testing.assert_close(last, wanted_last)
+    learned = [vectors, *layer.parameters(), *(start or ())]
+    weight = torch.randn_like(states), torch.randn_like(last)
+    ours, theirs = (
+        torch.autograd.grad((weight[0] * a).sum() + (weight[1] * b).sum(), learned)
+        for a, b in ((states, last), (wanted_states, wanted_last))
+    )
+    for mine, wanted in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, wanted)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("starts", [False, True])
+def test_without_gradients_the_layer_itself_runs(kind, starts: bool) -> None:
+    layer, sentences, vectors, start = made(kind, [3, 1, 4, 1], starts)
+    packed = sentences.packed(vectors)
+    seen: list[int] = []
+    layer.register_forward_hook(lambda *_: seen.append(1))
+    with torch.no_grad():
+        plain = run_packed(layer, packed, start)
+    assert seen == [1]
+    for a, b in zip(plain, run_packed(layer, packed, start), strict=True):
+        torch.testing.assert_close(a, b)
+    assert seen == [1]
+
+
+@pytest.mark.parametrize(
+    "unlike", [{"num_layers": 2}, {"bidirectional": True}, {"bias": False}, {"proj_size": 2}], ids=str
+)
+def test_layers_of_other_kinds_are_refused(unlike: dict) -> None:
+    packed = pack_sequence([torch.zeros(3, WIDTH)])
+    with pytest.raises(SeesayError, match="one layer that reads forwards"):
+        run_packed(nn.LSTM(WIDTH, DIM, **unlike), packed)

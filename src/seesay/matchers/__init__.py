@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.matchers.adapter import Adapter
+    from seesay.matchers.adapter import Adapter, Cosine
     from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
     from seesay.matchers.baselines.cca import CCA
     from seesay.matchers.baselines.dcca import DCCA
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from seesay.matchers.baselines.order_embeddings import OrderEmbeddings
     from seesay.matchers.baselines.vsepp import VSEPlusPlus
     from seesay.matchers.composed import Ensemble
-    from seesay.matchers.cosine import Cosine
     from seesay.matchers.gvse import GVSE, UncommonVSE
     from seesay.matchers.irmatch import IRMatch
     from seesay.matchers.mcnn import MatchingCNN
@@ -64,7 +63,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "adapter": ("Adapter",),
+        "adapter": ("Adapter", "Cosine"),
         "base": ("EmbeddingMatcher", "Matcher", "PairMatcher", "as_matcher"),
         "baselines.cca": ("CCA",),
         "baselines.dcca": ("DCCA",),
@@ -73,7 +72,6 @@ __getattr__, __dir__ = lazy_names(
         "baselines.order_embeddings": ("OrderEmbeddings",),
         "baselines.vsepp": ("VSEPlusPlus",),
         "composed": ("Ensemble",),
-        "cosine": ("Cosine",),
         "gvse": ("GVSE", "UncommonVSE"),
         "irmatch": ("IRMatch",),
         "mcnn": ("MatchingCNN",),

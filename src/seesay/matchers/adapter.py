@@ -1,4 +1,6 @@
-"""Adapter: residual perceptrons on two frozen towers that were trained together, as CLIP's and SigLIP's.
+"""Two frozen towers that were trained together elsewhere, as CLIP's and SigLIP's: as they are, and adapted.
+
+`Cosine` compares their vectors, and nothing is learned. `Adapter` puts a residual perceptron on each:
 
     e(v) = v + α · MLP(v), both of unit length before the sum, and e after it
 
@@ -18,13 +20,55 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.cosine import check_one_space
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
 
 ALPHAS = tuple(step / 10 for step in range(11))
+
+
+@register_matcher("cosine")
+class Cosine(EmbeddingMatcher):
+    """The cosine of an image's features and a sentence's vector, both from encoders of one space.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Cosine
+        >>> Cosine(image_dim=2, sentence_dim=2)(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
+        tensor([[0.8000]])
+
+    Args:
+        image_dim: width of the image features.
+        sentence_dim: the same width, of the sentence vectors.
+    """
+
+    reads_words = False
+    reads_vectors = True
+
+    def __init__(self, image_dim: PositiveInt, sentence_dim: PositiveInt) -> None:
+        super().__init__()
+        check_one_space(image_dim, sentence_dim)
+        self.dim = image_dim
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim)."""
+        check_images(images, self.dim)
+        return functional.normalize(images, dim=1)
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        return functional.normalize(read_vectors(sentences, self.dim), dim=1)
+
+
+def check_one_space(image_dim: int, sentence_dim: int) -> None:
+    """Raise `SeesayError` unless both sides' vectors have one width."""
+    if image_dim != sentence_dim:
+        raise SeesayError(
+            f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "
+            "name one model in encoders and in sentence_encoder, such as transformers:FOLDER."
+        )
 
 
 class Residual(nn.Module):

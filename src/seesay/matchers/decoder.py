@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
-from seesay.matchers.recurrent import run_packed
+from seesay.matchers.layers import run_packed
 from seesay.matchers.sentences import UNKNOWN, Sentences
 
 State = tuple[Tensor, Tensor]

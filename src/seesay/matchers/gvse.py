@@ -21,9 +21,8 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
-from seesay.matchers.class_evidence import CLASSES
-from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
-from seesay.matchers.layers import xavier
+from seesay.matchers.layers import instance_width, missing_instances, normalised_instances, xavier
+from seesay.matchers.projection import CLASSES
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Dropout, Settings

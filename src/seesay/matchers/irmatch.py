@@ -66,6 +66,11 @@ class SentenceCNN(nn.Module):
         for width, kernel in zip(self.widths, self._kernels(), strict=True):
             products = _products(vectors, kernel.weight, width)
             windows = _rows_of_windows(occurrence, places[:, :width], words.shape[0])
+            if torch.onnx.is_in_onnx_export():  # ONNX has neither bags nor segments
+                responses = functional.embedding(windows, products).sum(dim=1)
+                at, there = word_places(sentences.lengths)
+                pooled.append(responses[at].masked_fill(~there[:, :, None], -torch.inf).amax(dim=1))
+                continue
             responses = functional.embedding_bag(
                 windows, products, mode="sum", padding_idx=products.shape[0] - 1
             )
@@ -111,7 +116,7 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
     Positions past the end of the sentence are `total`.
     """
     total = lengths.sum()
-    ends = torch.repeat_interleave(lengths.cumsum(0), lengths)
+    ends = lengths.cumsum(0)[word_places(lengths)[1].nonzero()[:, 0]]
     first = torch.arange(total, device=lengths.device)  # type: ignore[call-overload]
     places = first[:, None] + torch.arange(width, device=lengths.device)
     return torch.where(places < ends[:, None], places, total)

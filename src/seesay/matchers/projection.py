@@ -4,6 +4,10 @@ Each member of the ensemble maps the joined image features linearly, and the sen
 joined with a learned mean of word vectors, through a perceptron. Beside the members stands class
 evidence, which is not learned. A sentence decides by itself how much that counts. The score is the
 inner product of all parts' weighted vectors, laid end to end.
+
+Class evidence is what a classifier sees in an image, against the classes that a sentence may mean. It is
+after ConSE (Norouzi et al. 2014), turned round: there an image becomes a mixture of the class names'
+vectors; here a sentence becomes a mixture of classes, so that "kitten" means the cats and no other animal.
 """
 
 from __future__ import annotations
@@ -18,11 +22,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
-from seesay.matchers.class_evidence import CLASSES, ClassEvidence
+from seesay.matchers.layers import mean_words
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout, NonNegative
 
+CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
+
+_SHARPNESS = 10.0  # of the softmax over classes: near to 0 all classes are meant, far above one alone
+_TRUST = 0.5  # power of the mixture's length: how much more a name of a class is trusted than a long sentence
 _OF_NAMES = 3.0
 """Power by which sentences of more words get less class evidence: that of one word counts twice, that of two
 an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
@@ -59,11 +67,45 @@ class Member(nn.Module):
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Return unit vectors (m, dim)."""
-        starts = sentences.lengths.cumsum(0) - sentences.lengths
         # Scaled so that a component of the unit sentence vector is about as large as a word's.
         vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
-        joined = torch.cat([vectors, self.words(sentences.words, starts)], dim=1)
+        joined = torch.cat([vectors, mean_words(self.words, sentences)], dim=1)
         return functional.normalize(self.sentence_map(joined), dim=1)
+
+
+class ClassEvidence(nn.Module):
+    """Images and sentences as vectors of class shares, (…, 1000). Nothing in it is learned.
+
+    Args:
+        sentence_dim: width of the sentence encoder's vectors.
+        weight: weight beside other scores if a sentence means a single class.
+    """
+
+    def __init__(self, sentence_dim: int, weight: float) -> None:
+        super().__init__()
+        self.weight = weight
+        self.register_buffer("classes", torch.zeros(CLASSES, sentence_dim))
+        self.register_buffer("class_mean", torch.zeros(sentence_dim))
+
+    def prepare(self, vectors: Tensor) -> None:
+        """Take the classes' unit vectors, (1000, sentence_dim); a saved run carries them."""
+        mean = vectors.mean(dim=0)
+        self.get_buffer("class_mean").copy_(mean)
+        self.get_buffer("classes").copy_(functional.normalize(vectors - mean, dim=1))
+
+    def embed_images(self, logits: list[Tensor]) -> Tensor:
+        """Return unit vectors (n, 1000): roots of the probabilities, averaged over the classifiers."""
+        return torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0).sqrt()
+
+    def embed_sentences(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return unit vectors (m, 1000), and the weight (m, 1) of each beside other scores.
+
+        A sentence that means no class in particular is a flat mixture: it gets little weight.
+        """
+        near = functional.normalize(vectors - self.get_buffer("class_mean"), dim=1)
+        shares = (_SHARPNESS * (near @ self.get_buffer("classes").T)).softmax(dim=1)
+        lengths = shares.norm(dim=1, keepdim=True)
+        return shares / lengths, self.weight * lengths**_TRUST
 
 
 @register_matcher("projection")

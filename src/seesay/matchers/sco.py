@@ -17,8 +17,16 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
-from seesay.matchers.layers import Standardise, WordEmbedding, WordLSTM, image_input, xavier
+from seesay.matchers.layers import (
+    Standardise,
+    WordEmbedding,
+    WordLSTM,
+    image_input,
+    instance_width,
+    missing_instances,
+    normalised_instances,
+    xavier,
+)
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 from seesay.settings import Dropout, NonNegative, Settings

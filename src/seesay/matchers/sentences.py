@@ -127,9 +127,8 @@ class Sentences:
         lengths = self.lengths
         if not torch.onnx.is_in_onnx_export() and not (lengths > max_length).any():
             return self
-        starts = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-        kept = torch.arange(self.words.shape[0], device=lengths.device) - starts < max_length
-        return Sentences(self.words[kept], lengths.clamp(max=max_length), self.vectors)
+        places, there = (each[:, :max_length] for each in word_places(lengths))
+        return Sentences(self.words[places[there]], lengths.clamp(max=max_length), self.vectors)
 
 
 def word_places(lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,6 @@ from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
 from seesay.runs.onnx_backend import PREFIX, OnnxBackend, Vectors
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
-from seesay.runs.traceable import Traceable
 from seesay.runs.trained import TorchBackend
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
@@ -175,7 +174,7 @@ def _write(
     path, inputs = folder / f"{name}.onnx", samples.traced(name, sides)
     axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
     dynamic = {**axes, "output": {0: "rows"}}
-    with replacing(path) as beside, Traceable():
+    with replacing(path) as beside:
         # Sizes that became constants break other batches, which is found by comparing.
         example = [each.numpy() for each in inputs.values()]
         trace(_Side(matcher, sides[name]), example, beside, list(inputs), ["output"], dynamic, fold=False)

@@ -104,7 +104,7 @@ def _model_folder(name: TowerName) -> Path:
 def _write_run(name: TowerName, towers: Towers, folder: Path) -> None:
     """Write the run that reads by a model's towers, and whose matcher is their cosine."""
     from seesay.encoders.towers.encoders import TowerSentenceEncoder
-    from seesay.matchers.cosine import Cosine
+    from seesay.matchers.adapter import Cosine
     from seesay.recipes.schema import Recipe
     from seesay.runs.export import export_run
     from seesay.runs.run import Run

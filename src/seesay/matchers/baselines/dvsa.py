@@ -19,8 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
-from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
-from seesay.matchers.layers import pretrained_words, xavier
+from seesay.matchers.layers import (
+    instance_width,
+    missing_instances,
+    normalised_instances,
+    pretrained_words,
+    xavier,
+)
 from seesay.matchers.sentences import (
     WORD_VECTOR_DIMS,
     Sentences,
