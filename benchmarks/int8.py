@@ -29,10 +29,10 @@ from benchmarks.encoding import best_of_turns, enlarged, jpegs, one_core
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
-from seesay.encoders import untuned
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE
 from seesay.encoders.images.encode import SHARED_SIDE
+from seesay.encoders.spec import EncoderSpec
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
@@ -192,7 +192,10 @@ def main() -> int:
             return 0
     run = Run.load("seesay-small")
     corpus = read_corpus(options.data).split(options.split)
-    tuned = {untuned(name): name for name in Run.load(str(options.run), "cpu").recipe.encoders}
+    tuned = {
+        str(EncoderSpec.parse(name).untuned): name
+        for name in Run.load(str(options.run), "cpu").recipe.encoders
+    }
     names = [name.removesuffix(EIGHT_BITS) for name in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
     encoders = in_32_bits(tuned), in_8_bits(names)

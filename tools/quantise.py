@@ -26,7 +26,7 @@ from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.runs.run import Run
 from tools.quantise_cnn import export_lite, quantise_lite
 from tools.quantise_minilm import export_minilm, quantise_minilm
@@ -68,7 +68,7 @@ def main() -> int:
     corpus = read_corpus(data)
     folder.mkdir(parents=True, exist_ok=True)
     for tuned in Run.load(str(run), "cpu").recipe.encoders:
-        name = untuned(tuned)
+        name = str(EncoderSpec.parse(tuned).untuned)
         model = export_lite(tuned, with_maps=name == WITH_MAPS)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
     tokenizer = write_tokenizer(folder / TOKENIZER)

@@ -15,7 +15,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from seesay.encoders.images.efficientnet import EIGHT_BITS
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.runs.config import VOCABULARY, WEIGHTS
 from seesay.runs.export import export_run
 from seesay.runs.folders import run_config
@@ -31,8 +31,8 @@ def ship(run: Path, target: Path) -> int:
     save_weights(target, {key: tensor.half() for key, tensor in load_file(run / WEIGHTS).items()})
     shutil.copyfile(run / VOCABULARY, target / VOCABULARY)
     config = run_config(run)
-    for name in filter(lambda name: untuned(name) != name, config.encoders):
-        config = config.renamed(name, untuned(name) + EIGHT_BITS)
+    for name in filter(lambda name: str(EncoderSpec.parse(name).untuned) != name, config.encoders):
+        config = config.renamed(name, str(EncoderSpec.parse(name).untuned) + EIGHT_BITS)
     replace(config, graphs={}, weights=None).save(target)
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
-_brought: dict[str, Path] = {}  # by file name: networks of runs that brought their own
-_found: set[Path] = set()  # what `exported` has returned
-_given: set[Path] = set()  # other networks that came with a download
-_used: ContextVar[set[Path] | None] = ContextVar("used", default=None)
+# By file name: the networks of runs that brought their own, and their digests.
+_brought: dict[str, tuple[Path, str]] = {}
+_run: ContextVar[set[Path] | None] = ContextVar("run", default=None)
 
 
 class Session:
@@ -56,21 +55,21 @@ class Session:
             if self._session is None:
                 self._path = self._find()
                 self._session = onnx_session(self._path, self._threads, self._remedy)
-        if (used := _used.get()) is not None and self._path in _found:
-            used.add(self._path)
+        if (run := _run.get()) is not None:
+            run.add(self._path)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
 
 
 @contextmanager
-def exported_networks() -> Iterator[set[Path]]:
-    """Collect the files of the networks from `exported` that this thread runs; others are installed."""
-    used: set[Path] = set()
-    token = _used.set(used)
+def networks_run() -> Iterator[set[Path]]:
+    """Collect the files of the networks that this thread runs."""
+    run: set[Path] = set()
+    token = _run.set(run)
     try:
-        yield used
+        yield run
     finally:
-        _used.reset(token)
+        _run.reset(token)
 
 
 def use_networks_of(folder: Path) -> None:
@@ -84,38 +83,25 @@ def use_networks_of(folder: Path) -> None:
     if find_spec("torch") is not None:
         return
     for path in sorted(folder.glob("*.onnx")):
-        known = _brought.setdefault(path.name, path)
-        if known != path and file_digest(known) != file_digest(path):
+        digest = file_digest(path)
+        known, before = _brought.setdefault(path.name, (path, digest))
+        if digest != before:
             raise SeesayError(
                 f"{path}: differs from {known}, and one process uses only one of them; use these runs one "
                 "after the other, or pip install 'seesay[train]'."
             )
 
 
-def cache_apart(networks: Iterable[Path]) -> None:
-    """Keep what is computed in this process apart from now on: nobody has checked these networks."""
-    _given.update(networks)
-
-
 def network_cache(name: str) -> Path:
     """Return the cache's folder of what networks have computed, such as "features".
 
-    Networks that runs have brought, or folders of towers, cannot be checked: what they compute is kept apart.
+    Networks that runs have brought cannot be checked: what they compute is kept apart.
     """
     folder = cache_dir() / name
-    unchecked = {*_brought.values(), *_given}
-    if not unchecked:
+    if not _brought:
         return folder
-    digests = "".join(sorted(map(_identity, unchecked)))
+    digests = "".join(sorted(digest for _, digest in _brought.values()))
     return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
-
-
-def _identity(path: Path) -> str:
-    """Return a file's digest, or its name if it was removed while its network is in use."""
-    try:
-        return file_digest(path)
-    except OSError:
-        return str(path)
 
 
 def exported(
@@ -137,7 +123,7 @@ def exported(
     """
     path = cache_dir() / "onnx" / f"{name}.onnx"
     if not path.is_file() and path.name in _brought:
-        path = _brought[path.name]
+        path, _ = _brought[path.name]
     elif not path.is_file():
         free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
         try:
@@ -148,7 +134,6 @@ def exported(
             raise SeesayError(
                 f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
             ) from error
-    _found.add(path)
     return path
 
 

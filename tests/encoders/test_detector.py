@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from seesay.encoders.detector import NamedDetector
+from seesay.encoders.detector import Detector
 from seesay.errors import SeesayError
 
 SIDE = 64
@@ -48,7 +48,7 @@ def rows(classes: int = 2, **objects: tuple[int, float, float, float, float, int
 
 
 @pytest.fixture
-def detector(tmp_path: Path) -> NamedDetector:
+def detector(tmp_path: Path) -> Detector:
     found = rows(
         dog=(8 * 2 + 3, 0.5, 0.5, 2, 1, 0, 0.8),  # column 3, row 2 of stride 8: centre 28, 20
         again=(8 * 2 + 4, -0.4, 0.5, 2, 1, 0, 0.6),  # the same dog
@@ -56,10 +56,10 @@ def detector(tmp_path: Path) -> NamedDetector:
         faint=(0, 0, 0, 1, 1, 1, 0.1),
     )
     (tmp_path / "two.txt").write_text("Dog\ncat\n")
-    return NamedDetector(graph(tmp_path / "two.onnx", found))
+    return Detector(graph(tmp_path / "two.onnx", found))
 
 
-def test_boxes_are_pixels_of_the_image(detector: NamedDetector) -> None:
+def test_boxes_are_pixels_of_the_image(detector: Detector) -> None:
     for size in (1, 4):
         confidences, objects = detector.detect(np.zeros((32 * size, 64 * size, 3), np.uint8))
         assert confidences == pytest.approx([0.8, 0.7])
@@ -68,7 +68,7 @@ def test_boxes_are_pixels_of_the_image(detector: NamedDetector) -> None:
         assert objects[1].box == pytest.approx([16 * size, 16 * size, 32 * size, 32 * size])
 
 
-def test_boxes_end_at_the_edges(detector: NamedDetector) -> None:
+def test_boxes_end_at_the_edges(detector: Detector) -> None:
     objects = detector.detect(np.zeros((20, 64, 3), np.uint8))[1]
     assert [each.box[3] for each in objects] == [20, 20]
 
@@ -77,14 +77,14 @@ def test_images_are_letterboxed_with_grey_and_are_blue_green_red(tmp_path: Path)
     found = rows()
     found[-1, 5] = 1 / 256
     (tmp_path / "two.txt").write_text("mean\nother\n")
-    detector = NamedDetector(graph(tmp_path / "two.onnx", found))
+    detector = Detector(graph(tmp_path / "two.onnx", found))
     black, white = (np.full((32, 64, 3), value, np.uint8) for value in (0, 255))
     assert detector.detect(black)[0][0] == pytest.approx(114 / 2 / 256)
     assert detector.detect(white)[0][0] == pytest.approx((114 + 255) / 2 / 256)
 
 
 def test_eighty_classes_are_those_of_coco(tmp_path: Path) -> None:
-    detector = NamedDetector(graph(tmp_path / "coco.onnx", rows(80)))
+    detector = Detector(graph(tmp_path / "coco.onnx", rows(80)))
     assert len(set(detector.names)) == 80
     assert {"hot dog", "tv", "person", "toothbrush"} < set(detector.names)
     assert detector.detect(np.zeros((9, 7, 3), np.uint8))[1] == []
@@ -108,4 +108,4 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
     }
     for name, told in graphs.items():
         with pytest.raises(SeesayError, match=told):
-            NamedDetector(tmp_path / name)
+            _ = Detector(tmp_path / name).names

@@ -11,7 +11,7 @@ import pytest
 
 import seesay.encoders
 from seesay.encoders import load_image_encoder
-from seesay.encoders.spec import EncoderSpec, untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 
 PLUGIN = '''
@@ -59,14 +59,14 @@ def test_an_installed_package_adds_an_encoder(tmp_path: Path) -> None:
 def test_a_name_without_weights_is_itself(name: str) -> None:
     spec = EncoderSpec.parse(name)
     assert spec.weights == ""
-    assert untuned(name) == str(spec) == name
+    assert str(EncoderSpec.parse(name).untuned) == str(spec) == name
 
 
 def test_the_parts_of_a_name_with_weights() -> None:
     spec = EncoderSpec.parse("concepts@0123456789abcdef:runs/concepts")
     assert spec == EncoderSpec("concepts", "0123456789abcdef", "runs/concepts")
     assert str(spec) == "concepts@0123456789abcdef:runs/concepts"
-    assert untuned(str(spec)) == "concepts:runs/concepts"
+    assert str(EncoderSpec.parse(str(spec)).untuned) == "concepts:runs/concepts"
 
 
 @pytest.mark.parametrize("name", ["a@b", "efficientnet-lite0@../../evil:ten", "x@0123456789ABCDEF", "x@"])

@@ -43,7 +43,7 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
     from seesay.encoders import REGION_ENCODERS
     from seesay.encoders.images.base import list_encoders
-    from seesay.encoders.towers import is_two_tower
+    from seesay.encoders.spec import is_two_tower
 
     recipe = load_recipe(name)
     known = dict(list_encoders() if recipe.regions is None else list_encoders(REGION_ENCODERS))
@@ -285,7 +285,11 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("two-branch", "sentence_encoder=null", "embedding-network takes a sentence's vector"),
         ("two-branch-similarity", "sentence_encoder=null", "similarity-network takes a sentence's vector"),
         ("cca-mean", "sentence_encoder=null", "cca takes a sentence's vector"),
-        ("ground-full", "encoders=[efficientnet-lite0:roi, efficientnet-lite0:crops]", "one region encoder"),
+        (
+            "ground-full",
+            "encoders=[efficientnet-lite0:roi, detector]",
+            "one region encoder",
+        ),
         ("ground-full", "val_images=100", "key 'val_images': concepts and phrases"),
         ("concepts", "val_images=100", "key 'val_images': concepts and phrases"),
         (

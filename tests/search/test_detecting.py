@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.encoders.detector import Detection, NamedDetector
+from seesay.encoders.detector import Detection, Detector
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
@@ -17,7 +17,7 @@ from tests.search.colours import Colours, gallery, photo_of, picture
 from tests.search.test_gallery import Named
 
 
-class Reds(NamedDetector):
+class Reds(Detector):
     """Sees an apple as wide as the red part of an image, and never a dog."""
 
     names = ("apple", "dog")

@@ -16,7 +16,7 @@ from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import held_out_scores, save_head_inputs, save_held_out
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
@@ -278,7 +278,7 @@ def reader() -> Recipe:
 
 def read_by(run: Run) -> list[str]:
     """The image encoders of a run, without the hashes of their weights."""
-    return [untuned(name) for name in run.recipe.encoders]
+    return [str(EncoderSpec.parse(name).untuned) for name in run.recipe.encoders]
 
 
 def test_it_is_the_run_concepts_beside_the_new_run(corpus: Corpus, concepts: Path) -> None:

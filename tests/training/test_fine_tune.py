@@ -14,7 +14,7 @@ import yaml
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
@@ -273,7 +273,7 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Pa
 def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) -> None:
     run, summary = Run.load(str(concepts)), TrainingSummary.load(concepts)
     (name,) = run.recipe.encoders
-    assert untuned(name) == "efficientnet-lite0" != name
+    assert str(EncoderSpec.parse(name).untuned) == "efficientnet-lite0" != name
     assert (concepts / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert default_protocol(run.recipe) == "concepts"

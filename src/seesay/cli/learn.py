@@ -295,7 +295,7 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
     from seesay.recipes.table import is_table, load_table
 
     if not is_table(what[0]):
-        from seesay.encoders.towers import is_two_tower
+        from seesay.encoders.spec import is_two_tower
         from seesay.runs.folders import shipped_runs
 
         known = {run.name for run in shipped_runs()}

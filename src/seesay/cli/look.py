@@ -144,7 +144,7 @@ def concepts(
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
-    from seesay.encoders.towers import is_two_tower
+    from seesay.encoders.spec import is_two_tower
     from seesay.runs.config import RUN
     from seesay.runs.run import Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary

@@ -1,4 +1,8 @@
-"""What a detector that a user brings sees in an image: the names of objects, and where they are.
+"""What a detector that a user brings sees in an image: an ONNX file of YOLOX's layout (Ge et al. 2021).
+
+The input is pixels (1, 3, s, s), blue first, of 0 to 255, the image in the upper left corner and grey (114)
+around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: middle and
+logarithm of the size of a box in cells, whether there is an object, and the C classes, as probabilities.
 
 Names of the classes are those of COCO if there are 80, or the lines of a text file beside the detector's,
 with its name and the suffix `.txt`.
@@ -14,10 +18,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.boxes import iou
 from seesay.data.corpus import Box
-from seesay.encoders.regions.detector import Detector, best_boxes
+from seesay.encoders.images.base import Pixels, resize
 from seesay.errors import SeesayError
+from seesay.onnx import onnx_session
+from seesay.paths import file_digest
 
+_STRIDES = (8, 16, 32)
+_GREY = 114
+_MIN_SCORE, _OVERLAP = 0.05, 0.6  # of boxes that are kept, and of two that are one object
+_LEAST = 0.3  # confidence of an object that is named
+_MOST = 100  # objects of a class
 _COCO = (
     "person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign "
     "parking_meter bench bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag "
@@ -27,8 +39,6 @@ _COCO = (
     "keyboard cell_phone microwave oven toaster sink refrigerator book clock vase scissors teddy_bear "
     "hair_drier toothbrush"
 )
-_LEAST = 0.3  # confidence of an object that is kept
-_MOST = 100  # objects of a class
 
 
 class Detection(NamedTuple):
@@ -49,25 +59,51 @@ class Detection(NamedTuple):
         return {"name": self.name, "box": box, "confidence": round(self.confidence, 4)}
 
 
-class NamedDetector:
-    """A detector in a file of YOLOX's layout, see `seesay.encoders.regions.detector`.
+class Detector:
+    """A detector in an ONNX file.
 
     Args:
-        path: of the ONNX file.
+        path: of the file.
+
+    Attributes:
+        classes: how many it knows.
+        digest: SHA-256 of the file.
 
     Raises:
-        SeesayError: there is no such file, it has another layout, or the names of its classes are missing.
+        SeesayError: there is no such file, or it is of another layout.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._detector = Detector(path)
-        self.names = _names(path, self._detector.classes)
+        if not path.is_file():
+            raise SeesayError(f"{path}: no such detector; name an ONNX file of YOLOX's layout.")
+        self._session = onnx_session(path, 1, "name an ONNX file of YOLOX's layout")
+        (given, *more), outputs = self._session.get_inputs(), self._session.get_outputs()
+        shape = given.shape
+        square = len(shape) == 4 and shape[1:3] == [3, shape[3]] and isinstance(shape[3], int)
+        if more or not square or len(outputs) != 1:
+            raise SeesayError(
+                f"{path}: not of YOLOX's layout, one input (1, 3, side, side) and one output; its inputs are "
+                f"{[each.shape for each in (given, *more)]}."
+            )
+        self._name, self._side = given.name, int(shape[2])
+        self._cells, self._strides = _grids(self._side)
+        columns = outputs[0].shape[-1]
+        if outputs[0].shape[1:-1] != [len(self._cells)] or not isinstance(columns, int) or columns < 6:
+            raise SeesayError(
+                f"{path}: not of YOLOX's layout, whose output is (1, {len(self._cells)}, 5 + classes); it is "
+                f"{outputs[0].shape}."
+            )
+        self.path, self.classes, self.digest = path, columns - 5, file_digest(path)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the classes; a SeesayError is raised if they are missing."""
+        return _names(self.path, self.classes)
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the file and the names of the classes."""
-        return f"{self._detector.digest[:16]}:{','.join(self.names)}"
+        return f"{self.digest[:16]}:{','.join(self.names)}"
 
     def detect(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], list[Detection]]:
         """Detect the objects of an upright image (h, w, 3) of RGB.
@@ -75,7 +111,7 @@ class NamedDetector:
         Returns:
             The highest confidence of each class, (classes,), and the objects, best first.
         """
-        boxes, confidences = self._detector.read(pixels)
+        boxes, confidences = self.read(pixels)
         classes, best = confidences.argmax(axis=1), confidences.max(axis=1)
         found = []
         seen = best >= _LEAST
@@ -86,6 +122,67 @@ class NamedDetector:
                 found.append(Detection(self.names[number], (x1, y1, x2, y2), float(best[each])))
         found.sort(key=lambda detection: -detection.confidence)
         return np.clip(confidences.max(axis=0), 0, 1), found
+
+    def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
+
+        Of boxes that overlap much the best is kept.
+        """
+        boxes, confidences = self.read(pixels)
+        chosen = best_boxes(boxes, confidences.max(axis=1), count)
+        return boxes[chosen], confidences[chosen]
+
+    def read(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the box of each cell of the grids, (n, 4), and its confidence in each class, (n, C)."""
+        height, width = pixels.shape[:2]
+        scale = self._side / max(height, width)
+        fitted = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
+        square = np.full((self._side, self._side, 3), _GREY, np.float32)
+        square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
+        rows = self._session.run(None, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
+        middles = (rows[:, :2] + self._cells) * self._strides
+        sides = np.exp(rows[:, 2:4]) * self._strides
+        shares = np.concatenate([middles - sides / 2, middles + sides / 2], axis=1) / scale
+        boxes = np.clip(shares, 0, [width, height] * 2).astype(np.float32)
+        return boxes, np.asarray(rows[:, 4:5] * rows[:, 5:], np.float32)
+
+
+def confidences_in(
+    boxes: NDArray[np.float32], objects: NDArray[np.float32], confidences: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return for each box (r, 4) and class the highest confidence of an object times their IoU, (r, C).
+
+    Args:
+        boxes: (r, 4).
+        objects: the boxes of the objects, (n, 4).
+        confidences: that each object is of each class, (n, C).
+    """
+    if not len(objects):
+        return np.zeros((len(boxes), confidences.shape[1]), np.float32)
+    return np.asarray((iou(boxes, objects)[:, :, None] * confidences).max(axis=1), np.float32)
+
+
+def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1)."""
+    cells, strides = [], []
+    for stride in _STRIDES:
+        down, across = np.mgrid[: side // stride, : side // stride].reshape(2, -1)
+        cells.append(np.stack([across, down], axis=1))
+        strides.append(np.full((down.size, 1), stride))
+    return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
+
+
+def best_boxes(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
+    """Return the rows of the best boxes by score, without those that overlap a better one."""
+    sides = boxes[:, 2:] - boxes[:, :2]
+    order = np.argsort(-scores, kind="stable")
+    left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]
+    chosen: list[int] = []
+    while len(left) and len(chosen) < count:
+        first, left = int(left[0]), left[1:]
+        chosen.append(first)
+        left = left[iou(boxes[left], boxes[first : first + 1])[:, 0] < _OVERLAP]
+    return chosen
 
 
 def _names(path: Path, classes: int) -> tuple[str, ...]:

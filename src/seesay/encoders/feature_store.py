@@ -1,15 +1,25 @@
-"""The features of images, computed once for all runs."""
+"""The features of images, computed once for all runs; some encoders compute theirs from another's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.array_store import ArrayStore
+from seesay.data.corpus import CorpusImage, Placed
+from seesay.data.images import content_key
+from seesay.encoders.array_store import ArrayStore, alone, append
+from seesay.errors import SeesayError
 from seesay.onnx import network_cache
+
+if TYPE_CHECKING:
+    from seesay.encoders.images.base import ImageEncoder
+
+PLACES = "places.txt"  # beside the stores: a hash of place and version, and the content key, a line
 
 
 def stores_folder() -> Path:
@@ -44,9 +54,99 @@ class FeatureStore(ArrayStore):
 
     def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Add rows (n, width) of n images; images that are already stored keep their rows."""
-        halves = {name: arrays[name].astype("<f2") for name in self.dims}
-        self.add({key: {n: rows[i : i + 1] for n, rows in halves.items()} for i, key in enumerate(keys)})
+        self.add({key: {name: arrays[name][i : i + 1] for name in self.dims} for i, key in enumerate(keys)})
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
         """Read the rows of one array, (n, width); raise SeesayError if an image is not in the store."""
         return self.first_rows(list(keys), name).astype(np.float32)
+
+
+def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
+    """Collect the encoders whose features are computed from pixels, each once, by fingerprint."""
+    return {encoder.source.fingerprint: encoder.source for encoder in encoders}
+
+
+class DerivedStore:
+    """Features that are computed from another encoder's stored ones whenever they are read."""
+
+    def __init__(self, encoder: ImageEncoder, store: FeatureStore) -> None:
+        self.folder = store.folder
+        self._encoder, self._store = encoder, store
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether there are features of that image."""
+        return key in self._store
+
+    def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
+        """Compute the rows of one array, (n, width)."""
+        stored = {each: self._store.read(keys, each) for each in self._store.dims}
+        return self._encoder.from_source(stored)[name]
+
+
+Stores = list[FeatureStore | DerivedStore]  # one an encoder
+
+
+def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
+    """Open the encoders' stores under `folder`; None unless all exist and can be read."""
+    try:
+        if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
+            return one_an_encoder(encoders, open_stores(encoders, folder))
+    except (SeesayError, OSError):  # a cache that only others may write to
+        pass
+    return None
+
+
+def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, FeatureStore]:
+    """Open the stores of what is computed from pixels, by fingerprint; missing ones are created."""
+    sources = sources_of(encoders).items()
+    return {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
+
+
+def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, FeatureStore]) -> Stores:
+    """Give each encoder its source's store, or what is computed from it."""
+    stores = [opened[encoder.source.fingerprint] for encoder in encoders]
+    return [
+        store if encoder.source is encoder else DerivedStore(encoder, store)
+        for encoder, store in zip(encoders, stores, strict=True)
+    ]
+
+
+class KnownKeys:
+    """The content keys of images that were read before, by where they are and in which version.
+
+    Images of this machine are read instead, which is quick and certain.
+
+    Args:
+        folder: of the feature stores, where they are kept; a line that is damaged does not count.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / PLACES
+        self._lock = Lock()
+        self._new: dict[str, str] = {}
+        text = self._file.read_text(encoding="ascii", errors="replace") if self._file.exists() else ""
+        self._keys = {line[:32]: line[33:] for line in text.split("\n") if len(line) == 65}
+
+    def key(self, image: CorpusImage) -> str | None:
+        """Return the content key of an image; None if it must be read."""
+        place = _place(image)
+        return self._keys.get(place) if place else None
+
+    def note(self, image: CorpusImage, key: str) -> None:
+        """Remember the content key of an image that was read."""
+        if place := _place(image):
+            with self._lock:
+                self._keys[place] = self._new[place] = key
+
+    def keep(self) -> None:
+        """Write what is new."""
+        with self._lock:
+            new, self._new = self._new, {}
+        if new:
+            with alone(self._file.parent):
+                append(self._file, "".join(f"{place} {key}\n" for place, key in new.items()).encode())
+
+
+def _place(image: CorpusImage) -> str:
+    place = image.source.place() if isinstance(image.source, Placed) else ""
+    return content_key(place.encode()) if place else ""

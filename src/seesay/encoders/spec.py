@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, did_you_mean
 
+# The libraries whose models are encoders by name, `LIBRARY:MODEL`.
+LIBRARIES = ("open_clip", "sentence-transformers", "timm", "transformers")
+IMAGES_ONLY = ("timm",)
+EXPORTED = "onnx"  # of what `seesay export` has written, `onnx:FOLDER`
+TOWER = "tower.json"  # in such a folder
+
+_TOWERS = (*LIBRARIES, EXPORTED)
 _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
 
@@ -39,20 +47,78 @@ class EncoderSpec:
             raise SeesayError(f"Encoder '{encoder}': 16 hexadecimal digits are wanted after the @.")
         return cls(found[1], found[2] or "", found[3] or "")
 
+    @classmethod
+    def of_tower(cls, name: str) -> EncoderSpec:
+        """Parse the name of another library's model; the path of a folder or a file in it becomes absolute.
+
+        Raises:
+            SeesayError: it names no library or no model, or a folder that does not exist.
+
+        >>> EncoderSpec.of_tower("openclip:ViT-B-32")
+        Traceback (most recent call last):
+        seesay.errors.SeesayError: No library of towers 'openclip'; did you mean 'open_clip'? There are: op...
+        """
+        spec = cls.parse(name)
+        if spec.name not in _TOWERS:
+            near = did_you_mean(spec.name, _TOWERS) or "."
+            raise SeesayError(f"No library of towers '{spec.name}'{near} There are: {', '.join(_TOWERS)}.")
+        if not spec.variant:
+            raise SeesayError(f"{name}: name a model too, as in {spec.name}:MODEL.")
+        folder = Path(spec.variant).expanduser()
+        if spec.name == EXPORTED and not (folder / TOWER).is_file():
+            raise SeesayError(
+                f"{name}: no tower there (no {TOWER}); the folder of a run that "
+                "`seesay export LIBRARY:MODEL --out FOLDER` wrote holds one in its folder `towers`."
+            )
+        if spec.variant.startswith((".", "/", "~")) and not folder.is_dir():
+            raise SeesayError(f"{name}: no such folder; name one that holds a model, or a model of the hub.")
+        return spec.absolute
+
+    @property
+    def absolute(self) -> EncoderSpec:
+        """The same with an absolute path, so that it means the same in every folder.
+
+        The path is that of a folder or file, or of the weights in `ARCHITECTURE/WEIGHTS`.
+        """
+        here = Path(self.variant).expanduser()
+        if here.is_dir() or (here.suffix == ".onnx" and here.is_file()):
+            return replace(self, variant=str(here.resolve()))
+        architecture, _, weights = self.variant.partition("/")
+        if (file := Path(weights).expanduser()).is_file():
+            return replace(self, variant=f"{architecture}/{file.resolve()}")
+        return self
+
     @property
     def untuned(self) -> EncoderSpec:
         """The encoder with the weights that it comes with."""
         return replace(self, weights="")
+
+    @property
+    def title(self) -> str:
+        """The name without the folders of this machine."""
+        path = Path(self.variant)
+        return f"{self.name}:{path.name}" if path.is_absolute() else str(self)
 
     def __str__(self) -> str:
         weights = f"@{self.weights}" if self.weights else ""
         return self.name + weights + (f":{self.variant}" if self.variant else "")
 
 
-def untuned(encoder: str) -> str:
-    """Remove the weights from a name: the encoder as it was before fine-tuning.
+def is_two_tower(name: str) -> bool:
+    """Return whether a name is one of a library's models, or of exported towers; nothing is loaded.
 
-    >>> untuned("efficientnet-lite0@0123456789abcdef:ten")
-    'efficientnet-lite0:ten'
+    >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
+    (True, False)
     """
-    return str(EncoderSpec.parse(encoder).untuned)
+    return name.startswith(tuple(f"{library}:" for library in _TOWERS))
+
+
+def absolute_name(name: str) -> str:
+    """Make the path in the name of a tower or of a detector's file absolute; other names stay as they are.
+
+    >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
+    ('transformers:google/siglip-base-patch16-224', 'minilm')
+    """
+    if is_two_tower(name) or name.endswith(".onnx"):
+        return str(EncoderSpec.parse(name).absolute)
+    return name

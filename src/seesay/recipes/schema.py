@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.spec import EncoderSpec
-from seesay.encoders.towers import absolute_name
+from seesay.encoders.spec import EncoderSpec, absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings

@@ -270,18 +270,16 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
-    from seesay.encoders.regions.detected import DETECTOR, MAPS
-    from seesay.encoders.spec import EncoderSpec
-    from seesay.encoders.towers import is_two_tower
+    from seesay.encoders.regions.base import DETECTOR, MAPS
+    from seesay.encoders.spec import EncoderSpec, is_two_tower
 
     networks, crops = [], []
     for name in recipe.encoders:
+        spec = EncoderSpec.parse(name)
         if is_two_tower(name):
-            library, _, model = name.partition(":")
-            networks.append(f"{library}:{Path(model).name}" if Path(model).is_absolute() else name)
+            networks.append(spec.title)
             crops.append("its own crop")
             continue
-        spec = EncoderSpec.parse(name)
         kind, crop = spec.name, spec.variant
         if kind == DETECTOR:
             networks += [EncoderSpec.parse(MAPS).name, Path(crop).stem]

@@ -17,11 +17,10 @@ from seesay import __version__
 from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.towers.names import EXPORTED, TowerName, is_two_tower
-from seesay.encoders.towers.reduce import BITS
-from seesay.encoders.towers.write import bring_towers
+from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.towers.reduce import BITS, bring_towers
 from seesay.errors import SeesayError, naming_extras
-from seesay.onnx import exported_networks
+from seesay.onnx import networks_run
 from seesay.paths import new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
@@ -146,14 +145,14 @@ def _fill(source: Path, target: Path, bits: int) -> Run:
 def _with_towers(config: RunConfig, target: Path, bits: int) -> RunConfig:
     """Copy the towers of other libraries that a run's encoders are, and name the copies in its recipe."""
     names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
-    given = {name: brought for name in names if (brought := bring_towers(name, target, bits)) is not None}
+    given = {name: bring_towers(name, target, bits) for name in names}
     if bits != 32 and not given:
         raise SeesayError(f"bits: {config.name} has no CLIP model's towers; take 32, which is the default.")
     recipe = dict(config.recipe)
     for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
         # As they were given on the command line; and a model's run has the name of the model.
         recipe["changes"] = [change.replace(name, given[name]) for change in recipe["changes"]]
-        recipe["name"] = recipe["name"].replace(name, TowerName.parse(name).title)
+        recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)
     recipe["encoders"] = [given.get(name, name) for name in config.encoders]
     recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
     return replace(config, recipe=recipe)
@@ -163,7 +162,7 @@ def _bring_networks(run: Run) -> None:
     """Copy the networks that PyTorch has exported for a run's encoders, which are tried, into its folder."""
     config = run.config
     pixels = np.random.default_rng(0).integers(0, 256, (_DRAWN, _DRAWN, 3), dtype=np.uint8)
-    with exported_networks() as networks:
+    with networks_run() as networks:
         if config.regions is not None:
             box = np.array([[0, 0, _DRAWN, _DRAWN]], np.float32)
             load_region_encoder(config.encoders[0]).encode(pixels, box)
@@ -171,7 +170,10 @@ def _bring_networks(run: Run) -> None:
             for encoder in run.encoders:
                 encoder.encode_prepared([encoder.prepare(pixels)])
         run.prepare(["a dog"])
+    installed = Path(__file__).parents[1]
     for network in networks:
+        if network.is_relative_to(installed) or network.is_relative_to(run.folder.resolve()):
+            continue
         (run.folder / NETWORKS).mkdir(exist_ok=True)
         shutil.copyfile(network, run.folder / NETWORKS / network.name)
 
@@ -179,11 +181,8 @@ def _bring_networks(run: Run) -> None:
 def _needed_extra(run: Run) -> str | None:
     """Name the extra of seesay without which an exported run's encoders do not work; None if the core does.
 
-    Fitted sentence encoders read GloVe's vectors, and towers that have no export come from a hub.
+    Fitted sentence encoders read GloVe's vectors.
     """
-    names = (*run.config.encoders, run.config.sentence_encoder or "")
-    if any(is_two_tower(name) and not name.startswith(f"{EXPORTED}:") for name in names):
-        return "hub"
     return "train" if (run.folder / TEXT).is_file() else None
 
 

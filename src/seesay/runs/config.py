@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seesay.encoders.towers.names import EXPORTED
+from seesay.encoders.spec import EXPORTED
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, read_small_json, replace_text
 from seesay.runs.calibration import Calibration

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.towers import TowerName, is_two_tower
-from seesay.encoders.towers.names import EXPORTED, IMAGES_ONLY, LIBRARIES
+from seesay.encoders.spec import EXPORTED, IMAGES_ONLY, LIBRARIES, EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import locked, replacing_folder
@@ -51,7 +50,7 @@ def run_folder(name: str) -> Path:
         SeesayError: there is none.
     """
     if is_two_tower(name):
-        return _model_folder(TowerName.parse(name))
+        return _model_folder(EncoderSpec.of_tower(name))
     path = Path(name)
     if (path / RUN).is_file():
         return path
@@ -60,40 +59,40 @@ def run_folder(name: str) -> Path:
         return shipped[name]
     library, colon, _ = name.partition(":")
     if colon and "/" not in library:
-        TowerName.parse(name)  # no such library: says which there are
+        EncoderSpec.of_tower(name)  # no such library: says which there are
     raise SeesayError(
         f"{name}: no run there (no {RUN}), and no shipped weights of that name"
         f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
     )
 
 
-def _model_folder(name: TowerName) -> Path:
+def _model_folder(spec: EncoderSpec) -> Path:
     """Return the folder of a model's run in the cache, which is made if it is not there.
 
     Raises:
         SeesayError: there is no such model, it has no text tower, or the cache cannot be written.
         MissingExtraError: it is not in the cache, and its library is not installed.
     """
-    if name.library == EXPORTED:
-        raise SeesayError(f"{name}: holds towers, and is no run; name the folder of the run that holds them.")
-    if name.library in IMAGES_ONLY:
-        others = ", ".join(sorted(set(LIBRARIES) - IMAGES_ONLY))
+    if spec.name == EXPORTED:
+        raise SeesayError(f"{spec}: holds towers, and is no run; name the folder of the run that holds them.")
+    if spec.name in IMAGES_ONLY:
+        others = ", ".join(sorted(set(LIBRARIES) - set(IMAGES_ONLY)))
         raise SeesayError(
-            f"{name} encodes images only; a run needs a text tower too, as models of {others} have."
+            f"{spec} encodes images only; a run needs a text tower too, as models of {others} have."
         )
-    folder = name.export_folder() / "run"
+    from seesay.encoders.towers.opened import export_folder, open_towers
+
+    folder = export_folder(spec) / "run"
     if (folder / RUN).is_file():
         return folder
-    from seesay.encoders.towers.opened import open_towers
-
-    towers = open_towers(name, "cpu")
+    towers = open_towers(str(spec), "cpu")
     busy = f"{folder.parent}: another process exports this model; wait until it has finished."
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.with_name("run.lock"), busy, _PATIENCE):
             if not (folder / RUN).is_file():
                 with naming_extras(of="hub"), replacing_folder(folder) as beside:
-                    _write_run(name, towers, beside)
+                    _write_run(str(spec), towers, beside)
     except OSError as error:
         raise SeesayError(
             f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
@@ -101,23 +100,23 @@ def _model_folder(name: TowerName) -> Path:
     return folder
 
 
-def _write_run(name: TowerName, towers: Towers, folder: Path) -> None:
+def _write_run(name: str, towers: Towers, folder: Path) -> None:
     """Write the run that reads by a model's towers, and whose matcher is their cosine."""
-    from seesay.encoders.towers.encoders import TowerSentenceEncoder
+    from seesay.encoders.sentences.towers import TowerSentenceEncoder
     from seesay.matchers.adapter import Cosine
     from seesay.recipes.schema import Recipe
     from seesay.runs.export import export_run
     from seesay.runs.run import Run
     from seesay.runs.trained import save_inputs, save_weights
 
-    sentences, dim = TowerSentenceEncoder(str(name), towers), towers.about["dim"]
+    sentences, dim = TowerSentenceEncoder(name, towers), towers.dim
     scale, bias = float(towers.about["logit_scale"]), float(towers.about["logit_bias"])
     recipe = Recipe.model_validate(
         {
-            "name": str(name),
+            "name": name,
             "corpus": "",
-            "encoders": (str(name),),
-            "sentence_encoder": str(name),
+            "encoders": (name,),
+            "sentence_encoder": name,
             "matcher": {"kind": "cosine"},
             "loss": {"kind": "contrastive", "scale": scale},
         }

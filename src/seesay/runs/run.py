@@ -23,12 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
-from seesay.encoders.feature_store import stores_folder
+from seesay.encoders.feature_store import Stores, opened_stores, stores_folder
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
-from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
-from seesay.encoders.towers import TowerName, is_two_tower
+from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.runs.calibration import USUAL, Calibration
@@ -119,7 +118,7 @@ class Run(Embedder):
         device = device or chosen_device()
         folder = run_folder(name)
         if is_two_tower(name):
-            name = str(TowerName.parse(name))
+            name = str(EncoderSpec.of_tower(name))
         elif folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
         config = run_config(folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from seesay.data.images import Photo
-from seesay.encoders.detector import Detection, NamedDetector
+from seesay.encoders.detector import Detection, Detector
 from seesay.runs.calibration import Calibration
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.embedder import DEFAULT_RUN, load_embedder
@@ -37,7 +37,7 @@ class Detecting(Embedder):
         detector: of objects.
     """
 
-    def __init__(self, run: Embedder, detector: NamedDetector) -> None:
+    def __init__(self, run: Embedder, detector: Detector) -> None:
         self.run, self.name = run, run.name
         self._detector, self.detector = detector, detector.path.resolve()
         self._named = NamedObjects(detector.names)

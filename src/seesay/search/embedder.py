@@ -22,7 +22,7 @@ def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> E
     loaded = Run.load(str(run))
     if detector is None:
         return loaded
-    from seesay.encoders.detector import NamedDetector
+    from seesay.encoders.detector import Detector
     from seesay.search.detecting import Detecting
 
-    return Detecting(loaded, NamedDetector(detector))
+    return Detecting(loaded, Detector(detector))

@@ -13,7 +13,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.tuned import copy_tuned
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
@@ -147,9 +147,10 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
     tuned: dict[str, str] = {}
     for member in members:
         for name in member.recipe.encoders:
-            if tuned.setdefault(untuned(name), name) != name:
+            untuned = str(EncoderSpec.parse(name).untuned)
+            if tuned.setdefault(untuned, name) != name:
                 raise SeesayError(
-                    f"Recipe '{recipe.name}': one member has fine-tuned {untuned(name)}, another has not, or "
+                    f"Recipe '{recipe.name}': one member has fine-tuned {untuned}, another has not, or "
                     "by itself; let the other begin with another encoder."
                 )
     return recipe.model_copy(update={"encoders": tuple(tuned[name] for name in recipe.encoders)})

@@ -12,6 +12,7 @@ from seesay.encoders.images.base import EACH, crops_of
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.networks.lite import load_lite
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.schema import Recipe
@@ -20,7 +21,7 @@ from seesay.training import checkpoint
 from seesay.training.callbacks import OnEpochEnd
 from seesay.training.concept_task import ConceptTask
 from seesay.training.from_maps import FromMaps, maps_task
-from seesay.training.from_pixels import FromPixels, PixelsTask, network_and_crop
+from seesay.training.from_pixels import FromPixels, PixelsTask
 from seesay.training.history import Epoch, draw_curves
 from seesay.training.loop import Loop
 from seesay.training.sentence_task import SentenceTask
@@ -35,8 +36,8 @@ def check_tunable(recipe: Recipe) -> None:
     """
     settings = recipe.matcher
     assert isinstance(settings, FineTunedSettings)
-    for network, _ in map(network_and_crop, recipe.encoders):
-        if network not in LITE:
+    for spec in map(EncoderSpec.parse, recipe.encoders):
+        if spec.name not in LITE or spec.weights:
             raise SeesayError(
                 f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; those of "
                 f"{', '.join(LITE)} can be fine-tuned."
@@ -52,7 +53,7 @@ def check_tunable(recipe: Recipe) -> None:
 
 def _check_views(recipe: Recipe, views: int) -> None:
     """Check that maps can be made of the crops that the encoders take."""
-    crops = {crop or "squash" for _, crop in map(network_and_crop, recipe.encoders)}
+    crops = {EncoderSpec.parse(name).variant or "squash" for name in recipe.encoders}
     if len(crops) > 1 or EACH in crops:
         raise SeesayError(
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; with matcher.views all must "
@@ -87,7 +88,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
     assert isinstance(settings, FineTunedSettings)
     assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
-    networks = [load_lite(network_and_crop(name)[0]) for name in run.recipe.encoders]
+    networks = [load_lite(EncoderSpec.parse(name).name) for name in run.recipe.encoders]
     from_what = FromPixels if settings.views is None else FromMaps
     module = from_what(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
     out.mkdir(parents=True, exist_ok=True)

@@ -28,9 +28,10 @@ from seesay.encoders.images.base import Pixels, crops_of, random_crop
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, in_threads
 from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite, tunable_parts
+from seesay.encoders.spec import EncoderSpec
 from seesay.progress import progress
 from seesay.runs.run import Run
-from seesay.training.from_pixels import FromPixels, PixelsTask, TunableTask, network_and_crop
+from seesay.training.from_pixels import FromPixels, PixelsTask, TunableTask
 
 _STREAM = 2  # of random numbers, beside the sampler's and that of images of classes
 _ENCODED = 64  # val images at a time
@@ -145,13 +146,13 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logi
     With `logits` it is also computed, and held on to, what its classifier makes of them.
     """
     folder.mkdir()
-    names = [network_and_crop(encoder)[0] for encoder in run.recipe.encoders]
+    specs = [EncoderSpec.parse(encoder) for encoder in run.recipe.encoders]
     outputs = ["maps", "logits"] if logits else ["maps"]
     networks = [
-        run_squares(name, partial(_stages, name, logits), LITE[name].size, outputs, run.device)
-        for name in names
+        run_squares(spec.name, partial(_stages, spec.name, logits), LITE[spec.name].size, outputs, run.device)
+        for spec in specs
     ]
-    of = [(LITE[name].size, crop) for name, crop in map(network_and_crop, run.recipe.encoders)]
+    of = [(LITE[spec.name].size, spec.variant) for spec in specs]
 
     def compute(chunk: range) -> list[list[NDArray[np.float32]]]:
         squares = [_views(images[i], of, views, (run.recipe.seed, i)) for i in chunk]

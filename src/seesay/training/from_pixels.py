@@ -24,6 +24,7 @@ from seesay.data.images import decode
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, random_crop
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.encode import SHARED_SIDE, bytes_of, encode_images, in_threads
+from seesay.encoders.spec import EncoderSpec
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
 from seesay.runs.images import join_features
@@ -127,7 +128,8 @@ class PixelsTask(Task):
         The crops depend on seed, epoch and image alone.
         """
         corpus = self.task.data.corpus
-        sizes = [(LITE[network].size, crop) for network, crop in map(network_and_crop, self.recipe.encoders)]
+        specs = map(EncoderSpec.parse, self.recipe.encoders)
+        sizes = [(LITE[spec.name].size, spec.variant) for spec in specs]
 
         def squares(image: int) -> list[Pixels]:
             there: CorpusImage = corpus.images[image]
@@ -171,16 +173,11 @@ class PixelsTask(Task):
         return np.concatenate(parts)
 
 
-def network_and_crop(encoder: str) -> tuple[str, str]:
-    """Split an encoder's name, such as "efficientnet-lite0:ten"."""
-    network, _, crop = encoder.partition(":")
-    return network, crop
-
-
 def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
     """Make an encoder of a network that is being trained."""
-    network, crop = network_and_crop(name)
-    dims = {"pooled": LITE[network].dim, "logits": 1000}
+    spec = EncoderSpec.parse(name)
+    lite = LITE[spec.name]
+    dims = {"pooled": lite.dim, "logits": 1000}
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
@@ -188,4 +185,4 @@ def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
         return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
 
     # Its name and version tell it from others that are being trained.
-    return ImageEncoder(name, network, LITE[network].size, dims, run, crop or "squash")
+    return ImageEncoder(name, spec.name, lite.size, dims, run, spec.variant or "squash")

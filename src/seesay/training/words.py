@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from seesay.encoders.detector import NamedDetector
+from seesay.encoders.detector import Detector
 from seesay.encoders.images.instances import detector_file
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
@@ -93,5 +93,5 @@ class PretrainedVectors:
             SeesayError: the names are not known.
         """
         files = [file for name in self.encoders if (file := detector_file(name)) is not None]
-        names = NamedDetector(files[0]).names if files else ()
+        names = Detector(files[0]).names if files else ()
         return sentence_vectors(load_sentence_encoder("minilm"), names)

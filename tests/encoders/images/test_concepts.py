@@ -22,7 +22,7 @@ from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned, copy_tuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
 
@@ -272,7 +272,7 @@ def test_a_run_that_reads_concepts_keeps_them(
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     there = load_image_encoder(f"{kind}:{run}")
     kept = keep_concepts(f"{kind}:{run}", tmp_path / "reader")
-    assert untuned(kept) == f"{kind}:{run}"
+    assert str(EncoderSpec.parse(kept).untuned) == f"{kind}:{run}"
     assert keep_concepts(kept, tmp_path / "reader") == kept
     assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
     for folder in (run, tmp_path / "cache" / "encoders"):

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from seesay.data.boxes import iou
+from seesay.encoders.detector import Detector
+from seesay.encoders.feature_store import open_stores
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
-from seesay.encoders.images.stored import open_stores
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.regions.detector import Detector
 from seesay.encoders.regions.proposals import diverse_regions, propose
 from seesay.encoders.regions.store import Regions, RegionStore
 from seesay.errors import SeesayError
@@ -53,11 +53,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_become_boxes_in_pixels_of_the_image(path: Path) -> None:
-    found = Detector(path).detect(np.zeros((64, 128, 3), np.uint8), 10)  # half as large in the square
-    np.testing.assert_allclose(found.boxes, [[40, 24, 72, 56], [0, 32, 32, 64]], atol=1e-4)
-    np.testing.assert_allclose(found.scores, [0.72, 0.5], atol=1e-6)
-    assert found.classes.tolist() == [1, 0]
-    assert len(Detector(path).detect(np.zeros((64, 128, 3), np.uint8), 1).boxes) == 1
+    pixels = np.zeros((64, 128, 3), np.uint8)  # half as large in the square
+    boxes, confidences = Detector(path).objects(pixels, 10)
+    np.testing.assert_allclose(boxes, [[40, 24, 72, 56], [0, 32, 32, 64]], atol=1e-4)
+    np.testing.assert_allclose(confidences, [[0.09, 0.72, 0], [0.5, 0, 0]], atol=1e-6)
+    assert len(Detector(path).objects(pixels, 1)[0]) == 1
 
 
 def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: Path) -> None:
@@ -66,7 +66,7 @@ def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: P
     encoder, plain = load_image_encoder(f"instances:{path}"), load_image_encoder("instances")
     _, shares, confidences = encoder.prepare(pixels)
     boxes = shares * [120, 90, 120, 90]
-    objects = Detector(path).detect(pixels, COUNT).boxes
+    objects = Detector(path).objects(pixels, COUNT)[0]
     proposals = diverse_regions(pixels, COUNT)
     assert len(boxes) == min(len(objects) + len(proposals), COUNT)
     np.testing.assert_allclose(boxes[: len(objects)], objects, atol=1e-3)
@@ -96,7 +96,7 @@ def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Pat
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
     encoder = load_region_encoder(f"detector:{path}")
-    objects, edges = Detector(path).detect(pixels, 10).boxes, propose(pixels, 30).boxes
+    objects, edges = Detector(path).objects(pixels, 10)[0], propose(pixels, 30).boxes
     boxes = encoder.propose(pixels, 30)
     np.testing.assert_allclose(boxes[: len(objects)], objects)
     np.testing.assert_allclose(boxes[-1], [0, 0, 128, 64])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from seesay.encoders.towers.encoders import TowerImageEncoder, TowerSentenceEncoder
-from seesay.encoders.towers.names import TowerName
+from seesay.encoders.images.towers import TowerImageEncoder
+from seesay.encoders.sentences.towers import TowerSentenceEncoder
 from seesay.encoders.towers.opened import open_towers
 from tests.small_towers import CAPTIONS, VISION, save_siglip_weights
 
@@ -19,7 +19,7 @@ class Model:
     """Both towers of a model as encoders."""
 
     def __init__(self, name: str, device: str | None = None) -> None:
-        towers = open_towers(TowerName.parse(name), device)
+        towers = open_towers(name, device)
         self.image, self.text = TowerImageEncoder(name, towers), TowerSentenceEncoder(name, towers)
         self.dim = self.text.dim
         self.logit_scale, self.logit_bias = towers.about["logit_scale"], towers.about["logit_bias"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.encoders.towers.libraries import torchvision_steps
-from seesay.encoders.towers.libraries import transformers as of_transformers
+from seesay.encoders.towers import timm as of_timm
+from seesay.encoders.towers import transformers as of_transformers
 from seesay.encoders.towers.preprocessing import Preprocessing
 
 SIZES = [(500, 375), (375, 500), (333, 500), (97, 61), (30, 20), (224, 224), (225, 226), (1, 50)]
@@ -68,7 +70,7 @@ def test_pixels_of_open_clip(
     transform = open_clip.image_transform(
         size, is_train=False, resize_mode=mode, interpolation=interpolation, fill_color=9
     )
-    preprocessing = torchvision_steps.preprocessing_of(transform)
+    preprocessing = of_timm.preprocessing_of(transform)
     for image in photographs:
         assert levels(preprocessing, image, transform(image)) < 1e-3
 
@@ -79,11 +81,11 @@ def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Ima
     transform = timm.data.create_transform(
         (3, 64, 64), crop_pct=0.9, crop_mode=crop_mode, interpolation="bicubic"
     )
-    preprocessing = torchvision_steps.preprocessing_of(transform)
+    preprocessing = of_timm.preprocessing_of(transform)
     for image in photographs:
         assert levels(preprocessing, image, transform(image)) < 1e-3
 
 
 def test_preprocessing_survives_json() -> None:
     one = Preprocessing("contain", (3, 4), (5, 6), "lanczos", (0.1, 0.2, 0.3), (1, 2, 3), 4, "down")
-    assert Preprocessing.from_json(one.to_json()) == one
+    assert Preprocessing.from_json(json.loads(json.dumps(asdict(one)))) == one

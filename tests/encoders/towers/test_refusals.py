@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -190,6 +189,6 @@ def test_preprocessing_that_seesay_does_not_know(siglip: Path, tmp_path: Path) -
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "file"))
     assert "set SEESAY_CACHE to a folder that can" in refusal("open_clip:ViT-B-32/openai")

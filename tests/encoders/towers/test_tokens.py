@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.encoders.spec import EncoderSpec
 from seesay.encoders.towers.export import load_towers
-from seesay.encoders.towers.names import TowerName
 from tests.encoders.towers.conftest import ODD
 from tests.small_towers import CAPTIONS
 
@@ -31,7 +31,7 @@ def test_ids_are_the_librarys(kind: str, captions: list[str], request: pytest.Fi
     else:
         library = "sentence-transformers" if kind == "multilingual" else "transformers"
         name = f"{library}:{request.getfixturevalue(kind)}"
-    text = load_towers(TowerName.parse(name)).text
+    text = load_towers(EncoderSpec.of_tower(name)).text
     assert text is not None
     np.testing.assert_array_equal(text.tokens.ids(captions)[0], text.library_ids(captions))
     for sentence in ODD:
@@ -40,7 +40,7 @@ def test_ids_are_the_librarys(kind: str, captions: list[str], request: pytest.Fi
 
 
 def test_the_mask_shows_what_is_padding(clip: Path) -> None:
-    text = load_towers(TowerName.parse(f"transformers:{clip}")).text
+    text = load_towers(EncoderSpec.of_tower(f"transformers:{clip}")).text
     assert text is not None
     ids, mask = text.tokens.ids(["two dogs", "two black dogs running in the snow"])
     assert ids.shape == mask.shape

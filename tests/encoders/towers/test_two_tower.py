@@ -16,14 +16,14 @@ import torch
 from PIL import Image
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.towers import TowerName, is_two_tower
+from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.towers.opened import export_folder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from tests.conftest import ROOT
 from tests.encoders.towers.conftest import Model
 from tests.small_towers import REMEMBER_NETWORKS
 
-pytestmark = pytest.mark.filterwarnings("error:.*runs in PyTorch")
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
 
 
@@ -225,7 +225,7 @@ def test_a_model_is_exported_by_one_thread_of_two(
 @pytest.mark.parametrize("file", ["image.onnx", "tower.json"])
 def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
     name = f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}"
-    export = TowerName.parse(name).export_folder()
+    export = export_folder(EncoderSpec.of_tower(name))
     before = Model(name)
     (export / file).unlink()
     assert Model(name).fingerprint == before.fingerprint
@@ -233,13 +233,13 @@ def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: 
 
 
 def test_notes_beside_a_model_are_not_the_model(clip: Path, tmp_path: Path) -> None:
-    name = TowerName.parse(f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}")
-    before = name.export_folder()
+    name = EncoderSpec.of_tower(f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}")
+    before = export_folder(name)
     (tmp_path / "clip" / "NOTES.txt").write_text("as it came")
     (tmp_path / "clip" / "README.md").write_text("a card")
-    assert name.export_folder() == before
+    assert export_folder(name) == before
     (tmp_path / "clip" / "vocab.txt").write_text("dog")
-    assert name.export_folder() != before
+    assert export_folder(name) != before
 
 
 class Fourier(torch.nn.Module):
@@ -251,14 +251,15 @@ class Fourier(torch.nn.Module):
         return torch.linalg.eigvalsh(images.mean(dim=1) + images.mean(dim=1).transpose(1, 2))
 
 
-def test_a_network_that_cannot_be_exported_runs_in_pytorch(
+def test_a_network_that_cannot_be_exported_is_refused(
     transformers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timm = pytest.importorskip("timm", reason="timm is not installed")
     monkeypatch.setattr(timm, "create_model", lambda *_, **__: Fourier())
-    with pytest.warns(UserWarning, match="timm:fourier runs in PyTorch, which starts slowly"):
-        encoder = load_image_encoder("timm:fourier")
-    assert encoder.encode(np.zeros((2, 1, 8, 8, 3), np.uint8))["pooled"].shape == (2, 8)
+    refused = r"^timm:fourier: cannot be exported to ONNX \(.*eigvalsh.*\); choose another model\.$"
+    with pytest.raises(SeesayError, match=refused):
+        load_image_encoder("timm:fourier")
+    assert not export_folder(EncoderSpec.of_tower("timm:fourier")).exists()
 
 
 def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
@@ -275,9 +276,9 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
 
 def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
     shutil.copytree(clip, tmp_path / "clip")
-    name = TowerName.parse(f"transformers:{tmp_path / 'clip'}")
+    name = EncoderSpec.of_tower(f"transformers:{tmp_path / 'clip'}")
     Model(str(name))
-    other = shutil.copytree(name.export_folder(), tmp_path / "export")
+    other = shutil.copytree(export_folder(name), tmp_path / "export")
     (other / "tower.json").write_text("{")
     with pytest.raises(SeesayError, match="damaged"):
         Model(f"onnx:{other}")

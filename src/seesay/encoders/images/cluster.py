@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key
 from seesay.device import default_device
-from seesay.encoders.feature_store import FeatureStore
+from seesay.encoders.feature_store import FeatureStore, KnownKeys, one_an_encoder, open_stores, sources_of
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Filled, encode_chunk, reading
-from seesay.encoders.images.known import KnownKeys
-from seesay.encoders.images.stored import one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, SeesayError, naming_extras
 from seesay.progress import progress
 

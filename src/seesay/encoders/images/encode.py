@@ -20,10 +20,15 @@ import numpy as np
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
-from seesay.encoders.feature_store import FeatureStore
+from seesay.encoders.feature_store import (
+    FeatureStore,
+    KnownKeys,
+    Stores,
+    one_an_encoder,
+    open_stores,
+    sources_of,
+)
 from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels, SharedPixels
-from seesay.encoders.images.known import KnownKeys
-from seesay.encoders.images.stored import Stores, one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 

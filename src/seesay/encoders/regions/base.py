@@ -1,8 +1,8 @@
 """Region encoders: features of boxes of an image.
 
 `efficientnet-lite0:roi` runs once on the whole image and pools the last convolutional maps of stride 16 and
-32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `efficientnet-lite0:crops`
-runs on each box by itself.
+32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `detector:FILE.onnx` adds the
+classes of a detector, whose boxes are proposals.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.boxes import iou
 from seesay.encoders import REGION_ENCODERS, Described, register_region_encoder
-from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, MAP_CHANNELS, run_squares, weights_of
+from seesay.encoders.detector import Detector, confidences_in
+from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.regions.proposals import propose
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
@@ -35,7 +38,10 @@ EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
 NETWORK = "efficientnet-lite0"
 BINS = 3  # a side of each box
 SIDE = 448  # pixels, of the square that the whole image is resized to
-CROPS_AT_ONCE = 32
+DETECTOR = "detector"
+MAPS = f"{NETWORK}{EIGHT_BITS}:roi"  # beside a detector's classes
+_OBJECTS = 60  # of an image, at most
+_SAME = 0.7  # the IoU above which a proposal is the box of an object
 
 
 class RegionEncoder(Described):
@@ -171,7 +177,6 @@ class LiteRegionEncoder(RegionEncoder):
 
     variants: ClassVar = {
         ":roi": f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
-        ":crops": "pooled features of each region by itself",
     }
 
     @classmethod
@@ -181,8 +186,6 @@ class LiteRegionEncoder(RegionEncoder):
         if name not in known:
             hint = did_you_mean(name, known) or "."
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
-        if name.endswith(":crops"):
-            return cls(name, weights, "squash bicubic v1", LITE[NETWORK].dim, _crops(network, device))
         dim = BINS * BINS * sum(MAP_CHANNELS)
         run = _pooled(map_network(network, device))
         return cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, run)
@@ -194,7 +197,6 @@ class EightBitLiteRegionEncoder(LiteRegionEncoder):
 
     variants: ClassVar = {
         ":roi": "the same from the network in 8 bits: shipped, and more than twice as fast on a CPU",
-        ":crops": "pooled features of each region by itself, in 8 bits",
     }
 
 
@@ -222,15 +224,45 @@ def _pooled(network: MapNetwork) -> EncodeImages:
     return run
 
 
-def _crops(network: str, device: str) -> EncodeImages:
-    encoder = load_image_encoder(network, device)
+@register_region_encoder(DETECTOR)
+class DetectedRegionEncoder(RegionEncoder):
+    """Pooled maps and the classes of a detector's objects.
 
-    def one(pixels: Pixels, boxes: Boxes) -> Rows:
-        crops = squares_of(pixels, boxes, encoder.size)
-        rows = np.zeros((len(boxes), encoder.dims["pooled"]), np.float32)
-        for i in range(0, len(crops), CROPS_AT_ONCE):
-            part = np.stack(crops[i : i + CROPS_AT_ONCE])[:, None]
-            rows[i : i + CROPS_AT_ONCE] = encoder.encode(part)["pooled"]
-        return rows
+    The paper of the two-branch networks describes regions by a detector, Fast R-CNN, fine-tuned on the
+    classes of PASCAL. Here a detector adds how sure it is that a region holds each of its classes.
+    """
 
-    return lambda images, boxes: [one(p, b) for p, b in zip(images, boxes, strict=True)]
+    variants: ClassVar = {
+        ":FILE": f"{MAPS}, and the classes of a detector (ONNX, YOLOX's layout), whose boxes are proposals"
+    }
+    detector: Detector
+
+    @classmethod
+    def load(cls, name: str, device: str) -> RegionEncoder:
+        """Load the detector in the file that the name has."""
+        file = EncoderSpec.parse(name).variant
+        if not file:
+            raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
+        detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device)
+
+        def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+            pooled = maps.encode_images(images, boxes)
+            classes = [
+                confidences_in(b, *detector.objects(p, _OBJECTS)) for p, b in zip(images, boxes, strict=True)
+            ]
+            return [np.concatenate(rows, axis=1) for rows in zip(pooled, classes, strict=True)]
+
+        dim = maps.dim + detector.classes
+        # Features do not depend on where the file lies.
+        encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, run)
+        encoder.name, encoder.detector = name, detector
+        return encoder
+
+    def propose(self, pixels: Pixels, count: int) -> Boxes:
+        """Propose the objects' boxes, then those of edges that are no object's; the last is the image."""
+        objects, _ = self.detector.objects(pixels, min(_OBJECTS, count - 1))
+        *_, whole = others = propose(pixels, count).boxes
+        others = others[:-1]
+        if len(objects):
+            others = others[iou(others, objects).max(axis=1) < _SAME]
+        return np.concatenate([objects, others[: count - 1 - len(objects)], whole[None]])

@@ -4,7 +4,3 @@ A name is `LIBRARY:MODEL`, such as `open_clip:ViT-B-32/laion2b_s34b_b79k` or `tr
 first load needs the library (the `hub` extra); it exports both towers to ONNX, and every later one needs
 neither the library nor PyTorch.
 """
-
-from seesay.encoders.towers.names import TowerName, absolute_name, is_two_tower
-
-__all__ = ["TowerName", "absolute_name", "is_two_tower"]

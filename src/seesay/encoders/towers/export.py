@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from seesay.encoders.towers.digest import TOWER
-from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
-from seesay.encoders.towers.names import LIBRARIES, TowerName
+from seesay.encoders.spec import TOWER, EncoderSpec
 from seesay.encoders.towers.preprocessing import Preprocessing
+from seesay.encoders.towers.tokens import Ids, Tokens
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder
@@ -40,11 +38,45 @@ SENTENCES = (
 )
 
 
-class NotExportableError(SeesayError):
-    """A tower works in PyTorch, but not in ONNX Runtime."""
+@dataclass(frozen=True)
+class LoadedText:
+    """A text tower, as a library's loader returns it.
+
+    Attributes:
+        module: maps ids and mask, both (m, t), to sentence vectors (m, d).
+        tokens: makes the ids.
+        library_ids: makes them by the library's own code, to compare with.
+    """
+
+    module: nn.Module
+    tokens: Tokens
+    library_ids: Callable[[Sequence[str]], Ids]
 
 
-def load_towers(name: TowerName) -> LoadedTowers:
+@dataclass(frozen=True)
+class LoadedTowers:
+    """An image tower, with its text tower if it has one, as a library's loader returns them.
+
+    Attributes:
+        weights: the module whose tensors are all of the weights.
+        image: maps images (n, 3, h, w), mean and deviation applied, to vectors (n, d).
+        preprocessing: makes those images.
+        library_pixels: makes one of them, (3, h, w), by the library's own code, to compare with.
+        text: the text tower; None without.
+        logit_scale: the factor of the cosine, not its logarithm.
+        logit_bias: what is added to it.
+    """
+
+    weights: nn.Module
+    image: nn.Module
+    preprocessing: Preprocessing
+    library_pixels: Callable[[Image.Image], NDArray[np.float32]]
+    text: LoadedText | None = None
+    logit_scale: float = 1.0
+    logit_bias: float = 0.0
+
+
+def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
 
     Raises:
@@ -52,7 +84,8 @@ def load_towers(name: TowerName) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            loaded: LoadedTowers = import_module(LIBRARIES[name.library]).load(name.which)
+            library = import_module(f"{__package__}.{spec.name.replace('-', '_')}")
+            loaded: LoadedTowers = library.load(spec.variant)
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -60,12 +93,12 @@ def load_towers(name: TowerName) -> LoadedTowers:
         raise
     except SeesayError as refused:
         end = "" if str(refused).endswith((".", "?")) else "."
-        raise SeesayError(f"{name}: {refused}{end}") from refused
+        raise SeesayError(f"{spec}: {refused}{end}") from refused
     except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
         reason = first_line(failure)
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
-        raise SeesayError(f"{name.library} could not load '{name.which}': {reason}") from failure
+        raise SeesayError(f"{spec.name} could not load '{spec.variant}': {reason}") from failure
     return loaded
 
 
@@ -119,69 +152,52 @@ def in_pytorch(module: nn.Module, device: str) -> Callable[..., NDArray[np.float
     return run
 
 
-def _about(loaded: LoadedTowers) -> dict[str, Any]:
-    """Describe towers for tower.json: all that is needed to use them beside their weights."""
-    image = PixelsToVectors(loaded.image, loaded.preprocessing)
-    described = {
-        "weights": _hash_of_tensors(loaded.weights),
-        "dim": in_pytorch(image, "cpu")(_pixels(loaded.preprocessing, 1)).shape[1],
-        "logit_scale": loaded.logit_scale,
-        "logit_bias": loaded.logit_bias,
-        "preprocessing": loaded.preprocessing.to_json(),
-        "networks": [],
-    }
-    if loaded.text is not None:
-        tokens = loaded.text.tokens
-        vocabulary = hashlib.blake2b(tokens.tokenizer.to_str().encode(), digest_size=16).hexdigest()
-        described |= {"tokens": tokens.settings.to_json(), "vocabulary": vocabulary}
-        described["text_inputs"] = ["ids", "mask"]
-    return described
-
-
-def export(name: TowerName, loaded: LoadedTowers, folder: Path) -> None:
+def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
     """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder, all of them or none.
 
-    A network that cannot be exported, or whose vectors in ONNX Runtime are not PyTorch's, is left out with a
-    warning: it runs in PyTorch.
-
     Raises:
-        SeesayError: the cache cannot be written.
+        SeesayError: a network cannot be exported, its vectors in ONNX Runtime are not PyTorch's, or the cache
+            cannot be written.
     """
     try:
         with replacing_folder(folder) as beside:
-            described = _about(loaded)
-            for kind, write in _networks(loaded, beside).items():
-                try:
-                    inputs = write()
-                    described["networks"].append(kind)
-                    if kind == "text":
-                        described["text_inputs"] = inputs
-                except NotExportableError as reason:
-                    (beside / f"{kind}.onnx").unlink(missing_ok=True)
-                    warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=5)
+            about = {
+                "weights": _hash_of_tensors(loaded.weights),
+                "dim": _export_image(loaded, beside / "image.onnx"),
+                "logit_scale": loaded.logit_scale,
+                "logit_bias": loaded.logit_bias,
+                "preprocessing": asdict(loaded.preprocessing),
+            }
             if loaded.text is not None:
-                loaded.text.tokens.tokenizer.save(str(beside / "tokenizer.json"))
-            (beside / TOWER).write_text(json.dumps(described, indent=1), encoding="utf-8")
+                about |= _export_text(loaded.text, beside)
+            (beside / TOWER).write_text(json.dumps(about, indent=1), encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)  # an export of which something is missing
+    except SeesayError as refused:
+        raise SeesayError(f"{spec}: {refused}; choose another model.") from refused
     except OSError as error:
         raise SeesayError(
             f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
         ) from error
 
 
-def _networks(loaded: LoadedTowers, folder: Path) -> Mapping[str, Callable[[], list[str]]]:
-    """Return what writes each network, and returns the inputs that it uses."""
-    image = PixelsToVectors(loaded.image, loaded.preprocessing)
-    squares = [(_pixels(loaded.preprocessing, n),) for n in (1, 3)]
-    path = folder / "image.onnx"
-    networks = {"image": partial(_to_onnx, image, path, ["pixels"], squares, {"pixels": {0: "n"}})}
-    if (text := loaded.text) is not None:
-        ids = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
-        axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
-        path = folder / "text.onnx"
-        both = {"ids": axes, "mask": axes}
-        networks["text"] = partial(_to_onnx, text.module, path, ["ids", "mask"], ids, both)
-    return networks
+def _export_image(loaded: LoadedTowers, path: Path) -> int:
+    """Write an image tower, which takes pixels (n, h, w, 3), and return the length of its vectors."""
+    image, draw = PixelsToVectors(loaded.image, loaded.preprocessing), np.random.default_rng(0)
+    one, three = (draw.integers(0, 256, (n, *loaded.preprocessing.crop, 3), dtype=np.uint8) for n in (1, 3))
+    _to_onnx(image, path, ["pixels"], [(one,), (three,)], {"pixels": {0: "n"}})
+    return int(in_pytorch(image, "cpu")(one).shape[1])
+
+
+def _export_text(text: LoadedText, folder: Path) -> dict[str, Any]:
+    """Write a text tower and its tokenizer, and return what tower.json holds of them."""
+    ids = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
+    axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
+    names = ["ids", "mask"]
+    taken = _to_onnx(text.module, folder / "text.onnx", names, ids, dict.fromkeys(names, axes))
+    tokenizer = text.tokens.tokenizer
+    tokenizer.save(str(folder / "tokenizer.json"))
+    vocabulary = hashlib.blake2b(tokenizer.to_str().encode(), digest_size=16).hexdigest()
+    return {"tokens": asdict(text.tokens.settings), "vocabulary": vocabulary, "text_inputs": taken}
 
 
 def _to_onnx(
@@ -198,7 +214,7 @@ def _to_onnx(
     except OSError:
         raise
     except Exception as failure:  # the exporter's exceptions have no common base of their own
-        raise NotExportableError((str(failure).splitlines() or [type(failure).__name__])[0]) from failure
+        raise SeesayError(f"cannot be exported to ONNX ({first_line(failure)})") from failure
     session = onnx_session(path, threads=0)
     run, taken = in_pytorch(module, "cpu"), [each.name for each in session.get_inputs()]
     for batch in batches:
@@ -207,15 +223,8 @@ def _to_onnx(
         lengths = np.linalg.norm(expected, axis=1, keepdims=True)
         difference = float(np.abs((found - expected) / np.maximum(lengths, 1e-9)).max())
         if not difference <= TOLERANCE:
-            raise NotExportableError(
-                f"{path.stem} vectors of ONNX Runtime are {difference:.0e} off PyTorch's"
-            )
+            raise SeesayError(f"{path.stem} vectors of ONNX Runtime are {difference:.0e} off PyTorch's")
     return taken
-
-
-def _pixels(preprocessing: Preprocessing, count: int) -> NDArray[np.uint8]:
-    draw = np.random.default_rng(0)
-    return draw.integers(0, 256, (count, *preprocessing.crop, 3), dtype=np.uint8)
 
 
 def _hash_of_tensors(module: nn.Module) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import hashlib
+import json
+import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,175 +19,201 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from seesay.device import default_device
-from seesay.encoders.towers.digest import TOWER, export_digest
-from seesay.encoders.towers.names import EXPORTED, TowerName
+from seesay.encoders.spec import EXPORTED, TOWER, EncoderSpec
 from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, first_line, naming_extras
-from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
-from seesay.paths import locked, read_small_json
+from seesay.onnx import EXPORTED_AGAIN, Session
+from seesay.paths import cache_dir, file_digest, locked, read_small_json, replace_text
 
 Vectors = NDArray[np.float32]
 
+_FORMAT = "2"  # of an export; another number exports again
 _MANY = 16  # sentences that PyTorch is loaded for
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
+# What libraries read of a folder; notes and pictures beside it say nothing of the model.
+_READ = ("*.json", "*.model", "*.safetensors", "merges.txt", "vocab.txt")
+# What is added to an export before it is given away; any other file may hold weights of a network.
+_NOTES = ("license", "licence", "copying", "notice", "readme", "")
+_SETTLED = 2.0  # seconds after which a change is seen in a file's times
 
 # Images are encoded in threads: one of them imports the library and loads the model, and the others wait.
 _loading = threading.RLock()
 
 
-@dataclass(frozen=True)
 class Towers:
-    """Two functions, and what their inputs are made by.
+    """The networks of a model, and what their inputs are made by. A network is opened when it is first used.
+
+    Args:
+        spec: the model.
+        folder: of its export, which holds tower.json, image.onnx and, with a text tower, text.onnx and
+            tokenizer.json.
+        remedy: what to do about a file that is missing or damaged.
+        device: where PyTorch computes; None for a GPU if there is one, which is looked for when the first
+            inputs come, so that a search does not import PyTorch.
 
     Attributes:
         about: what tower.json holds.
         preprocessing: makes the image tower's pixels.
-        image: maps pixels (n, h, w, 3) uint8 to vectors (n, d).
-        text: maps ids and mask (m, t) to vectors (m, d); None if there is no text tower.
-        tokens: returns the tokenizer of the text tower.
-    """
-
-    about: Mapping[str, Any]
-    preprocessing: Preprocessing
-    image: Callable[[NDArray[np.uint8]], Vectors]
-    text: Callable[[Ids, Ids], Vectors] | None
-    tokens: Callable[[], Tokens] | None
-
-    @property
-    def exported(self) -> bool:
-        """Whether each network is there in ONNX; one that cannot be exported runs in PyTorch."""
-        return bool(self.about["networks"] == (["image"] if self.text is None else ["image", "text"]))
-
-
-def open_towers(name: TowerName, device: str | None = None) -> Towers:
-    """Open towers; they are exported the first time, and opened from there ever after.
-
-    On a GPU images and many sentences at once are encoded by PyTorch. It is looked for when the first come,
-    so that a search does not import PyTorch. A folder that holds an export is opened as it is, on the CPU;
-    it is known by what its files hold, since its tower.json may name the weights of any model.
+        weights: identifies the weights.
+        dim: length of the vectors.
+        has_text: whether there is a text tower.
 
     Raises:
-        SeesayError: there is no such model, its library is not installed, its weights are pickled, or its
-            inputs are prepared in a way that seesay does not know; or a file of the export is damaged.
+        SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
     """
-    folder = name.export_folder()
-    if name.library == EXPORTED:
-        cache_apart(sorted(folder.glob("*.onnx")))
-        opened = _read(folder, name, _COPY_AGAIN)
-        if not opened.exported:
-            raise SeesayError(f"{folder / TOWER}: damaged (networks are missing); {_COPY_AGAIN}.")
-        # What counts of tower.json is part of the fingerprints by itself.
-        weights = export_digest(folder, without=TOWER)
-        return replace(opened, about={**opened.about, "weights": weights})
-    if not _is_complete(folder):
-        _export(name, folder)
-    exported = _kept(folder, name, EXPORTED_AGAIN)
-    return exported if device == "cpu" else _on_device(exported, name, device)
 
+    def __init__(self, spec: EncoderSpec, folder: Path, remedy: str, device: str | None) -> None:
+        self.spec, self.folder, self._remedy, self._device = spec, folder, remedy, device
+        try:
+            self.about: Mapping[str, Any] = read_small_json(folder / TOWER)
+            self.preprocessing = Preprocessing.from_json(self.about["preprocessing"])
+            self.has_text = "tokens" in self.about
+            self._settings = TokenSettings.from_json(self.about["tokens"]) if self.has_text else None
+            _check(self.about)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SeesayError(f"{folder / TOWER}: damaged ({error}); {remedy}.") from error
+        for file in ("image.onnx", "text.onnx", "tokenizer.json")[: 3 if self.has_text else 1]:
+            if not (folder / file).is_file():
+                raise SeesayError(f"{folder / file}: missing; {remedy}.")
+        self.dim: int = self.about["dim"]
+        # A stranger's tower.json may name the weights of any model.
+        self.weights: str = export_digest(folder) if spec.name == EXPORTED else self.about["weights"]
 
-def _on_device(exported: Towers, name: TowerName, device: str | None) -> Towers:
-    """Encode by PyTorch on a device that is chosen when the first inputs come."""
+    def fingerprint(self, *parts: str) -> str:
+        """Hash the weights, the length of the vectors and those entries of tower.json."""
+        what = json.dumps([self.weights, self.dim, *(self.about[part] for part in parts), "tower v3"])
+        return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
-    def network(kind: str, in_onnx: Callable[..., Vectors], few: int, *inputs: NDArray[Any]) -> Vectors:
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokenizer of the text tower."""
+        assert self._settings is not None
+        path = self.folder / "tokenizer.json"
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+            if tokenizer.num_special_tokens_to_add(False) > self._settings.length:
+                raise ValueError(f"has more special tokens than {self._settings.length}")
+        except Exception as error:  # tokenizers raises Exception itself
+            raise SeesayError(f"{path}: damaged ({error}); {self._remedy}.") from error
+        return Tokens(tokenizer, self._settings)
+
+    def image(self, pixels: NDArray[np.uint8]) -> Vectors:
+        """Compute vectors (n, d) of pixels (n, h, w, 3)."""
+        # Images are encoded in as many threads as there are cores, sentences in one.
+        return self._run("image", {"pixels": pixels}, threads=1, few=0)
+
+    def text(self, ids: Ids, mask: Ids) -> Vectors:
+        """Compute vectors (m, d) of ids and mask (m, t)."""
+        return self._run("text", {"ids": ids, "mask": mask}, threads=0, few=_MANY)
+
+    def _run(self, kind: str, inputs: dict[str, NDArray[Any]], threads: int, few: int) -> Vectors:
+        """Compute in PyTorch on a GPU, but for fewer inputs than `few`, else in ONNX Runtime."""
+        count = len(next(iter(inputs.values())))
         with _loading:
-            here = "cpu" if len(inputs[0]) < few else device or default_device()
-            chosen = in_onnx if here == "cpu" else _in_pytorch(name, here)[kind]
-        return chosen(*inputs)
-
-    image = partial(network, "image", exported.image, 0)
-    text = None if exported.text is None else partial(network, "text", exported.text, _MANY)
-    return replace(exported, image=image, text=text)
-
-
-def _is_complete(folder: Path) -> bool:
-    """Return whether an export has all of its files, and may be opened; one that has not is made again."""
-    try:
-        about = read_small_json(folder / TOWER)
-        return all((folder / file).is_file() for file in _files_of(about))
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
-
-
-def _files_of(about: Mapping[str, Any]) -> list[str]:
-    tokenizer = ["tokenizer.json"] if "tokens" in about else []
-    return [f"{network}.onnx" for network in about["networks"]] + tokenizer
+            here = "cpu" if count < few else self._device or default_device()
+            if here != "cpu":
+                network = _in_pytorch(self.spec, here)[kind]
+        if here != "cpu":
+            return network(*inputs.values())
+        path = self.folder / f"{kind}.onnx"
+        taken = self.about["text_inputs"] if kind == "text" else list(inputs)
+        try:
+            session = _session(path, threads, self._remedy, self.weights)
+            vectors = session.run({name: inputs[name] for name in taken})[0]
+            if vectors.dtype != np.float32 or vectors.shape != (count, self.dim):
+                raise ValueError(f"dim is {self.dim}, and it gives {vectors.dtype}{list(vectors.shape)}")
+        except SeesayError:
+            raise
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            raise SeesayError(
+                f"{path}: does not fit its tower.json ({first_line(error)}); {self._remedy}."
+            ) from error
+        return vectors
 
 
-def _export(name: TowerName, folder: Path) -> None:
+@lru_cache(maxsize=8)
+def _session(path: Path, threads: int, remedy: str, weights: str) -> Session:  # noqa: ARG001
+    """Share a network among the runs that read it, for as long as its weights are these."""
+    return Session(lambda: path, threads, remedy)
+
+
+def open_towers(name: str, device: str | None = None) -> Towers:
+    """Open towers by name; they are exported the first time, and opened from there ever after.
+
+    On a GPU images and many sentences at once are encoded by PyTorch. A folder that holds an export is opened
+    as it is, on the CPU; it is known by what its files hold.
+
+    Raises:
+        SeesayError: there is no such model, its library is not installed, its weights are pickled, its inputs
+            are prepared in a way that seesay does not know, or it cannot be exported; or a file of the export
+            is damaged.
+    """
+    spec = EncoderSpec.of_tower(name)
+    if spec.name == EXPORTED:
+        return Towers(spec, Path(spec.variant), _COPY_AGAIN, "cpu")
+    folder = export_folder(spec)
+    with suppress(SeesayError):  # missing, or some of it is
+        return Towers(spec, folder, EXPORTED_AGAIN, device)
+    _export(spec, folder)
+    return Towers(spec, folder, EXPORTED_AGAIN, device)
+
+
+def export_folder(spec: EncoderSpec) -> Path:
+    """Name the folder of a model's export, another one whenever the model's own files have changed."""
+    if spec.name == EXPORTED:
+        return Path(spec.variant)
+    here, weights = Path(spec.variant), Path(spec.variant.partition("/")[2])
+    files = [path for pattern in _READ for path in here.rglob(pattern)] if here.is_dir() else [weights]
+    digest = hashlib.blake2b(_FORMAT.encode(), digest_size=8)
+    for path in sorted(filter(Path.is_file, files)):
+        stat = path.stat()
+        digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
+    return cache_dir() / "towers" / f"{_folder_name(spec)}-{digest.hexdigest()}"
+
+
+def _folder_name(spec: EncoderSpec) -> str:
+    """Name a model's export, whatever the state of the model's files."""
+    digest = hashlib.blake2b(spec.variant.encode(), digest_size=4).hexdigest()
+    safe = re.sub(r"[^\w.-]+", "-", str(spec)).strip("-.")[-80:]
+    return f"{safe}-{digest}"
+
+
+def _export(spec: EncoderSpec, folder: Path) -> None:
     """Export towers unless another process has, and remove exports of their former files."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise SeesayError(
             f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
         ) from error
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
     with _loading, locked(folder.parent / "export.lock", busy, _PATIENCE):
-        if _is_complete(folder):
+        with suppress(SeesayError):
+            Towers(spec, folder, EXPORTED_AGAIN, None)
             return
         with naming_extras(of="hub"):
             from seesay.encoders.towers.export import export, load_towers
         from seesay.progress import tell
 
-        loaded = load_towers(name)
-        tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
-        export(name, loaded, folder)
-        for each in name.outdated():
-            shutil.rmtree(each, ignore_errors=True)
+        loaded = load_towers(spec)
+        tell(f"Exporting {spec} to ONNX once; from now on it starts without PyTorch.")
+        export(spec, loaded, folder)
+        for former in folder.parent.glob(f"{_folder_name(spec)}-*"):
+            if former != folder and former.suffix != ".tmp":
+                shutil.rmtree(former, ignore_errors=True)
 
 
 @lru_cache(maxsize=4)
-def _in_pytorch(name: TowerName, device: str) -> dict[str, Callable[..., Vectors]]:
+def _in_pytorch(spec: EncoderSpec, device: str) -> dict[str, Callable[..., Vectors]]:
     """Load a model's networks by its library."""
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import PixelsToVectors, in_pytorch, load_towers
 
-    loaded = load_towers(name)
+    loaded = load_towers(spec)
     networks = {"image": in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device)}
     return networks if loaded.text is None else networks | {"text": in_pytorch(loaded.text.module, device)}
-
-
-def _read(folder: Path, name: TowerName, remedy: str) -> Towers:
-    """Read an export; a network is opened when it is first used.
-
-    Args:
-        folder: holds tower.json and what it names.
-        name: of the model.
-        remedy: what to do about a file that is missing or damaged.
-
-    Raises:
-        SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
-    """
-    try:
-        about = read_small_json(folder / TOWER)
-        preprocessing = Preprocessing.from_json(about["preprocessing"])
-        settings = TokenSettings.from_json(about["tokens"]) if "tokens" in about else None
-        _check(about)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SeesayError(f"{folder / TOWER}: damaged ({error}); {remedy}.") from error
-    for file in _files_of(about):
-        if not (folder / file).is_file():
-            raise SeesayError(f"{folder / file}: missing; {remedy}.")
-
-    def network(kind: str, inputs: list[str], threads: int) -> Callable[..., Vectors]:
-        if kind in about["networks"]:
-            return _network(folder / f"{kind}.onnx", inputs, about["dim"], threads, remedy)
-        return lambda *arrays: _in_pytorch(name, "cpu")[kind](*arrays)
-
-    # Images are encoded in as many threads as there are cores, sentences in one.
-    image = network("image", ["pixels"], 1)
-    if settings is None:
-        return Towers(about, preprocessing, image, None, None)
-    text = network("text", about["text_inputs"], 0)
-    tokens = partial(_tokens, folder / "tokenizer.json", settings, remedy)
-    return Towers(about, preprocessing, image, text, tokens)
-
-
-_kept = lru_cache(maxsize=4)(_read)  # an export of the cache does not change
 
 
 def _check(about: Mapping[str, Any]) -> None:
@@ -197,37 +225,35 @@ def _check(about: Mapping[str, Any]) -> None:
     texts = ["weights", "vocabulary"] if "tokens" in about else ["weights"]
     if wrong := [key for key in texts if not isinstance(about[key], str)]:
         raise ValueError(f"{wrong[0]} is {about[wrong[0]]!r}")
-    if about["networks"] not in ([], ["image"], ["text"], ["image", "text"]):
-        raise ValueError(f"networks is {about['networks']!r}")
     if "tokens" in about and about["text_inputs"] not in (["ids"], ["ids", "mask"]):
         raise ValueError(f"text_inputs is {about['text_inputs']!r}")
 
 
-def _network(path: Path, inputs: list[str], dim: int, threads: int, remedy: str) -> Callable[..., Vectors]:
-    """Return a function that opens the network when it is first called, and leaves out arrays it ignores."""
-    session = Session(lambda: path, threads, remedy)
+def export_digest(folder: Path, without: str = TOWER) -> str:
+    """Hash the files of an export but for notes, such as a licence or a card, and one that is named.
 
-    def run(*arrays: NDArray[Any]) -> Vectors:
-        try:
-            vectors = session.run(dict(zip(inputs, arrays, strict=False)))[0]
-            if vectors.dtype != np.float32 or vectors.shape != (len(arrays[0]), dim):
-                raise ValueError(f"dim is {dim}, and it gives {vectors.dtype}{list(vectors.shape)}")
-        except SeesayError:
-            raise
-        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-            raise SeesayError(
-                f"{path}: does not fit its tower.json ({first_line(error)}); {remedy}."
-            ) from error
-        return vectors
-
-    return run
+    Raises:
+        OSError: one cannot be read.
+    """
+    files = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_file() and path.name != without and path.name.partition(".")[0].lower() not in _NOTES
+    )
+    return hashlib.blake2b("".join(map(_remembered, files)).encode(), digest_size=16).hexdigest()
 
 
-def _tokens(path: Path, settings: TokenSettings, remedy: str) -> Tokens:
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-        if tokenizer.num_special_tokens_to_add(False) > settings.length:
-            raise ValueError(f"has more special tokens than {settings.length}")
-    except Exception as error:  # tokenizers raises Exception itself
-        raise SeesayError(f"{path}: damaged ({error}); {remedy}.") from error
-    return Tokens(tokenizer, settings)
+def _remembered(path: Path) -> str:
+    """Return a file's digest; it is read once, until its size or one of its times is another."""
+    stat = path.stat()
+    state = f"{path.resolve()} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
+    note = cache_dir() / "digests" / hashlib.sha256(state.encode()).hexdigest()
+    with suppress(OSError, UnicodeError):
+        if len(digest := note.read_text(encoding="ascii")) == 64:
+            return digest
+    digest = file_digest(path)
+    if time.time() - max(stat.st_mtime, stat.st_ctime) > _SETTLED:
+        with suppress(OSError):  # a cache that cannot be written costs the time again
+            note.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(note, digest)
+    return digest

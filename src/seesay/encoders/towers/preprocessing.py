@@ -7,7 +7,7 @@ the last level; the mean and deviation are part of the exported network, which t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -54,13 +54,9 @@ class Preprocessing:
     fill: int | tuple[int, ...] = 0
     offset: Offset = "even"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocessing:
-        """Restore what `to_json` returned.
+        """Restore the fields as JSON has them.
 
         Raises:
             ValueError or TypeError: it is something else.

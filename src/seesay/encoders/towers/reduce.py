@@ -1,20 +1,61 @@
-"""Towers with smaller weights: of 8 bits, which are computed with, or of 16, for the size alone."""
+"""Towers copied into a run's folder, where they need no library: as they are, or with smaller weights.
+
+Weights of 8 bits are computed with, those of 16 are for the size alone.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import naming_extras
+from seesay.encoders.spec import EXPORTED, TOWER
+from seesay.encoders.towers.opened import export_digest, open_towers
+from seesay.errors import SeesayError, naming_extras
 
 BITS = (8, 16, 32)
 _LEAST = 256  # values of a weight that is worth storing as halves
 
 
-def reduce_tower(source: Path, target: Path, bits: int) -> None:
+def bring_towers(name: str, run: Path, bits: int = 32) -> str:
+    """Copy towers into a run's folder, as `towers/HASH`, and return their new name.
+
+    Args:
+        name: LIBRARY:MODEL, or the name that towers have in another run.
+        run: the run's folder.
+        bits: of a weight: 32, 16 or 8.
+
+    Raises:
+        SeesayError: there is no such model, or its weights have fewer bits already.
+        MissingExtraError: the package onnx is not installed, and the weights are to have fewer bits.
+    """
+    towers = open_towers(name, "cpu")
+    about = dict(towers.about)
+    if bits != 32 and about.get("bits", 32) != 32:
+        raise SeesayError(
+            f"{towers.spec.title}: has {about['bits']} bits already; name the model that it was made of."
+        )
+    beside = run / "towers" / "new"
+    beside.mkdir(parents=True, exist_ok=True)
+    for path in filter(Path.is_file, towers.folder.iterdir()):
+        if bits != 32 and path.name in ("image.onnx", "text.onnx"):
+            _reduce(path, beside / path.name, bits)
+        else:
+            shutil.copyfile(path, beside / path.name)
+    if bits != 32:
+        # Vectors of other weights are others, so the fingerprint must be.
+        about |= {"weights": export_digest(beside), "bits": bits}
+        (beside / TOWER).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    folder = beside.with_name(export_digest(beside, without=""))
+    beside.replace(folder)
+    return f"{EXPORTED}:{folder.resolve()}"
+
+
+def _reduce(source: Path, target: Path, bits: int) -> None:
     """Write a network of 32-bit floats with weights of fewer bits.
 
     With 8 bits the matrices of linear layers are integers with a scale for each channel, and so are what they
@@ -23,14 +64,6 @@ def reduce_tower(source: Path, target: Path, bits: int) -> None:
     Convolutions stay as they are, because ONNX Runtime computes them more slowly in integers.
 
     With 16 bits weights are stored as halves, and become floats again when the network is opened.
-
-    Args:
-        source: an ONNX file.
-        target: the file to write.
-        bits: 8 or 16.
-
-    Raises:
-        MissingExtraError: the package onnx is not installed.
     """
     with naming_extras():
         import onnx

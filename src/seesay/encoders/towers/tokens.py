@@ -6,7 +6,7 @@ import html
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,9 @@ class TokenSettings:
     clean: str = "none"
     dropped: int = -1
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TokenSettings:
-        """Restore what `to_json` returned.
+        """Restore the fields as JSON has them.
 
         Raises:
             ValueError or TypeError: it is something else.

@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException
 
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
+from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.grounding.ground import can_ground
 from seesay.search.index import Index
 from seesay.web.answers import Fault, Status, UpdateState, failures
@@ -76,9 +77,6 @@ def _status(service: Service, served: Served) -> Status:
 
 def _matcher(index: Index) -> str:
     """Return the name of an index's run without its folder, which is no business of clients."""
-    library, colon, model = index.run_name.partition(":")
-    if not colon or "/" in library:
-        shown = Path(index.run_name).name
-    else:
-        shown = f"{library}:{Path(model).name}" if model.startswith(("/", ".", "~")) else index.run_name
+    name = index.run_name
+    shown = EncoderSpec.parse(name).title if is_two_tower(name) else Path(name).name
     return shown if index.detector is None else f"{shown} with detector {index.detector.name}"

@@ -11,10 +11,10 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers, processors
 from tokenizers.models import BPE
 from torch import Tensor, nn
 
-from seesay.encoders.towers.libraries.torchvision_steps import preprocessing_of
-from seesay.encoders.towers.libraries.transformers import bias_of, scale_of, tokens_of
-from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
+from seesay.encoders.towers.export import LoadedText, LoadedTowers
+from seesay.encoders.towers.timm import preprocessing_of
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
+from seesay.encoders.towers.transformers import bias_of, scale_of, tokens_of
 from seesay.errors import SeesayError, did_you_mean
 
 _IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")

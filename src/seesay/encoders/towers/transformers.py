@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, normalizers, processors
 from tokenizers.models import Unigram
 from torch import Tensor, nn
 
-from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
+from seesay.encoders.towers.export import LoadedText, LoadedTowers
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seesay.encoders.towers.libraries.transformers import (
+from seesay.encoders.towers.export import LoadedText, LoadedTowers
+from seesay.encoders.towers.tokens import Ids
+from seesay.encoders.towers.transformers import (
     ImageFeatures,
     bias_of,
     pixels_of,
@@ -18,8 +20,6 @@ from seesay.encoders.towers.libraries.transformers import (
     scale_of,
     tokens_of,
 )
-from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
-from seesay.encoders.towers.tokens import Ids
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json
 

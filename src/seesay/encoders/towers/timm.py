@@ -1,17 +1,38 @@
-"""Preprocessing that a library has put together from torchvision's steps, as open_clip and timm do."""
+"""Vision networks of timm; `@random` behind a name keeps the seeded initial weights, without a download."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
 from PIL import Image
 
+from seesay.encoders.towers.export import LoadedTowers
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.errors import SeesayError
 
 
+def load(which: str) -> LoadedTowers:
+    """Load a network of timm without its classifier."""
+    import timm
+
+    architecture, _, weights = which.partition("@")
+    with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
+        torch.manual_seed(0)
+        module = timm.create_model(architecture, pretrained=weights != "random", num_classes=0).eval()
+    config: dict[str, Any] = timm.data.resolve_model_data_config(module)
+    transform = timm.data.create_transform(**config, is_training=False)
+    return LoadedTowers(
+        weights=module,
+        image=module,
+        preprocessing=preprocessing_of(transform),
+        library_pixels=lambda image: np.asarray(transform(image)),
+    )
+
+
 def preprocessing_of(transform: Any) -> Preprocessing:
-    """Read the steps of a composed transform; raise SeesayError if one of them is unknown."""
+    """Read a transform that timm or open_clip has composed; raise SeesayError if a step is unknown."""
     found: dict[str, Any] = {"fill": 0}
     for step in transform.transforms:
         kind = type(step).__name__

@@ -1,0 +1,57 @@
+"""Text towers of other libraries' models by name: the `hub` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from seesay.encoders import register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, Vectors
+from seesay.encoders.spec import EXPORTED
+from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.encoders.towers.opened import Towers
+
+_BATCH = 64  # sentences
+
+
+@register_sentence_encoder("open_clip")
+@register_sentence_encoder("sentence-transformers")
+@register_sentence_encoder("transformers")
+@register_sentence_encoder(EXPORTED)
+class TowerSentenceEncoder(SentenceEncoder):
+    """A text tower: projected vectors, of the length that the library gives them.
+
+    Raises:
+        SeesayError: the model encodes images only.
+    """
+
+    def __init__(self, name: str, towers: Towers) -> None:
+        if not towers.has_text:
+            raise SeesayError(f"{name} encodes images only; name a model with a text tower.")
+        self.dim, self._towers = towers.dim, towers
+        self.fingerprint = towers.fingerprint("tokens", "vocabulary", "text_inputs")
+
+    @classmethod
+    def load(cls, name: str) -> SentenceEncoder:
+        from seesay.encoders.towers.opened import open_towers
+
+        return cls(name, open_towers(name))
+
+    @classmethod
+    def describe(cls, name: str) -> list[tuple[str, str]]:
+        if name == EXPORTED:
+            return [(f"{name}:FOLDER", "the text tower in a folder that `seesay export` wrote")]
+        return [(f"{name}:NAME", "any text tower of that library by name; needs seesay[hub]")]
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Compute vectors, (m, dim). Batches hold sentences of similar length, so little is padded."""
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(order), _BATCH):
+            chosen = order[start : start + _BATCH]
+            vectors[chosen] = self._towers.text(*self._towers.tokens.ids([texts[i] for i in chosen]))
+        return vectors

@@ -1,1 +1,0 @@
-"""The libraries whose towers are loaded by name: one module each, with a function `load`."""
