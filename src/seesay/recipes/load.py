@@ -183,14 +183,11 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 
 def _untuned(recipe: Recipe) -> Recipe:
-    names = (_with_whole_path(EncoderSpec.parse(name).untuned) for name in recipe.encoders)
+    names = []
+    for spec in (EncoderSpec.parse(name).untuned for name in recipe.encoders):
+        of_run = spec.variant and spec.name in _OF_RUNS  # whose folder can be written in several ways
+        names.append(f"{spec.name}:{Path(spec.variant).resolve()}" if of_run else str(spec))
     return recipe.model_copy(update={"encoders": tuple(names)})
-
-
-def _with_whole_path(spec: EncoderSpec) -> str:
-    """Name the run of a concept encoder by its whole path: one folder can be written in several ways."""
-    of_run = spec.variant and spec.name in _OF_RUNS
-    return f"{spec.name}:{Path(spec.variant).resolve()}" if of_run else str(spec)
 
 
 def _resolved(recipe: Recipe) -> Recipe:
@@ -289,7 +286,10 @@ def _changed(values: Values, change: str) -> Values:
     key, equals, value = change.partition("=")
     if not equals:
         raise SeesayError(f"{change}: write key=value, such as schedule.epochs=5.")
-    parsed = _from_yaml(value, change)
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as failure:
+        raise SeesayError(f"{change}: the value is not YAML.") from failure
     *parents, last = key.split(".")
     changed = at = dict(values)
     for parent in parents:
@@ -299,10 +299,3 @@ def _changed(values: Values, change: str) -> Values:
         at[parent] = at = dict(there)
     at[last] = parsed
     return changed
-
-
-def _from_yaml(value: str, where: str) -> Any:
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError as failure:
-        raise SeesayError(f"{where}: the value is not YAML.") from failure
