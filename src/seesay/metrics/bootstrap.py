@@ -169,9 +169,6 @@ class RetrievalSample(Sample):
         )
         if not all(len(way.ranks) for way in ways):
             raise SeesayError("no query has a correct result: no image in this split has a sentence.")
-        self._set(ways)
-
-    def _set(self, ways: tuple[RankSample, RankSample]) -> None:
         self.ways = ways
         named = zip(DIRECTIONS, ways, strict=True)
         self.names = [*(f"{direction} {name}" for direction, way in named for name in way.names), "mR"]
@@ -186,10 +183,12 @@ class RetrievalSample(Sample):
 
     def pooled(self, other: RetrievalSample) -> RetrievalSample:
         """See `Sample`."""
-        both = object.__new__(RetrievalSample)
-        sentence, image = (mine.pooled(theirs) for mine, theirs in zip(self.ways, other.ways, strict=True))
-        both._set((sentence, image))
-        return both
+        mine, theirs = self.ranks, other.ranks
+        ranks = Ranks(
+            np.concatenate([mine.sentence, theirs.sentence]), np.concatenate([mine.image, theirs.image])
+        )
+        owners = np.concatenate([self.owners, other.owners + len(mine.sentence)])
+        return RetrievalSample(ranks, owners, self.at)
 
 
 def bootstrap(

@@ -115,7 +115,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
     if len(answers) != len(values):
         raise SeesayError(f"answers: {len(answers)} lists; there must be {len(values)}, one for each query.")
     refuse_nan(values, "scores")
-    measures = np.full((len(values), 3), np.nan)
+    metrics = np.full((len(values), 3), np.nan)
     for row, right in enumerate(answers):
         columns = as_places(right, f"answers[{row}]", values.shape[1], "r")
         if len(np.unique(columns)) < len(columns):
@@ -129,8 +129,8 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
         right_as_high = (mine >= mine[:, None]).sum(axis=1)
         ranks = as_high - right_as_high + upto
         hits = ranks <= len(columns)
-        measures[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
-    return measures
+        metrics[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
+    return metrics
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat, StrictInt, ValidationError
 
@@ -73,7 +73,7 @@ class Result(BaseModel):
     resamples: int | None = None
     against: Comparison | None = None
 
-    _samples: Samples = PrivateAttr(default=())
+    _samples: Samples = PrivateAttr(default=())  # the values of each query, which `compare` needs
 
     @property
     def row(self) -> Metrics:
@@ -123,18 +123,6 @@ class Result(BaseModel):
         for (part, ours), (_, others) in zip(mine, theirs, strict=True):
             tests |= of_part(part, compare(ours, others, seed=seed))
         return Comparison(name=name, metrics=tests, resamples=RESAMPLES, swaps=SWAPS)
-
-    def with_samples(self, samples: Samples, resamples: int = 0) -> Self:
-        """Return a copy with the per-query values, which `compare` needs, and intervals of so many draws."""
-        update: dict[str, object] = {}
-        if resamples:
-            found: dict[str, Interval | None] = {}
-            for part, folds in samples:
-                found |= of_part(part, intervals(folds, resamples))
-            update = {"intervals": found, "resamples": resamples}
-        measured = self.model_copy(update=update)
-        measured._samples = samples
-        return measured
 
     def __str__(self) -> str:
         """Return a small table: each metric of `row` with its interval."""
@@ -224,13 +212,22 @@ class Protocol(ABC):
             notes: see `Result`.
         """
         found: dict[str, Value] = {}
+        ends: dict[str, Interval | None] = {}
         for part, folds in samples:
             found |= rounded_metrics(folds, part)
-        found |= metrics or {}
+            if options.resamples:
+                ends |= of_part(part, intervals(folds, options.resamples))
         result = Result(
-            protocol=self.name, split=subject.split, about={**about}, metrics=found, notes=[*notes]
+            protocol=self.name,
+            split=subject.split,
+            about={**about},
+            metrics={**found, **(metrics or {})},
+            notes=[*notes],
+            intervals=ends,
+            resamples=options.resamples or None,
         )
-        return result.with_samples(samples, options.resamples)
+        result._samples = samples
+        return result
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package="seesay.protocols")

@@ -8,7 +8,7 @@ column of the table.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError, naming_extras
 from seesay.metrics.inputs import as_array
 
-SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
 PAIR = ("images", "sentences")
 
 Table = NDArray[Any]  # maybe memory-mapped
@@ -28,20 +27,6 @@ Named = tuple[str, Table]  # the table with what errors call it
 _NOT_TENSORS = "something else than tensors"
 _PARQUET = b"PAR1"
 _FAILURES = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile)
-_HOW = {
-    ".npy": "NumPy file of plain numbers",
-    ".npz": "NumPy archive of plain numbers",
-    ".pt": "PyTorch file of plain tensors",
-    ".pth": "PyTorch file of plain tensors",
-    ".parquet": "Parquet file",
-}
-_WRITE = {
-    ".npy": "write it with numpy.save(path, array)",
-    ".npz": "write it with numpy.savez(path, images=…, sentences=…)",
-    ".pt": "write it with torch.save(tensor, path)",
-    ".pth": "write it with torch.save(tensor, path)",
-    ".parquet": "write a column of lists of numbers",
-}
 
 
 def read_tables(path: Path) -> list[Named]:
@@ -52,14 +37,14 @@ def read_tables(path: Path) -> list[Named]:
     """
     if not path.is_file():
         raise SeesayError(f"{path}: no file there.")
+    read, kind, advice = _FORMATS[path.suffix]
     try:
         with naming_extras():
-            found = _READERS[path.suffix](path)
+            found = read(path)
     except _FAILURES as failure:
         reason = " ".join(str(failure).split()) or type(failure).__name__
         if "allow_pickle" in reason:  # NumPy's advice
             reason = "it has objects, which are not unpickled"
-        kind, advice = _HOW[path.suffix], _WRITE[path.suffix]
         raise SeesayError(f"{path}: no {kind} ({reason[:200]}); {advice}.") from None
     if not isinstance(found, Mapping):
         return [(str(path), _checked(found, str(path)))]
@@ -156,10 +141,16 @@ def _column(name: str, column: Any) -> Table:
     return np.asarray(list_flatten(column).to_numpy()).reshape(len(column), -1)
 
 
-_READERS = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".pt": _read_pt,
-    ".pth": _read_pt,
-    ".parquet": _read_parquet,
+# By suffix: what reads such a file, what it must be, and how to write one.
+_FORMATS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+    ".npy": (_read_npy, "NumPy file of plain numbers", "write it with numpy.save(path, array)"),
+    ".npz": (
+        _read_npz,
+        "NumPy archive of plain numbers",
+        "write it with numpy.savez(path, images=…, sentences=…)",
+    ),
+    ".pt": (_read_pt, "PyTorch file of plain tensors", "write it with torch.save(tensor, path)"),
+    ".parquet": (_read_parquet, "Parquet file", "write a column of lists of numbers"),
 }
+_FORMATS[".pth"] = _FORMATS[".pt"]
+SUFFIXES = tuple(_FORMATS)

@@ -40,9 +40,9 @@ def add_training(page: Page, run: Run) -> None:
     x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
     kept = [e.epoch for e in history].index(summary.best_epoch) if summary and summary.best_epoch else -1
     order = np.argsort(x, kind="stable")
-    measures = val_curves([history[i] for i in order])
-    alone = "" if len(measures) > 1 else f"{next(iter(measures))} "  # a single line has no legend
-    val = {name: np.array(line, np.float64) for name, line in measures.items()}
+    curves_on_val = val_curves([history[i] for i in order])
+    alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val))} "  # a single line has no legend
+    val = {name: np.array(line, np.float64) for name, line in curves_on_val.items()}
     losses = np.array([history[i].loss for i in order], np.float64)
     curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
