@@ -13,7 +13,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition
 from seesay.results.formats import FORMATS, as_csv, as_latex, as_markdown, markdown_table, write_table
-from seesay.results.tables import Outcome, PaperTable
+from seesay.results.tables import PaperTable
 from tests.results.made import row
 
 FIRSTS = {"irmatch-s": (28.0, 30.5), "vse++": (35.0,)}
@@ -32,7 +32,7 @@ def table():
     made = PaperTable(definition, "flickr8k", "test")
     for name, firsts in FIRSTS.items():
         for seed, first in enumerate(firsts, start=1):
-            made.add(Outcome(name, seed, row(name, first, seed, departures=["50 % of the CNN_{a}"])))
+            made.add(name, row(name, first, seed, departures=["50 % of the CNN_{a}"]))
     return made
 
 

@@ -12,26 +12,28 @@ from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition, TableRow, load_table
 from seesay.results.formats import as_markdown, for_terminal
 from seesay.results.rows import record_row
-from seesay.results.tables import Outcome, PaperTable, recorded_table
+from seesay.results.tables import PaperTable, recorded_table
 from tests.results.made import grounding, row
 
 
-def composed(name="two-branch-2", corpus="flickr8k", rows=("two-branch", "two-branch-full"), outcomes=()):
+def composed(name="two-branch-2", corpus="flickr8k", rows=("two-branch", "two-branch-full"), measured=()):
     table = PaperTable(load_table(name).only(rows), corpus, "test")
-    for outcome in outcomes:
-        table.add(outcome)
+    for each in measured:
+        table.add(each.provenance.recipe, each)
     return table
 
 
 @pytest.fixture
 def table():
     firsts = {"two-branch": (40.0, 42.0, 45.5), "two-branch-full": (44.0, 43.0)}
-    outcomes = [
-        Outcome(name, seed, row(name, first, seed, departures=["another encoder"]))
+    measured = [
+        row(name, first, seed, departures=["another encoder"])
         for name, values in firsts.items()
         for seed, first in enumerate(values, start=1)
     ]
-    return composed(outcomes=[*outcomes, Outcome("two-branch-full", 3, None, "the loss is nan")])
+    table = composed(measured=measured)
+    table.add_failure("two-branch-full", 3, "the loss is nan")
+    return table
 
 
 def markdown_lines(table):
@@ -71,9 +73,7 @@ def test_the_papers_figures_are_of_the_corpus_at_hand_if_there_are_any(corpus, p
 
 
 def test_one_direction_and_its_bound():
-    table = composed(
-        "two-branch-1", "scenes", ["ground-full"], [Outcome("ground-full", 1, grounding("ground-full"))]
-    )
+    table = composed("two-branch-1", "scenes", ["ground-full"], [grounding("ground-full")])
     headings, _, line = markdown_lines(table)
     measures = ("R@1", "R@5", "R@10")
     assert headings[1:-1] == [*(h for name in measures for h in (name, "paper")), "upper bound"]
@@ -83,18 +83,17 @@ def test_one_direction_and_its_bound():
 
 def test_equal_figures_are_all_best_and_one_alone_is_not():
     firsts = {"two-branch": 40.04, "two-branch-full": 40.0}
-    same = [Outcome(name, 1, row(name, first)) for name, first in firsts.items()]
-    assert [cells[1].best for cells in composed(outcomes=same).cells()] == [True, True]
-    assert [cells[1].best for cells in composed(outcomes=same[:1]).cells()] == [False, False]
+    same = [row(name, first) for name, first in firsts.items()]
+    assert [cells[1].best for cells in composed(measured=same).cells()] == [True, True]
+    assert [cells[1].best for cells in composed(measured=same[:1]).cells()] == [False, False]
 
 
 def test_a_row_that_failed_keeps_its_place():
-    failed = Outcome("two-branch", 1, None, "no luck")
-    first, second = composed(outcomes=[failed]).cells()
+    table = composed()
+    table.add_failure("two-branch", 1, "no luck")
+    first, second = table.cells()
     assert [first[0].text, first[1].text, first[2].text] == ["two-branch, failed", "–", "40.5"]
     assert second[0].text == "two-branch-full"
-    assert "failed: no luck" in failed.summary()
-    assert Outcome("vse++", 1, row("vse++", 30.0)).summary().startswith("S R@1 30.0, S R@5 50.0")
 
 
 @pytest.mark.parametrize("width", [80, 140])

@@ -55,22 +55,6 @@ PAPER = "paper"
 MEDIAN_RANK = "Med r"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one row with one seed: its measured row, or why there is none."""
-
-    row: str
-    seed: int
-    measured: Row | None
-    failure: str | None = None
-
-    def summary(self) -> str:
-        """The metrics in a line, or the failure."""
-        if self.measured is None:
-            return f"failed: {self.failure}"
-        return ", ".join(f"{name} {number(value)}" for name, value in self.measured.result.row.items())
-
-
 @dataclass
 class Line:
     """A row of the table: the published row, its measured rows, one a seed, and failures."""
@@ -104,7 +88,7 @@ class Cell:
 
 
 class PaperTable:
-    """The lines of a table on a split of a corpus; outcomes are added to them.
+    """The lines of a table on a split of a corpus, to which measured rows are added.
 
     `metrics` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
 
@@ -119,13 +103,16 @@ class PaperTable:
         self.metrics = tuple(metrics) or definition.metrics
         self.lines = [Line(row, self._published(row)) for row in definition.rows]
 
-    def add(self, outcome: Outcome) -> None:
-        """Add an outcome to its line."""
-        line = next(line for line in self.lines if line.name == outcome.row)
-        if outcome.measured is not None:
-            line.rows.append(outcome.measured)
-        if outcome.failure is not None:
-            line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
+    def add(self, name: str, measured: Row) -> None:
+        """Add a measured row to the line of that name."""
+        self._line(name).rows.append(measured)
+
+    def add_failure(self, name: str, seed: int, why: str) -> None:
+        """Note in the line of that name that the row of a seed failed."""
+        self._line(name).failures.append(f"{name} seed {seed} failed: {why}")
+
+    def _line(self, name: str) -> Line:
+        return next(line for line in self.lines if line.name == name)
 
     @property
     def failures(self) -> list[str]:
@@ -304,7 +291,7 @@ def recorded_table(
     table = PaperTable(definition, path.stem, split, metrics)
     for row in definition.rows:
         for found in _recorded(row, definition.protocol_of(row), rows, split):
-            table.add(Outcome(row.name, found.provenance.seed, found))
+            table.add(row.name, found)
     return table
 
 

@@ -9,9 +9,10 @@ Measured rows are kept with them (`measured`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
@@ -25,7 +26,7 @@ from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import corpora, find_published
 from seesay.results.rows import Row, provenance, record_row
-from seesay.results.tables import Outcome, PaperTable
+from seesay.results.tables import PaperTable, number
 from seesay.runs.config import VOCABULARY, run_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
@@ -61,27 +62,6 @@ class TableRuns:
     changes: Sequence[str] = ()
     may_train: bool = True
     commit: str | None = None
-
-    def outcomes(self, seeds: Sequence[int], tell: Callable[[str], None]) -> Iterator[Outcome]:
-        """Yield the outcome of every row and seed; a row that fails does not stop the others.
-
-        Args:
-            seeds: of the runs, in the order in which they are trained.
-            tell: called with a line before each row.
-
-        Raises:
-            SeesayError: the protocol does not fit the corpus or the split, or a change sets the seed.
-        """
-        self._check()
-        rows = self.definition.rows
-        for number, row in enumerate(rows, start=1):
-            for seed in seeds:
-                tell(f"row {number}/{len(rows)} {row.name} seed {seed}")
-                try:
-                    outcome = Outcome(row.name, seed, self.measured(row, seed))
-                except SeesayError as error:
-                    outcome = Outcome(row.name, seed, None, str(error))
-                yield outcome
 
     def measured(self, row: TableRow, seed: int) -> Row:
         """Return the measured row of one row and seed, kept or measured now.
@@ -166,7 +146,8 @@ class TableRuns:
         named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
         return Row(origin.model_copy(update={**named, "departures": list(departures)}), combined)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise a SeesayError if a protocol does not fit the corpus or split, or a change sets the seed."""
         corpus, name = self.corpus, self.definition.name
         protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
         if any(change.partition("=")[0] == "seed" for change in self.changes):
@@ -207,23 +188,31 @@ class TableRuns:
 def measure_table(
     runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
 ) -> PaperTable:
-    """Measure a whole table.
+    """Measure a whole table; a row that fails does not stop the others.
 
     Args:
         runs: its runs, trained or not.
-        seeds: of each row.
+        seeds: of each row, in the order in which they are trained.
         tell: called with a line before and after each row.
         record: the folder of results that rows are recorded in.
 
     Raises:
         SeesayError: the table does not fit the corpus, or a row cannot be recorded.
     """
-    table = PaperTable(runs.definition, runs.corpus.name, runs.split)
-    for outcome in runs.outcomes(seeds, tell):
-        table.add(outcome)
-        tell(f"  {outcome.summary()}")
-        if record is not None and outcome.measured is not None:
-            record_row(record, runs.corpus.name, outcome.measured)
+    runs.check()
+    table, rows = PaperTable(runs.definition, runs.corpus.name, runs.split), runs.definition.rows
+    for at, (row, seed) in enumerate(product(rows, seeds)):
+        tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
+        try:
+            measured = runs.measured(row, seed)
+        except SeesayError as error:
+            table.add_failure(row.name, seed, str(error))
+            tell(f"  failed: {error}")
+            continue
+        table.add(row.name, measured)
+        tell("  " + ", ".join(f"{name} {number(value)}" for name, value in measured.result.row.items()))
+        if record is not None:
+            record_row(record, runs.corpus.name, measured)
     return table
 
 
@@ -275,13 +264,13 @@ def measure_runs(
         rows=tuple(dict.fromkeys(rows)),
     )
     table = PaperTable(definition, corpus.name, split)
-    for number, (run, row) in enumerate(zip(runs, rows, strict=True), start=1):
-        tell(f"run {number}/{len(runs)} {run.name}")
+    for at, (run, row) in enumerate(zip(runs, rows, strict=True), start=1):
+        tell(f"run {at}/{len(runs)} {run.name}")
         name = f"{run.recipe.name} {chosen} {split}"
         measure = partial(_measure_run, run, corpus, split, chosen, commit)
         keep = not run.pretrained  # whose folder is not ours to write to
         measured = kept_or_measured([run.folder], name, data, measure) if keep else measure()
-        table.add(Outcome(row.name, run.recipe.seed, measured))
+        table.add(row.name, measured)
         if record is not None:
             record_row(record, corpus.name, measured)
     return table
