@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
+from seesay.encoders.array_store import ArrayStore
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import fill_stores
@@ -31,7 +31,6 @@ from seesay.encoders.sentences.base import (
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
-from seesay.paths import replacing
 from seesay.runs.images import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
@@ -227,7 +226,7 @@ def fitted_sentence_encoder(
     what = f"{name} {recipe.sentence_dim} v2"
     if SENTENCE_ENCODERS[EncoderSpec.parse(name).name].uses_images:
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
-    path = _cached("text", what, texts, "safetensors")
+    path = network_cache("text") / f"{_digest(what, texts)}.safetensors"
     if path.is_file():
         with suppress(SeesayError):  # damaged: fitted again
             return load_sentence_encoder(name, path)
@@ -238,38 +237,25 @@ def fitted_sentence_encoder(
 
 
 def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Encode texts, (m, dim), or read their vectors from the cache.
+    """Encode texts, (m, dim), or read their vectors from the store of arrays.
 
-    The file is memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
+    They are memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
     """
-    path = _cached("sentences", encoder.fingerprint, texts, "npy")
     if not texts:
         return np.zeros((0, encoder.dim), np.float32)
-    if (kept := _mapped(path, (len(texts), encoder.dim))) is not None:
-        return kept
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shape = (len(texts), encoder.dim)
-    with replacing(path) as beside, beside.open("wb") as file:
-        # Written, not mapped: a full disk is an error then, not the end of the process.
-        write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        for start in range(0, len(texts), _ROWS):
-            file.write(np.asarray(encoder.encode(texts[start : start + _ROWS]), "<f4").tobytes())
-    vectors = _mapped(path, shape)
-    assert vectors is not None
-    return vectors
+    label = f"sentences {encoder.fingerprint}"
+    folder = stores_folder() / hashlib.blake2b(label.encode(), digest_size=8).hexdigest()
+    store = ArrayStore(folder, label, {"vectors": ("<f4", encoder.dim)})
+    parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
+    keys = [_digest(label, part) for part in parts]
+    for key, part in zip(keys, parts, strict=True):
+        if key not in store:
+            store.add({key: {"vectors": encoder.encode(part)}})
+    return store.all_rows(keys, "vectors")
 
 
-def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """Map the array in a file; None if it is missing, damaged or of another shape."""
-    try:
-        found = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    return found if found.shape == shape and found.dtype == np.float32 else None
-
-
-def _cached(folder: str, what: str, texts: Sequence[str], suffix: str) -> Path:
+def _digest(what: str, texts: Sequence[str]) -> str:
     digest = hashlib.blake2b(what.encode(), digest_size=16)
     for text in texts:
         digest.update(text.encode() + b"\0")
-    return network_cache(folder) / f"{digest.hexdigest()}.{suffix}"
+    return digest.hexdigest()
