@@ -278,10 +278,8 @@ def print_corpus(
     for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
         table.add_column(column, justify="left" if column == "split" else "right")
     for name, split in summary.splits.items():
-        spreads = [
-            f"{s.min}-{s.max}, mean {s.mean:.1f}" for s in (split.texts_per_image, split.words_per_text)
-        ]
-        table.add_row(name, str(split.images), str(split.texts), *spreads)
+        cells = [split["images"], split[f"{text}s"], split[f"{text}s_per_image"], split[f"words_per_{text}"]]
+        table.add_row(name, *map(_count, cells))
     out = wide()
     out.print(table)
     if vocabulary:
@@ -309,6 +307,11 @@ def print_corpus(
     for kind, count in summary.issues.counts.most_common():
         line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
         out.print(for_screen(line), highlight=False, markup=False)
+
+
+def _count(of: int | Mapping[str, float]) -> str:
+    """Write a count, or the range and mean of several."""
+    return str(of) if isinstance(of, int) else f"{of['min']}-{of['max']}, mean {of['mean']:.1f}"
 
 
 def wide() -> Console:

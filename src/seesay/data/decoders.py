@@ -42,7 +42,7 @@ _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
 def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
-    """Do as `Photo.read` does, in a process of its own; see `PHOTOS`."""
+    """Do as `Photo.read` does, in a process of its own; `key` is the content key if that is known."""
     return PHOTOS.decode(data, name, min_side, key=key)
 
 
@@ -95,7 +95,7 @@ class Decoders:
         max_pixels: int = MAX_PIXELS,
         key: str | None = None,
     ) -> Photo:
-        """Decode an image; see `EncodedImage`, and `Photo.read` for its `key`.
+        """Decode an image; see `EncodedImage`. Its `key` is computed unless it is given.
 
         Raises:
             ImageError: it is no image, damaged, too large, or takes too long.

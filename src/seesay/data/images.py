@@ -197,19 +197,18 @@ class Photo:
     taken: str
 
     @classmethod
-    def read(cls, data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
+    def read(cls, data: bytes, name: str, min_side: int) -> Photo:
         """Decode an encoded image; raise as `EncodedImage` does.
 
         Args:
             data: the encoded image.
             name: what error messages call it.
             min_side: pixels that are needed of the shorter side of a JPEG.
-            key: its content key, if that is known.
         """
         image = EncodedImage(data, name)
         pixels = image.pixels(min_side)
         pixels.setflags(write=False)
-        return cls(name, key or image.key, pixels, image.size, image.taken)
+        return cls(name, image.key, pixels, image.size, image.taken)
 
 
 def decode(

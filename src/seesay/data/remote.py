@@ -210,9 +210,6 @@ class _Blocks(io.RawIOBase):
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
-    def tell(self) -> int:
-        return self._at
-
     def readinto(self, buffer: Any) -> int:
         end = min(self._at + len(buffer), self._size)
         data = self._path.read_range(self._at, end) if end > self._at else b""

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,39 +24,7 @@ _BLOCK = 1024
 _CHECK_SIDE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Minimum, mean and maximum of some counts; zeros if there are none."""
-
-    min: int
-    mean: float
-    max: int
-
-    @classmethod
-    def from_values(cls, values: Sequence[int]) -> Spread:
-        """Summarise counts; the mean is rounded to two decimals."""
-        if not values:
-            return cls(0, 0.0, 0)
-        return cls(min(values), round(sum(values) / len(values), 2), max(values))
-
-
-@dataclass(frozen=True, slots=True)
-class SplitSummary:
-    """Counts of one split; `texts` are its sentences or phrases, words are divided by white space."""
-
-    images: int
-    texts: int
-    boxes: int | None
-    texts_per_image: Spread
-    words_per_text: Spread
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedImages:
-    """Numbers of images by size, and by format and mode, most frequent first."""
-
-    sizes: dict[str, int]
-    modes: dict[str, int]
+Split = dict[str, int | dict[str, float]]
 
 
 @dataclass(slots=True)
@@ -68,32 +36,27 @@ class CorpusSummary:
     text: str
     images: int
     texts: int
-    splits: dict[str, SplitSummary]
+    splits: dict[str, Split]  # counts, and the `min`, `mean` and `max` of counts
     issues: Issues = field(default_factory=Issues)
     features: tuple[int, ...] | None = None
-    checked: CheckedImages | None = None
+    checked: dict[str, dict[str, int]] | None = None  # images by size and by mode, most frequent first
 
     def to_dict(self) -> dict[str, object]:
         """Return the summary ready for JSON, with keys such as `sentences` and `words_per_sentence`."""
-        one = self.text
-        splits = {
-            name: {"images": split.images, f"{one}s": split.texts}
-            | ({} if split.boxes is None else {"boxes": split.boxes})
-            | {f"{one}s_per_image": asdict(split.texts_per_image)}
-            | {f"words_per_{one}": asdict(split.words_per_text)}
-            for name, split in self.splits.items()
-        }
-        counts = {"images": self.images, f"{one}s": self.texts}
-        whole = {"corpus": self.corpus, "root": self.root, **counts, "splits": splits}
-        if self.features is not None:
-            whole["features"] = {"shape": list(self.features)}
-        if self.checked is not None:
-            whole["checked"] = asdict(self.checked)
-        whole["issues"] = {
+        issues = {
             kind: {"count": count, "examples": self.issues.examples[kind]}
             for kind, count in self.issues.counts.most_common()
         }
-        return whole
+        return {
+            "corpus": self.corpus,
+            "root": self.root,
+            "images": self.images,
+            f"{self.text}s": self.texts,
+            "splits": self.splits,
+            **({} if self.features is None else {"features": {"shape": list(self.features)}}),
+            **({} if self.checked is None else {"checked": self.checked}),
+            "issues": issues,
+        }
 
 
 def summarise(
@@ -107,13 +70,14 @@ def summarise(
     repeated content to the issues. `progress` is called with the number of images done and of all.
     """
     there = {image.split for image in corpus.images}
+    text = "phrase" if corpus.has_boxes else "sentence"
     summary = CorpusSummary(
         corpus.name,
         str(corpus.root),
-        "phrase" if corpus.has_boxes else "sentence",
+        text,
         len(corpus.images),
         len(corpus.texts()),
-        {split: _split_summary(corpus.split(split)) for split in SPLITS if split in there},
+        {split: _split_summary(corpus.split(split), text) for split in SPLITS if split in there},
         Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()}),
     )
     if corpus.features is not None:
@@ -125,20 +89,27 @@ def summarise(
     return summary
 
 
-def _split_summary(part: Corpus) -> SplitSummary:
+def _split_summary(part: Corpus, text: str) -> Split:
+    """Count the images and texts of a split; words are divided by white space."""
     images = part.image_of_sentence()
-    return SplitSummary(
-        len(part.images),
-        len(images),
-        sum(len(phrase.boxes) for phrase in part.sentences) if part.has_boxes else None,
-        Spread.from_values(np.bincount(images, minlength=len(part.images)).tolist()),
-        Spread.from_values([len(text.split()) for text in part.texts()]),
-    )
+    return {
+        "images": len(part.images),
+        f"{text}s": len(images),
+        **({"boxes": sum(len(phrase.boxes) for phrase in part.sentences)} if part.has_boxes else {}),
+        f"{text}s_per_image": _spread(np.bincount(images, minlength=len(part.images)).tolist()),
+        f"words_per_{text}": _spread([len(text.split()) for text in part.texts()]),
+    }
+
+
+def _spread(counts: Sequence[int]) -> dict[str, float]:
+    """Minimum, mean, to two decimals, and maximum of some counts; zeros if there are none."""
+    counts = counts or [0]
+    return {"min": min(counts), "mean": round(sum(counts) / len(counts), 2), "max": max(counts)}
 
 
 def _check_images(
     images: Sequence[CorpusImage], issues: Issues, progress: Callable[[int, int], None] | None
-) -> CheckedImages:
+) -> dict[str, dict[str, int]]:
     """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
     sizes, modes = Counter[str](), Counter[str]()
     first: dict[str, CorpusImage] = {}
@@ -158,7 +129,7 @@ def _check_images(
                     issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
             if progress is not None:
                 progress(start + len(block), len(images))
-    return CheckedImages(dict(sizes.most_common()), dict(modes.most_common()))
+    return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
 
 
 def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:

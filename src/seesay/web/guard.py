@@ -71,7 +71,7 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers = Headers(scope=scope)
-        send = _with_headers(_without_body(send) if scope["method"] == "HEAD" else send)
+        send = _with_headers(send)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -152,7 +152,7 @@ class Guard:
         except TimeoutError:
             if started:
                 raise
-            await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
+            await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, starting)
         finally:
             if is_head:
                 scope["method"] = "HEAD"
@@ -198,14 +198,5 @@ def _with_headers(send: Send) -> Send:
             headers["content-type"], headers["content-length"] = MEDIA_TYPE, str(len(response.body))
             await send(failure)
             await send({"type": "http.response.body", "body": response.body})
-
-    return sending
-
-
-def _without_body(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            message = {**message, "body": b""}
-        await send(message)
 
     return sending
