@@ -38,8 +38,11 @@ def print_result(
     label = str(about.get("combined") or ("re-ranked" if "shortlist" in about else "measured"))
     rows: dict[str, Metrics] = {}
     for part, metrics in result.rows.items():
-        rows[part or (f"{system}, {label}" if system else label)] = metrics
-        if published is not None and not part:
+        if part:
+            rows[part] = metrics
+            continue
+        rows[f"{system}, {label}" if system else label] = {**result.row, **metrics}  # in the order of tables
+        if published is not None:
             known = {name: value for name, value in published.metrics.items() if name in metrics}
             rows[f"{published.system}, {published.source}"] = known
     parts: list[RenderableType] = [Text(_title(result), "italic"), _metrics_table(rows)]
