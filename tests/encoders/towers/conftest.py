@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from seesay.encoders.images.towers import TowerImageEncoder
-from seesay.encoders.sentences.towers import TowerSentenceEncoder
+from seesay.encoders import IMAGE_ENCODERS, SENTENCE_ENCODERS
+from seesay.encoders.spec import EXPORTED
 from seesay.encoders.towers.opened import open_towers
 from tests.small_towers import CAPTIONS, VISION, save_siglip_weights
 
@@ -20,7 +20,8 @@ class Model:
 
     def __init__(self, name: str, device: str | None = None) -> None:
         towers = open_towers(name, device)
-        self.image, self.text = TowerImageEncoder(name, towers), TowerSentenceEncoder(name, towers)
+        image, text = IMAGE_ENCODERS[EXPORTED], SENTENCE_ENCODERS[EXPORTED]
+        self.image, self.text = image(name, towers), text(name, towers)
         self.dim = self.text.dim
         self.logit_scale, self.logit_bias = towers.about["logit_scale"], towers.about["logit_bias"]
         self.fingerprint = self.image.fingerprint, self.text.fingerprint

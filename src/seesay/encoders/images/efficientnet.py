@@ -72,18 +72,23 @@ LITE = {
 }
 
 
+def _by_crop(line: str) -> dict[str, str]:
+    """Describe the variants of a network, of which that line describes the first."""
+    return {
+        "": line,
+        ":ten": "the same, ten crops averaged (the papers' protocol)",
+        ":mirror": "the same, image and mirror image averaged",
+        ":each": "the same, ten crops laid end to end",
+    }
+
+
 @register_image_encoder("efficientnet-lite0")
 @register_image_encoder("efficientnet-lite1")
 @register_image_encoder("efficientnet-lite2")
 class LiteEncoder(ImageEncoder):
     """An EfficientNet-Lite."""
 
-    variants: ClassVar = {
-        "": "ImageNet CNN, 1280-d pooled features, 1000 class logits",
-        ":ten": "the same, ten crops averaged (the papers' protocol)",
-        ":mirror": "the same, image and mirror image averaged",
-        ":each": "the same, ten crops laid end to end",
-    }
+    variants: ClassVar = _by_crop("ImageNet CNN, 1280-d pooled features, 1000 class logits")
 
     @classmethod
     def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
@@ -105,12 +110,9 @@ class EightBitLiteEncoder(LiteEncoder):
     It runs on the CPU whatever the device.
     """
 
-    variants: ClassVar = {
-        "": "the network in 8 bits, tuned with seesay-small: shipped, and more than twice as fast on a CPU",
-        ":ten": "the same, ten crops averaged",
-        ":mirror": "the same, image and mirror image averaged",
-        ":each": "the same, ten crops laid end to end",
-    }
+    variants: ClassVar = _by_crop(
+        "the network in 8 bits, tuned with seesay-small: shipped, and more than twice as fast on a CPU"
+    )
     uses_gpu = False
 
 
@@ -118,12 +120,9 @@ class EightBitLiteEncoder(LiteEncoder):
 class StagesEncoder(ImageEncoder):
     """The means of EfficientNet-Lite0's last maps of stride 16 and 32, the inputs of its last layers."""
 
-    variants: ClassVar = {
-        "": "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features",
-        ":ten": "the same, ten crops averaged",
-        ":mirror": "the same, image and mirror image averaged",
-        ":each": "the same, ten crops laid end to end",
-    }
+    variants: ClassVar = _by_crop(
+        "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features"
+    )
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from seesay.encoders.towers.export import LoadedText, LoadedTowers
 from seesay.encoders.towers.timm import preprocessing_of
-from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
+from seesay.encoders.towers.tokens import Tokens, TokenSettings
 from seesay.encoders.towers.transformers import bias_of, scale_of, tokens_of
 from seesay.errors import SeesayError, did_you_mean
 
@@ -37,32 +36,26 @@ def load(which: str) -> LoadedTowers:
     tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
     return LoadedTowers(
         weights=model,
-        image=_Images(model),
+        image=_Features(model, "encode_image"),
         preprocessing=preprocessing_of(transform),
         library_pixels=lambda image: np.asarray(transform(image)),
-        text=LoadedText(_Texts(model), _tokens(tokenizer), lambda texts: _library_ids(tokenizer, texts)),
+        text=LoadedText(
+            _Features(model, "encode_text"), _tokens(tokenizer), lambda texts: tokenizer(list(texts)).numpy()
+        ),
         logit_scale=scale_of(model),
         logit_bias=bias_of(model),
     )
 
 
-class _Images(nn.Module):
-    def __init__(self, model: Any) -> None:
+class _Features(nn.Module):
+    """Features of images (n, 3, h, w), or of ids (m, t), whose mask is not read."""
+
+    def __init__(self, model: Any, encode: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.encode = model, encode
 
-    def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.model.encode_image(images)
-        return features
-
-
-class _Texts(nn.Module):
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG002
-        features: Tensor = self.model.encode_text(ids)
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        features: Tensor = getattr(self.model, self.encode)(inputs)
         return features
 
 
@@ -147,8 +140,3 @@ def _from_simple(tokenizer: Any) -> Tokenizer:
         single=f"{start[0]} $A {end[0]}", special_tokens=[start, end]
     )
     return built
-
-
-def _library_ids(tokenizer: Any, texts: Sequence[str]) -> Ids:
-    ids: Ids = tokenizer(list(texts)).numpy()
-    return ids
