@@ -16,7 +16,7 @@ from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
-from seesay.losses.multi_label import MultiLabelLoss
+from seesay.losses.pairs import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier

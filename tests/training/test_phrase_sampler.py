@@ -62,19 +62,20 @@ def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbo
     data = inputs(seed)
     sampler = PhraseSampler(data, RegionSettings(positives=positives, negatives=5))
     chosen = np.random.default_rng(seed).permutation(12)[:7]
-    drawn = sampler.triplets(chosen, neighbours, np.random.default_rng(seed))
-    value = overlaps(data, sampler, drawn.regions, drawn.phrases)
+    regions, phrases, relations = sampler.triplets(chosen, neighbours, np.random.default_rng(seed))
+    matching, other_phrases, other_regions = (each.numpy() for each in vars(relations).values())
+    value = overlaps(data, sampler, regions, phrases)
     min_iou = 1.0 if positives == "single" else NEAR
-    assert (value[drawn.matching] >= min_iou - 1e-6).all()
-    assert (value[drawn.other_regions] < FAR).all()
-    assert (value[drawn.other_regions] >= 0).all()  # of the same image
-    assert (drawn.other_regions.sum(axis=0) <= 5).all()
-    assert set(chosen) <= set(drawn.phrases[drawn.matching.any(axis=0)])
+    assert (value[matching] >= min_iou - 1e-6).all()
+    assert (value[other_regions] < FAR).all()
+    assert (value[other_regions] >= 0).all()  # of the same image
+    assert (other_regions.sum(axis=0) <= 5).all()
+    assert set(chosen) <= set(phrases[matching.any(axis=0)])
     chain = [(p.image, p.chain) for p in data.corpus.sentences]
-    for i, j in np.argwhere(drawn.other_phrases):
-        matched = {chain[drawn.phrases[k]] for k in np.flatnonzero(drawn.matching[i])}
+    for i, j in np.argwhere(other_phrases):
+        matched = {chain[phrases[k]] for k in np.flatnonzero(matching[i])}
         assert matched
-        assert chain[drawn.phrases[j]] not in matched
+        assert chain[phrases[j]] not in matched
 
 
 @settings(deadline=None, max_examples=25)
@@ -83,24 +84,25 @@ def test_neighbourhood_sampling_gives_every_target_two_matches(seed: int) -> Non
     data = inputs(seed)
     sampler = PhraseSampler(data, RegionSettings(positives="augmented"))
     men = np.array([0, 3])  # "a man" of images 0 and 1: each has "he" beside it
-    drawn = sampler.triplets(men, True, np.random.default_rng(seed))
-    first = [int(np.flatnonzero(drawn.phrases == man)[0]) for man in men]
+    _, phrases, relations = sampler.triplets(men, True, np.random.default_rng(seed))
+    first = [int(np.flatnonzero(phrases == man)[0]) for man in men]
     there = [min(2, len(sampler.near[man])) for man in men]
-    assert (drawn.matching[:, first].sum(axis=0) >= there).all()
-    assert {1, 4} <= set(drawn.phrases.tolist())
+    assert (relations.matching.numpy()[:, first].sum(axis=0) >= there).all()
+    assert {1, 4} <= set(phrases.tolist())
 
 
 @pytest.mark.parametrize("positives", ["single", "augmented"])
 def test_pairs_are_balanced_and_of_one_image(positives: str) -> None:
     data = inputs(3)
     sampler = PhraseSampler(data, RegionSettings(positives=positives))
-    pairs = sampler.pairs(np.arange(12), np.random.default_rng(1))
-    assert pairs.labels.sum() == 0
-    value = np.diagonal(overlaps(data, sampler, pairs.regions, pairs.phrases))
-    assert (value[pairs.labels > 0] >= (1 - 1e-6 if positives == "single" else NEAR)).all()
-    assert (value[pairs.labels < 0] < FAR).all()
+    regions, phrases, pairs = sampler.pairs(np.arange(12), np.random.default_rng(1))
+    images, sentences, labels = (each.numpy() for each in vars(pairs).values())
+    assert labels.sum() == 0
+    value = np.diagonal(overlaps(data, sampler, regions[images], phrases[sentences]))
+    assert (value[labels > 0] >= (1 - 1e-6 if positives == "single" else NEAR)).all()
+    assert (value[labels < 0] < FAR).all()
     assert (value >= 0).all()
-    assert (len(pairs.labels) == 24) == (positives == "single")
+    assert (len(labels) == 24) == (positives == "single")
 
 
 def test_a_phrase_without_far_regions_gives_no_pairs() -> None:
@@ -110,5 +112,5 @@ def test_a_phrase_without_far_regions_gives_no_pairs() -> None:
         data.corpus, data.regions, data.proposals, data.sentences, np.array([30, 30, 31]), data.broken
     )
     sampler = PhraseSampler(data, RegionSettings())
-    pairs = sampler.pairs(np.array([2]), np.random.default_rng(1))
+    _, _, pairs = sampler.pairs(np.array([2]), np.random.default_rng(1))
     assert len(pairs.labels) == 0

@@ -9,8 +9,7 @@ from seesay.lazy import lazy_names
 if TYPE_CHECKING:
     from seesay.losses.base import Batch, LabelledPairs, Loss, Relations, ScoreLoss
     from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
-    from seesay.losses.multi_label import MultiLabelLoss
-    from seesay.losses.pairs import LogisticLoss, PairMarginLoss
+    from seesay.losses.pairs import LogisticLoss, MultiLabelLoss, PairMarginLoss
     from seesay.losses.ranking import (
         ContrastiveLoss,
         DistillationLoss,
@@ -48,8 +47,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "base": ("Batch", "LabelledPairs", "Loss", "Relations", "ScoreLoss"),
         "correlation": ("CorrelationLoss", "TotalCorrelationLoss"),
-        "multi_label": ("MultiLabelLoss",),
-        "pairs": ("LogisticLoss", "PairMarginLoss"),
+        "pairs": ("LogisticLoss", "MultiLabelLoss", "PairMarginLoss"),
         "ranking": ("ContrastiveLoss", "DistillationLoss", "HingeRankLoss", "MarginLoss", "SoftMarginLoss"),
         "settings": ("LossSettings", "register_loss"),
         "triplet": ("TripletLoss",),

@@ -41,6 +41,10 @@ class Relations:
         matching = images[:, None] == owners[None, :]
         return cls(matching, ~matching, ~matching)
 
+    def to(self, device: str) -> Relations:
+        """Return the same relations on another device."""
+        return Relations(*(each.to(device) for each in vars(self).values()))
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledPairs:
@@ -61,6 +65,10 @@ class LabelledPairs:
     images: Tensor
     sentences: Tensor
     labels: Tensor
+
+    def to(self, device: str) -> LabelledPairs:
+        """Return the same pairs on another device."""
+        return LabelledPairs(*(each.to(device) for each in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)

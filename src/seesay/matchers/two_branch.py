@@ -118,13 +118,8 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         torch.Size([4, 2])
     """
 
-    def embed_images(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, dim)."""
-        return self.image_vectors(images)
-
-    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return unit vectors, (m, dim)."""
-        return self.sentence_vectors(sentences)
+    embed_images = _TwoBranch.image_vectors
+    embed_sentences = _TwoBranch.sentence_vectors
 
 
 @register_matcher("similarity-network")
@@ -182,13 +177,8 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
             width = out
         self.head = nn.Sequential(*layers, xavier(width, 1, ScoreLayer))
 
-    def encode_images(self, images: Tensor) -> Tensor:
-        """Return the image branch's vectors, (n, dim)."""
-        return self.image_vectors(images)
-
-    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return the sentence branch's vectors, (m, dim)."""
-        return self.sentence_vectors(sentences)
+    encode_images = _TwoBranch.image_vectors
+    encode_sentences = _TwoBranch.sentence_vectors
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the scores p of eq. 7 for pairs side by side, (n,)."""

@@ -6,7 +6,6 @@ second step of two-step learning fine-tunes its one member together with the CNN
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
+from seesay.paths import file_digest
 from seesay.recipes.load import check_member, is_same, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, run_recipe
@@ -161,7 +161,7 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
     if not is_finished(out):
         return False
     there = TrainingSummary.load(out).members or {}
-    return [each.weights for each in there.values()] == [_digest(member / WEIGHTS) for member in members]
+    return [each.weights for each in there.values()] == [file_digest(member / WEIGHTS) for member in members]
 
 
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus) -> Run:
@@ -213,14 +213,9 @@ def _text(member: Run) -> str | None:
 def _about(member: Run) -> MemberSummary:
     summary = TrainingSummary.load(member.folder)
     return MemberSummary(
-        weights=_digest(member.folder / WEIGHTS),
+        weights=file_digest(member.folder / WEIGHTS),
         seconds=summary.seconds,
         machine=summary.machine,
         best_epoch=summary.best_epoch,
         best=summary.best,
     )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

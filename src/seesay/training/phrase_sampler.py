@@ -6,37 +6,18 @@ Regions are numbered through the whole split: `first_region[image]` plus the pla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
+from seesay.losses.base import LabelledPairs, Relations
 from seesay.recipes.schema import RegionSettings
 from seesay.runs.inputs import PhraseInputs
 
 NEAR, FAR = 0.7, 0.3  # IoU with the true region: at least a positive's, less than a negative's
 Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Triplets:
-    """What triplets are made of: regions (n,) and phrases (m,) by number, and who is who, (n, m) boolean."""
-
-    regions: Numbers
-    phrases: Numbers
-    matching: NDArray[np.bool_]
-    other_phrases: NDArray[np.bool_]
-    other_regions: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Pairs for the similarity network, by number: as many that match as pairs that do not."""
-
-    regions: Numbers
-    phrases: Numbers
-    labels: NDArray[np.float32]
 
 
 class PhraseSampler:
@@ -67,10 +48,15 @@ class PhraseSampler:
             self.near.append(np.append(near, self.true[phrase]))
             self.far.append(start + np.flatnonzero(overlap < FAR))
 
-    def triplets(self, phrases: Numbers, neighbours: bool, generator: np.random.Generator) -> Triplets:
+    def triplets(
+        self, phrases: Numbers, neighbours: bool, generator: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Relations]:
         """Steps 2 and 3 of the triplet sampling for one set of ground-truth pairs.
 
         The loss keeps the K hardest triplets of those that steps 3a and 3b enumerate.
+
+        Returns:
+            Regions (n,) and phrases (m,) by number, and who matches whom.
         """
         regions = self.true[phrases]
         if self.settings.positives == "augmented":  # step 2
@@ -85,7 +71,8 @@ class PhraseSampler:
         # Step 3b: x' lies far from the true region of y, in the same image.
         other_regions = np.zeros_like(matching)
         other_regions[row[len(regions) :], np.repeat(np.arange(len(present)), [len(f) for f in far])] = True
-        return Triplets(used, present, matching, self._other_phrases(matching, present), other_regions)
+        who = (matching, self._other_phrases(matching, present), other_regions)
+        return used, present, Relations(*map(torch.from_numpy, who))
 
     def _other_phrases(self, matching: NDArray[np.bool_], phrases: Numbers) -> NDArray[np.bool_]:
         """Step 3a: y' is of another coreference chain than every phrase y that matches x, (n, m)."""
@@ -95,8 +82,14 @@ class PhraseSampler:
         others: NDArray[np.bool_] = np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match
         return others
 
-    def pairs(self, phrases: Numbers, generator: np.random.Generator) -> Pairs:
-        """The pair sampling: every positive with one negative region of the same image."""
+    def pairs(
+        self, phrases: Numbers, generator: np.random.Generator
+    ) -> tuple[Numbers, Numbers, LabelledPairs]:
+        """The pair sampling: every positive with one negative region of the same image.
+
+        Returns:
+            Regions (n,) and phrases (m,) by number, and the pairs of their rows.
+        """
         augmented = self.settings.positives == "augmented"
         left, right, labels = [], [], []
         for phrase in phrases:
@@ -108,8 +101,11 @@ class PhraseSampler:
             right.append(np.full(2 * len(near), phrase))
             labels += [np.ones(len(near)), -np.ones(len(near))]
         if not left:
-            return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
-        return Pairs(np.concatenate(left), np.concatenate(right), np.concatenate(labels).astype(np.float32))
+            left, right, labels = [phrases[:0]], [phrases[:0]], [np.zeros(0)]
+        regions, row = np.unique(np.concatenate(left), return_inverse=True)
+        present, column = np.unique(np.concatenate(right), return_inverse=True)
+        parts = (row, column, np.concatenate(labels).astype(np.float32))
+        return regions, present, LabelledPairs(*map(torch.from_numpy, parts))
 
     def _some_far(self, phrase: int, generator: np.random.Generator) -> Numbers:
         far, most = self.far[phrase], self.settings.negatives

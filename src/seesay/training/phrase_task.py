@@ -14,7 +14,7 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, LabelledPairs, Relations
+from seesay.losses.base import Batch
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
@@ -97,28 +97,17 @@ class PhraseTask(Task):
     def losses(self, matcher: Matcher, batch: PhraseSet, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, whose regions and negatives are drawn now."""
         generator = np.random.default_rng(batch.seed)
-        draw = self._pairs if self.loss.phrases == "pairs" else self._triplets
-        return self.loss.batch_losses(matcher, draw(batch.phrases, generator, device))
-
-    def _triplets(self, phrases: NDArray[np.int64], generator: np.random.Generator, device: str) -> Batch:
-        drawn = self.sampler.triplets(phrases, self.recipe.sampler == "neighbourhood", generator)
-        who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
-        relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
-        return self._batch(drawn.regions, drawn.phrases, device, relations=relations)
-
-    def _pairs(self, phrases: NDArray[np.int64], generator: np.random.Generator, device: str) -> Batch:
-        drawn = self.sampler.pairs(phrases, generator)
-        regions, row = np.unique(drawn.regions, return_inverse=True)
-        present, column = np.unique(drawn.phrases, return_inverse=True)
-        places = (torch.from_numpy(each).to(device) for each in (row, column, drawn.labels))
-        return self._batch(regions, present, device, pairs=LabelledPairs(*places))
-
-    def _batch(
-        self, regions: NDArray[np.int64], phrases: NDArray[np.int64], device: str, **who: Any
-    ) -> Batch:
-        """The regions and phrases of those numbers, each encoded once."""
-        numbers = torch.from_numpy(regions).to(device)
-        return Batch(self._features(regions, device), self._phrases(phrases).to(device), numbers, **who)
+        if self.loss.phrases == "pairs":
+            regions, phrases, pairs = self.sampler.pairs(batch.phrases, generator)
+            who: dict[str, Any] = {"pairs": pairs.to(device)}
+        else:
+            neighbours = self.recipe.sampler == "neighbourhood"
+            regions, phrases, relations = self.sampler.triplets(batch.phrases, neighbours, generator)
+            who = {"relations": relations.to(device)}
+        numbers, features = torch.from_numpy(regions).to(device), self._features(regions, device)
+        return self.loss.batch_losses(
+            matcher, Batch(features, self._phrases(phrases).to(device), numbers, **who)
+        )
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all phrases with the features of their true regions, in batches."""

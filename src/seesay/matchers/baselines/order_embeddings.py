@@ -12,31 +12,20 @@ free).
 from __future__ import annotations
 
 import torch
-from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, pairs_at_once
-from seesay.matchers.baselines.vsepp import VSEPlusPlus
-from seesay.matchers.layers import Standardise
+from seesay.matchers.baselines.vsepp import LinearAndGRU
 from seesay.matchers.sentences import SentencesLike
 from seesay.matchers.settings import register_matcher
-from seesay.settings import Dropout
 
 
 @register_matcher("order-embeddings")
-class OrderEmbeddings(PairMatcher):
+class OrderEmbeddings(LinearAndGRU, PairMatcher):
     """The score is 0 where the sentence is more general than the image in each component, else negative.
 
-    Args:
-        image_dim: width of the image features.
-        vocabulary_size: rows of the word embedding.
-        dim: width of the embeddings.
-        word_dim: width of the word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
-            take their signed square roots first.
-        image_dropout: on the image features while training.
-        sentence_dropout: on the words' vectors and on the sentence's while training.
+    The arguments are those of `VSEPlusPlus`.
 
     Example:
         >>> import torch
@@ -47,27 +36,13 @@ class OrderEmbeddings(PairMatcher):
         True
     """
 
-    def __init__(
-        self,
-        image_dim: PositiveInt,
-        vocabulary_size: PositiveInt,
-        dim: PositiveInt = 1024,
-        word_dim: PositiveInt = 300,
-        standardise: Standardise = False,
-        image_dropout: Dropout = 0.0,
-        sentence_dropout: Dropout = 0.0,
-    ) -> None:
-        super().__init__()
-        dropouts = (standardise, image_dropout, sentence_dropout)
-        self.maps = VSEPlusPlus(image_dim, vocabulary_size, dim, word_dim, *dropouts)
-
     def encode_images(self, images: Tensor) -> Tensor:
         """Return non-negative unit vectors, (n, dim)."""
-        return self.maps.embed_images(images).abs()
+        return self.image_vectors(images).abs()
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return non-negative unit vectors, (m, dim)."""
-        return self.maps.embed_sentences(sentences).abs()
+        return self.sentence_vectors(sentences).abs()
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the score matrix (n, m), a few sentences' pairs at a time."""

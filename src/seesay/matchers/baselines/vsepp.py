@@ -6,15 +6,51 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.base import EmbeddingMatcher, Matcher, check_images
 from seesay.matchers.layers import Standardise, WordEmbedding, image_input, last_states, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
 
 
+class LinearAndGRU(Matcher):
+    """A linear image map and a GRU, both to unit vectors; the arguments are those of `VSEPlusPlus`."""
+
+    def __init__(
+        self,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
+        dim: PositiveInt = 1024,
+        word_dim: PositiveInt = 300,
+        standardise: Standardise = False,
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
+    ) -> None:
+        super().__init__()
+        self.image_input = image_input(image_dim, standardise, image_dropout)
+        self.dropout = nn.Dropout(sentence_dropout)
+        self.image_map = xavier(image_dim, dim)
+        self.embedding = WordEmbedding(vocabulary_size, word_dim)
+        self.gru = nn.GRU(word_dim, dim)
+
+    def image_vectors(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
+        check_images(images, self.image_map.in_features, self.image_map.weight)
+        return functional.normalize(
+            self.image_map(functional.normalize(self.image_input(images), dim=1)), dim=1
+        )
+
+    def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        read = read_words(sentences, self.embedding.num_embeddings)
+        if not len(read):
+            return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
+        words = self.dropout(self.embedding(read.words))
+        return functional.normalize(self.dropout(last_states(self.gru, read, words)), dim=1)
+
+
 @register_matcher("vse++")
-class VSEPlusPlus(EmbeddingMatcher):
+class VSEPlusPlus(LinearAndGRU, EmbeddingMatcher):
     """VSE++: a linear image map, and a GRU whose state after the last word is the sentence vector.
 
     Args:
@@ -37,35 +73,5 @@ class VSEPlusPlus(EmbeddingMatcher):
     """
 
     tunable = True
-
-    def __init__(
-        self,
-        image_dim: PositiveInt,
-        vocabulary_size: PositiveInt,
-        dim: PositiveInt = 1024,
-        word_dim: PositiveInt = 300,
-        standardise: Standardise = False,
-        image_dropout: Dropout = 0.0,
-        sentence_dropout: Dropout = 0.0,
-    ) -> None:
-        super().__init__()
-        self.image_input = image_input(image_dim, standardise, image_dropout)
-        self.dropout = nn.Dropout(sentence_dropout)
-        self.image_map = xavier(image_dim, dim)
-        self.embedding = WordEmbedding(vocabulary_size, word_dim)
-        self.gru = nn.GRU(word_dim, dim)
-
-    def embed_images(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
-        check_images(images, self.image_map.in_features, self.image_map.weight)
-        return functional.normalize(
-            self.image_map(functional.normalize(self.image_input(images), dim=1)), dim=1
-        )
-
-    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return unit vectors, (m, dim)."""
-        read = read_words(sentences, self.embedding.num_embeddings)
-        if not len(read):
-            return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
-        words = self.dropout(self.embedding(read.words))
-        return functional.normalize(self.dropout(last_states(self.gru, read, words)), dim=1)
+    embed_images = LinearAndGRU.image_vectors
+    embed_sentences = LinearAndGRU.sentence_vectors
