@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import intervals
 from seesay.metrics.kendall_tau import TauSample, kendall_tau
+from seesay.metrics.paired_test import compare
 
 
 @given(st.integers(2, 30), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2**32 - 1))
@@ -24,6 +26,25 @@ def test_it_is_that_of_repeated_rows(n: int, scores: int, ratings: int, seed: in
         return
     for tau, variant in zip(found, "bc", strict=True):
         assert tau == pytest.approx(kendalltau(x[rows], y[rows], variant=variant).statistic, abs=1e-9)
+
+
+def test_shared_sentences_widen_the_interval_and_compare_as_before() -> None:
+    draw = np.random.default_rng(5)
+    images, sentences = np.repeat(np.arange(60), 4), np.tile(np.arange(8), 30)
+    ratings = draw.integers(1, 5, 240) + 3 * (sentences % 2)
+    scores = ratings + 4 * draw.normal(size=8)[sentences]  # an error that belongs to the sentence
+    by_image, both = TauSample(scores, ratings, images), TauSample(scores, ratings, images, sentences)
+    narrow, wide = (intervals([sample], 200)["tau-c"] for sample in (by_image, both))
+    assert narrow is not None
+    assert wide is not None
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    other = TauSample(draw.permutation(scores), ratings, images, sentences)
+    test = compare([both], [other], resamples=100, swaps=200)["tau-c"]
+    assert test.difference == pytest.approx(
+        both.taus(np.ones(240, int))[1] * 100 - (test.theirs or 0), abs=2e-3
+    )
+    assert test.p is not None
+    assert test.p < 0.05
 
 
 def test_kendall_tau_is_scipys() -> None:

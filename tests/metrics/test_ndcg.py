@@ -55,6 +55,17 @@ def test_chance_is_the_mean_over_all_orders():
     assert np.isnan(expected[2])
 
 
+def test_large_relevance_in_half_precision():
+    relevance = np.array([[17, 3, 0], [0, 17, 3]], np.float16)
+    scores = np.tile(np.arange(3.0), (2, 1))
+    for half, double in (
+        (ndcg(scores, relevance), ndcg(scores, relevance.astype(float))),
+        (ndcg_by_chance(relevance), ndcg_by_chance(relevance.astype(float))),
+    ):
+        assert half.tolist() == double.tolist()
+        assert (half < 1).all()
+
+
 def test_a_constant_scorer_gains_nothing():
     assert ndcg(np.ones((1, 30)), np.eye(1, 30)).tolist() == [0]
 

@@ -159,6 +159,11 @@ def test_nan_of_a_product_is_refused():
         (np.zeros((3, 0)), np.zeros(0, int), "nothing to rank"),
         (np.zeros((2, 2), complex), [0, 1], "real numbers"),
         (np.array([["a", "b"]]), [0, 0], "real numbers"),
+        (
+            [[0.1, 0.2], [0.3]],
+            [0, 1],
+            r"scores: lists of different lengths; it must be \(n_images, n_sentences\)",
+        ),
     ],
 )
 def test_wrong_shapes_and_dtypes_are_refused(scores, owners, said):

@@ -31,6 +31,12 @@ def test_images_without_sentences_are_no_queries():
         recall_at_k([[0, 1]], 5)
 
 
+@pytest.mark.parametrize("k", [0, -1, 1.5])
+def test_k_is_a_whole_number_of_candidates(k):
+    with pytest.raises(SeesayError, match=f"k: wanted a whole number of at least 1, got {k}"):
+        recall_at_k([0, 1], k)
+
+
 def test_both_directions_of_a_score_matrix():
     found = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
     assert found == {

@@ -39,17 +39,17 @@ def taus(x, y):
     return 100 * b, 100 * 2 * (concordant - discordant) * m / (n**2 * (m - 1))
 
 
-def agreement(scores, ratings, kind="expert", images=None, resamples=0):
-    """Of pairs on the diagonal, so to say: pair p is of sentence p and of image images[p]."""
+def agreement(scores, ratings, kind="expert", images=None, sentences=None, resamples=0):
+    """Pair p is of image images[p] and of sentence sentences[p]; by default both are p."""
     n = len(ratings)
-    images = np.arange(n) if images is None else images
+    images, sentences = (np.arange(n) if some is None else some for some in (images, sentences))
     # Sentences are the image's own nowhere: they belong to an image of their own.
     corpus = corpus_of([n] * n, n + 1, [f"text {i}" for i in range(n)])
     matrix = np.zeros((n + 1, n))
-    matrix[images, np.arange(n)] = scores
+    matrix[images, sentences] = scores
     pairs = tuple(
-        Judgement(f"{image}.jpg", f"{n}.jpg#{i}", tuple(map(float, rating)))
-        for i, (image, rating) in enumerate(zip(images, ratings, strict=True))
+        Judgement(f"{image}.jpg", f"{n}.jpg#{sentence}", tuple(map(float, rating)))
+        for image, sentence, rating in zip(images, sentences, ratings, strict=True)
     )
     options = Options(judgements=Judgements(Path("there"), kind, pairs), resamples=resamples)
     return flat(measure(Subject("drawn", "test", corpus, MatrixScores(matrix)), "agreement", options))
@@ -211,15 +211,16 @@ def test_judgements_of_flickr8k(tmp_path):
         assert result.metrics[tau] > 25
 
 
-def test_tau_is_drawn_by_image():
+def test_tau_is_drawn_by_image_and_by_sentence():
     draw = np.random.default_rng(0)
     images, ratings = np.repeat(np.arange(8), 5), draw.integers(1, 5, (40, 3)).astype(float)
+    sentences = np.tile(np.arange(10), 4)  # each is shared by four images
     scores = ratings.mean(axis=1) + draw.normal(size=40)
-    found = agreement(scores, ratings, images=images, resamples=50)
+    found = agreement(scores, ratings, images=images, sentences=sentences, resamples=50)
     each = []
-    for weights in image_draws(np.random.default_rng(0), 8, 50):
+    for weights in image_draws(np.random.default_rng(0), 18, 50):
         for times in weights:
-            rows = np.concatenate([np.flatnonzero(images == i) for i in np.repeat(np.arange(8), times)])
+            rows = np.repeat(np.arange(40), times[images] * times[8 + sentences])
             each.append(taus(np.repeat(scores[rows], 3), ratings[rows].ravel()))
     for name, column in zip(("tau-b", "tau-c"), np.transpose(each), strict=True):
         assert found["intervals"][name] == pytest.approx(np.percentile(column, [2.5, 97.5]), abs=2e-3)

@@ -8,8 +8,10 @@ from seesay.errors import SeesayError
 from seesay.metrics import ranks, recall_at_k, retrieval_metrics
 from seesay.protocols.base import Options, read_result
 from seesay.protocols.evaluate import measure
+from seesay.protocols.standard import Standard
+from seesay.protocols.subject import Subject
 from tests.fit_torchvision import fit_torchvision
-from tests.protocols.drawn import measured, subject_of
+from tests.protocols.drawn import WORDS, Pairs, measured, run_subject, subject_of
 
 
 def noisy(n, per_image, seed=0, dtype=np.float16):
@@ -110,6 +112,18 @@ def test_folds_follow_the_mapping_when_sentences_are_shuffled():
     straight = measured((images, sentences), owners, "coco-1k")
     assert measured((images, sentences[shuffled]), owners[shuffled], "coco-1k") == straight
     assert 0 < straight["mR"] < 100
+
+
+def test_a_pair_matcher_scores_the_pairs_of_each_fold_alone(tmp_path):
+    draw = np.random.default_rng(7)
+    texts, owners = [" ".join(draw.choice(WORDS, 3)) for _ in range(90)], draw.permutation(90) % 30
+    subject = run_subject(Pairs(), texts, owners, 30, tmp_path)
+    protocol = Standard()
+    protocol.fold = 10
+    found = protocol.measure(subject, Options())
+    assert subject.run.matcher.pairs == 3 * 10 * 30
+    whole = Subject("drawn", "test", subject.corpus, subject.scores)
+    assert found.to_dict() == protocol.measure(whole, Options()).to_dict()
 
 
 def test_embeddings_measure_as_their_score_matrix():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,21 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
         tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
-    array = np.asarray(tensor)
+    try:
+        array = np.asarray(tensor)
+    except ValueError as failure:
+        raise SeesayError(f"{name}: lists of different lengths; it must be {_shape(dims)}.") from failure
     fits = all(isinstance(want, str) or want == n for want, n in zip(dims, array.shape, strict=False))
     if dims and not (fits and len(dims) == array.ndim):
-        wanted = ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "")
-        raise SeesayError(f"{name}: shape {array.shape}; it must be ({wanted}).")
+        raise SeesayError(f"{name}: shape {array.shape}; it must be {_shape(dims)}.")
     if array.dtype.kind not in kinds and array.size:
         wanted = _WANTED.get(kinds, "numbers")
         raise SeesayError(f"{name}: dtype {array.dtype}; it must hold {wanted}.")
     return array
+
+
+def _shape(dims: Sequence[str | int]) -> str:
+    return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})" if dims else "rectangular"
 
 
 def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArray[np.int64]:

@@ -40,11 +40,17 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
 
 
 class TauSample(Sample):
-    """τ-b and τ-c times 100 of scores and ratings (n,); the rows of an image (n,) are drawn together."""
+    """τ-b and τ-c times 100 of scores and ratings (n,).
+
+    The rows of an image (n,) are drawn together. If images share sentences (n,), these are drawn, too, and a
+    row counts as often as its image times as often as its sentence: the pigeonhole bootstrap (Owen, 2007).
+    """
 
     names = ("tau-b", "tau-c")
 
-    def __init__(self, scores: ArrayLike, ratings: ArrayLike, images: ArrayLike) -> None:
+    def __init__(
+        self, scores: ArrayLike, ratings: ArrayLike, images: ArrayLike, sentences: ArrayLike | None = None
+    ) -> None:
         self.scores, self.ratings = np.asarray(scores), np.asarray(ratings)
         self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
         order = np.argsort(self.scores, kind="stable")  # rows by rising score
@@ -53,13 +59,29 @@ class TauSample(Sample):
         )
         self._starts = np.searchsorted(self._score, self._score)  # how many rows have a lower score
         self._group = self.groups[order]
+        self._sentence: Whole | None = None  # of each row, numbered after the images
+        if sentences is not None:
+            self._sentence = super().size + np.unique(np.asarray(sentences), return_inverse=True)[1][order]
+
+    @property
+    def size(self) -> int:
+        """The number of images, and of sentences if these are drawn, too."""
+        return super().size if self._sentence is None else int(self._sentence.max()) + 1
 
     def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
-        return 100 * np.array([self.taus(np.asarray(each, np.int64)[self._group]) for each in weights])
+        return 100 * np.array([self.taus(self._times(np.asarray(each, np.int64))) for each in weights])
+
+    def _times(self, weights: Whole) -> Whole:
+        """How often each row counts, by rising score."""
+        of_images: Whole = weights[self._group]
+        return of_images if self._sentence is None else of_images * weights[self._sentence]
 
     def pooled(self, other: TauSample) -> TauSample:
-        """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
+        """See `Sample`; scores become ranks first, as those of two matchers are on different scales.
+
+        Only images are numbered in it: answers are exchanged by image.
+        """
         ranks = np.concatenate([average_ranks(each.scores) for each in (self, other)])
         groups = np.concatenate([self.groups, other.groups + self.size])
         return TauSample(ranks, np.concatenate([self.ratings, other.ratings]), groups)

@@ -47,7 +47,7 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
     for row, (mine, gains) in enumerate(zip(values, relevant, strict=True)):
         among = np.flatnonzero(mine >= least[row])
         first = among[np.lexsort((gains[among], -mine[among]))[:top]]
-        gained[row] = (2.0 ** gains[first] - 1) @ discounts
+        gained[row] = _gains(gains[first]) @ discounts
     return _share(gained, relevant, discounts)
 
 
@@ -55,7 +55,8 @@ def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
     """Compute the mean of `ndcg` over all orders of the candidates, (q,): each rank gains the mean gain."""
     relevant = _relevance(relevance, "q", "c")
     discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
-    return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
+    means = np.array([_gains(row).mean() for row in relevant])
+    return _share(means * discounts.sum(), relevant, discounts)
 
 
 def _relevance(relevance: ArrayLike, *dims: str | int) -> NDArray[Any]:
@@ -66,12 +67,18 @@ def _relevance(relevance: ArrayLike, *dims: str | int) -> NDArray[Any]:
     return relevant
 
 
+def _gains(relevance: NDArray[Any]) -> NDArray[np.float64]:
+    """2^relevance - 1 in double precision: half precision ends below 2^16."""
+    gains: NDArray[np.float64] = np.exp2(relevance, dtype=np.float64) - 1
+    return gains
+
+
 def _share(
     gained: NDArray[np.float64], relevance: NDArray[Any], discounts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Divide by what the best order gains; NaN where that is nothing."""
     top = len(discounts)
     best = np.sort(np.partition(relevance, -top, axis=1)[:, -top:], axis=1)[:, ::-1]
-    ideal = (2.0 ** best.astype(np.float64) - 1) @ discounts
+    ideal = _gains(best) @ discounts
     found: NDArray[np.float64] = np.divide(gained, ideal, out=np.full(len(gained), np.nan), where=ideal > 0)
     return found

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import Ranks, ranks
 
@@ -70,11 +70,12 @@ def recall_at_k(ranks: ArrayLike, k: int) -> float:
         k: the number of candidates that count.
 
     Raises:
-        SeesayError: no query is left, or a rank is NaN.
+        SeesayError: no query is left, a rank is NaN, or `k` is not a whole number of at least 1.
 
     >>> recall_at_k([0, 0, 4, 99], k=5)
     75.0
     """
+    check_whole(1, k=k)
     return 100.0 * float(np.mean(_queries(ranks) < k))
 
 

@@ -52,7 +52,8 @@ class Agreement(Protocol):
         values = np.asarray(subject.pair_scores(judged.images, judged.sentences))
         self._check(values, judged)
         people = judged.ratings.shape[1]
-        rows = np.repeat(values, people), judged.ratings.ravel(), np.repeat(judged.images, people)
+        pairs = (np.repeat(each, people) for each in (judged.images, judged.sentences))
+        sample = TauSample(np.repeat(values, people), judged.ratings.ravel(), *pairs)
         about: dict[str, JsonValue] = {
             "judgements": judged.kind,
             "images": len(np.unique(judged.images)),
@@ -61,7 +62,7 @@ class Agreement(Protocol):
             "ratings": judged.ratings.size,
             "left out": {why: len(pairs) for why, pairs in judged.left_out.items()},
         }
-        samples = [("", [TauSample(*rows)])]
+        samples = [("", [sample])]
         return self.result(subject, options, samples, about, notes=self._notes(judged))
 
     def _notes(self, judged: JudgedPairs) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -153,6 +154,22 @@ class RunSubject(Subject):
         """See `Subject`."""
         self.run.dim  # noqa: B018 — says so if the run is a pair matcher, before all its pairs are scored
         return super().embeddings()
+
+    def retrieval_sample(
+        self,
+        images: Part = slice(None),
+        sentences: Part = slice(None),
+        own: NDArray[np.int64] | None = None,
+        at: Sequence[int] = (),
+    ) -> RetrievalSample:
+        """See `Subject`; of a fold, a pair matcher scores only the pairs within it."""
+        known = self.run.embeds or "scores" in vars(self)
+        if own is None or known or len(own) == len(self.owners):
+            return super().retrieval_sample(images, sentences, own, at)
+        read = self.inputs.sentences.take(np.arange(len(self.owners))[sentences])
+        fold = replace(self.inputs, features=self.inputs.features[images], sentences=read)
+        scores = split_scores(self.run, fold, self._keep)
+        return RetrievalSample(scores.ranks(slice(None), slice(None), own), own, at)
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
         """See `Subject`; only these pairs are scored, and each image and sentence is encoded once."""

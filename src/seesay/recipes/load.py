@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import PrintedSettings
@@ -155,6 +155,11 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; each counts once.")
     for member in members:
         check_member(composed, member)
+    if PRECOMPUTED in composed.encoders and len({m.matcher.instances_per_image for m in members}) > 1:
+        raise SeesayError(
+            f"Recipe '{composed.name}': its members read precomputed features in two ways, as instances "
+            "and as a vector; name encoders, or train the members apart and evaluate them with --combine."
+        )
     return members
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.spec import EncoderSpec, absolute_name
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings
@@ -156,6 +156,8 @@ class Recipe(Settings):
     @field_validator("encoders")
     @classmethod
     def _found_from_anywhere(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if PRECOMPUTED in names and len(names) > 1:
+            raise ValueError(f"precomputed features take the place of all encoders; name {PRECOMPUTED} alone")
         return tuple(map(absolute_name, names))
 
     @field_validator("sentence_encoder", "sampler")

@@ -15,14 +15,14 @@ from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
 from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
-from seesay.runs.images import PRECOMPUTED, recipe_encoders
+from seesay.runs.images import recipe_encoders
 from seesay.runs.inputs import Inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run

@@ -17,7 +17,7 @@ from seesay import __version__
 from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, is_two_tower
 from seesay.encoders.towers.reduce import BITS, bring_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import networks_run
@@ -25,7 +25,6 @@ from seesay.paths import new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
-from seesay.runs.images import PRECOMPUTED
 from seesay.runs.recall import ENOUGH, RecallCheck, check_recall
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS

@@ -13,13 +13,12 @@ from PIL import Image, ImageOps
 from seesay.data.sources import FileSource
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
+from seesay.encoders.spec import PRECOMPUTED
 from seesay.errors import SeesayError
 from seesay.runs.config import RunConfig
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
-
-PRECOMPUTED = "precomputed"  # in place of an encoder: the features that come with a corpus
 
 ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]
 

@@ -28,10 +28,10 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
-from seesay.runs.images import PRECOMPUTED, array_dims, join_features, recipe_encoders
+from seesay.runs.images import array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
 
