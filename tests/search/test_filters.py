@@ -107,6 +107,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("folder:/", "name a folder"),
         ("added:3m", "no date"),
         ("a" * 501, "characters"),
+        ("folder:\ud800", "lone surrogate"),
         ("folder:x' OR 1=1 --", "not a filter"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
-from seesay.search import walk
+from seesay.search import look
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Text
 from tests.search import unprivileged
@@ -117,11 +117,11 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
     (photos / "trip").mkdir()
     shutil.copyfile(photos / "red.png", photos / "trip" / "camera.dng")  # as if this were one
     with Index.create(tmp_path / "index", Colours()) as index:
-        monkeypatch.setattr(walk, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
+        monkeypatch.setattr(look, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
         index.update_images(photos)
         before = index.count("image")
-        monkeypatch.setattr(walk, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
-        monkeypatch.setattr(walk, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
+        monkeypatch.setattr(look, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
+        monkeypatch.setattr(look, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
         report = index.update_images(photos)
         assert (report.deleted, report.not_read) == (0, {"raw": 1})
         assert index.count("image") == before
@@ -288,6 +288,22 @@ def test_a_file_from_the_far_future_is_indexed_and_listed(index: Index, photos: 
     assert index.store.newest(1)[0].time.startswith("2262")
 
 
+@pytest.mark.parametrize("was_broken", [False, True])
+def test_a_photo_replaced_by_one_of_the_same_size_and_time_is_noticed(
+    index: Index, photos: Path, was_broken: bool
+) -> None:
+    after = picture("yellow", format="BMP")  # of the same size whatever it shows
+    before = bytes(len(after)) if was_broken else picture("black", format="BMP")
+    (photos / "red.png").write_bytes(before)
+    os.utime(photos / "red.png", (5, 5))
+    index.update_images(photos)
+    (photos / "red.png").write_bytes(after)
+    os.utime(photos / "red.png", (5, 5))
+    report = index.update_images(photos)
+    assert counts(report) == {"added" if was_broken else "changed": 1, "unchanged": 3}
+    assert index.search("yellow")[0].path == "red.png"
+
+
 def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matcher: Colours) -> None:
     index.update_images(photos)
     matcher.embedded.clear()
@@ -344,8 +360,8 @@ import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from seesay.search.walk import walk
-found = walk(Path(sys.argv[1]), Path(sys.argv[2]))
+from seesay.search.look import find_images
+found = find_images(Path(sys.argv[1]), Path(sys.argv[2]))
 print(sorted(found.files), sorted(found.skipped), found.is_gone("closed/blue.png"))
 """
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 from seesay.data.corpus import ByteSource, Issues
-from seesay.data.remote import as_remote
 from seesay.data.sources import FileSource, tar_members
 from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.walk import walk_files
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
@@ -79,44 +77,6 @@ class ImageFinder:
     def _add(self, path: str, source: ByteSource) -> None:
         path = _key(path)
         self._by_name.setdefault(path.rpartition("/")[2], []).append((path, source))
-
-
-def walk_files(root: Path) -> Iterator[Path]:
-    """Iterate over the regular files below a folder, nearest first, in name order.
-
-    Hidden files, loops of links and what cannot be read are left out.
-    """
-    if remote := as_remote(root):
-        for path, _ in remote.walk():
-            parts = path.relative_to(root).parts
-            if not any(part.startswith(".") or part == "__MACOSX" for part in parts):
-                yield cast(Path, path)
-        return
-    level, seen = [root], set[tuple[int, int]]()
-    while level:
-        folders: list[Path] = []
-        for folder in level:
-            try:
-                status = folder.stat()
-                if (status.st_dev, status.st_ino) in seen:
-                    continue
-                with os.scandir(folder) as entries:
-                    there = sorted(entries, key=lambda entry: entry.name)
-            except OSError:  # no permission, or a path too long for the system
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            for entry in there:
-                if entry.name.startswith(".") or entry.name == "__MACOSX":
-                    continue
-                try:
-                    folder_too, file_too = entry.is_dir(), entry.is_file()  # both False for a link to nothing
-                except OSError:
-                    continue
-                if folder_too:
-                    folders.append(Path(entry.path))
-                elif file_too:
-                    yield Path(entry.path)
-        level = folders
 
 
 def _key(name: str) -> str:

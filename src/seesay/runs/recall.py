@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.finder import walk_files
 from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.walk import walk_files
 from seesay.encoders.sentences.class_names import class_names
 from seesay.errors import ImageError, SeesayError
 from seesay.progress import progress

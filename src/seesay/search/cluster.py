@@ -33,12 +33,10 @@ def encode_on_cluster(index: Index, folders: Sequence[Path], address: str) -> No
             f"--cluster: {run.name} is not a run of image encoders alone; index without the option."
         )
     seen = index.look(folders)
-    before = {
-        seen.path_now(item.path or ""): (item.mtime_ns, item.size) for item in index.store.items().values()
-    }
+    before = {seen.path_now(item.path or ""): item.state for item in index.store.items().values()}
     images = [
         CorpusImage(file.path, "", FileSource(seen.file(file.path)))
         for file in seen.there.files.values()
-        if before.get(file.path) != (file.mtime_ns, file.size)
+        if before.get(file.path) != file.state
     ]
     fill_stores_on_cluster(run.encoders, stores_folder(), images, address)

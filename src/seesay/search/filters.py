@@ -27,6 +27,7 @@ LOWER = "seesay_lower"  # `str.lower` as a function of the connection: SQLite's 
 
 _CONDITION = re.compile(r' ?(\w+):("[^"]*"|\S+)(?= |$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
@@ -78,6 +79,8 @@ class Filter:
         """
         if len(text) > MAX_CHARACTERS:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
+        if _SURROGATE.search(text):
+            raise QueryError("The filter holds a lone surrogate, which is no character; type it again.")
         conditions, limits, at = list[str](), list[Limit](), 0
         text = " ".join(text.split())
         while at < len(text):

@@ -22,7 +22,7 @@ from seesay.runs.images import read_texts
 from seesay.search.embedder import DEFAULT_RUN, load_embedder
 from seesay.search.gallery import Galleries, unrelated_vectors
 from seesay.search.hits import Answer, Place
-from seesay.search.look import Look, look
+from seesay.search.look import Look, find_images, look
 from seesay.search.prepared import PreparedQuery, embed_image
 from seesay.search.quantise import check_recall
 from seesay.search.query import Query
@@ -34,7 +34,6 @@ from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
-from seesay.search.walk import walk
 
 
 class Index:
@@ -357,7 +356,7 @@ class Index:
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
             inside = Root(self.path_of(there) or "", there)  # without a name it would hold everything
-            if inside.name and self.store.paths(inside) and not walk(there, self.folder).files:
+            if inside.name and self.store.paths(inside) and not find_images(there, self.folder).files:
                 found.append(inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"

@@ -4,17 +4,115 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seesay.data.remote import is_folder, is_remote, is_same
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_lines
+from seesay.data.suffixes import IMAGE_SUFFIXES, OF_EXTRAS, unread_kind, unread_lines
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.search.roots import Root, holding, named
 from seesay.search.seal import seal
 from seesay.search.store import MOST_ROOTS, Store
-from seesay.search.walk import Walk, walk
 from seesay.search.writer import Writer
+
+MAX_FILE_BYTES = 256 * 2**20
+"""Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
+
+_LATEST = 2**63 - 1
+"""Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """An image file; `path` is relative to the folder, with `/`.
+
+    `state` changes with its contents: a copy can keep size and time of modification, but not `st_ctime_ns`.
+    """
+
+    path: str
+    mtime_ns: int
+    size: int
+    ctime_ns: int
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """Time of modification, size and time of change."""
+        return self.mtime_ns, self.size, self.ctime_ns
+
+
+@dataclass
+class Found:
+    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    not_read: Counter[str] = field(default_factory=Counter)
+
+    def is_gone(self, path: str) -> bool:
+        """Return True if a path that was not found does not exist, rather than could not be read."""
+        parts = path.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return self.unread.isdisjoint([".", *above])
+
+    def add(self, other: Found, prefix: str) -> None:
+        """Add what was found in another folder, under paths that begin with a prefix such as "italy/"."""
+        for path, file in other.files.items():
+            self.files[prefix + path] = replace(file, path=prefix + path) if prefix else file
+        self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
+        here = prefix.rstrip("/") or "."
+        self.unread |= {here if place == "." else prefix + place for place in other.unread}
+        self.not_read.update(other.not_read)
+
+
+def find_images(root: Path, leave_out: Path) -> Found:
+    """Find all image files under `root` (a resolved path or a URL), except in the folder `leave_out`.
+
+    Hidden files and folders are ignored. Links are followed to files inside `root` only.
+    """
+    result = Found()
+
+    def problem(file: Path, reason: str, unread: bool) -> None:
+        if unread:
+            result.unread.add(file.relative_to(root).as_posix())
+        if unread or file.suffix.lower() in IMAGE_SUFFIXES or file.is_dir():
+            result.skipped.append((file.relative_to(root).as_posix(), reason))
+
+    try:
+        for file in walk_files(root, problem, leave_out):
+            path = file.relative_to(root).as_posix()
+            if file.suffix.lower() in IMAGE_SUFFIXES:
+                _take_up(path, file, result)
+            elif kind := unread_kind(file.name):
+                result.not_read[kind] += 1
+                if kind in OF_EXTRAS:  # one that was read while an extra was installed is not gone
+                    result.unread.add(path)
+    except OSError as error:  # of a URL: what cannot be listed must not be taken for gone
+        raise SeesayError(
+            f"{error.filename}: cannot be read ({error.strerror}); the index is unchanged."
+        ) from error
+    return result
+
+
+def _take_up(path: str, file: Path, result: Found) -> None:
+    """Take up an image file, unless it is too large or cannot be named."""
+    try:
+        path.encode()
+        stat = file.stat()
+    except UnicodeEncodeError:
+        printable = path.encode("utf-8", "backslashreplace").decode()
+        result.skipped.append((printable, "its name is not valid UTF-8; rename it"))
+    except OSError as error:
+        result.unread.add(path)
+        result.skipped.append((path, error.strerror or str(error)))
+    else:
+        if stat.st_size > MAX_FILE_BYTES:
+            result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
+        else:
+            changed = getattr(stat, "st_ctime_ns", 0)  # which stores at a URL do not have
+            found = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size, min(changed, _LATEST))
+            result.files[path] = found
 
 
 @dataclass
@@ -30,10 +128,11 @@ class Look:
     """
 
     roots: list[Root] = field(default_factory=list)
-    there: Walk = field(default_factory=Walk)
+    there: Found = field(default_factory=Found)
     not_read: dict[str, Counter[str]] = field(default_factory=dict)
     absent: list[Path] = field(default_factory=list)
     alone: str = ""
+    _is_empty: dict[Path, bool] = field(default_factory=dict)
 
     def path_now(self, former: str) -> str:
         """Return what a path of the index will be once the folders have their names."""
@@ -53,6 +152,17 @@ class Look:
             and path not in self.there.files
             and self.there.is_gone(path)
         )
+
+    def emptied(self, path: str) -> list[Path]:
+        """Return the folders above a path in which nothing is, such as the place of an unmounted drive."""
+        root = holding(self.roots, path)
+        if root is None or is_remote(root.folder):
+            return []
+        below = [folder for folder in root.file(path).parents if folder.is_relative_to(root.folder)][:-1]
+        for folder in below:
+            if folder not in self._is_empty:
+                self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
+        return [folder for folder in below if self._is_empty[folder]]
 
     def keep(self, writer: Writer) -> None:
         """Write the folders and their names."""
@@ -74,9 +184,9 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
         SeesayError: one is no folder, is new and holds no image, or lies in another one; or none of them is
             there.
     """
-    found, absent = dict[Path, Walk](), dict[Path, str]()
+    found, absent = dict[Path, Found](), dict[Path, str]()
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        there = walk(folder, leave_out=store.path.parent.resolve()) if is_folder(folder) else None
+        there = find_images(folder, store.path.parent.resolve()) if is_folder(folder) else None
         known = _known(former, folder)
         if there is not None and (there.files or (known is not None and not store.paths(known))):
             found[folder] = there
@@ -89,7 +199,7 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     return _named(store, former, found, list(absent))
 
 
-def _problem(folder: Path, there: Walk | None, indexed: bool) -> str:
+def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."
     suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
@@ -98,7 +208,7 @@ def _problem(folder: Path, there: Walk | None, indexed: bool) -> str:
     return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
 
 
-def _named(store: Store, former: Sequence[Root], found: dict[Path, Walk], absent: list[Path]) -> Look:
+def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
         raise SeesayError(f"{store.path.parent}: an index is of at most {MOST_ROOTS} folders.")
@@ -125,7 +235,7 @@ def _known(former: Sequence[Root], folder: Path) -> Root | None:
     return next((root for root in former if is_same(root.folder, folder)), None)
 
 
-def _moved(store: Store, former: Sequence[Root], there: Walk) -> Root | None:
+def _moved(store: Store, former: Sequence[Root], there: Found) -> Root | None:
     """The root that is not where it was, and of whose images most are in a folder, at their places.
 
     A URL is not asked whether it is there: somebody else may have named it.

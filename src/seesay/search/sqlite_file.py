@@ -21,7 +21,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 6
+VERSION = 7
 """Of the schema; a file of another one is made again."""
 
 MOST_SECONDS = 120.0
@@ -51,6 +51,7 @@ _SCHEMA = (
         text TEXT UNIQUE,
         mtime_ns INTEGER,
         size INTEGER,
+        ctime_ns INTEGER,
         time TEXT,
         added REAL NOT NULL,
         generation INTEGER NOT NULL,
@@ -65,6 +66,7 @@ _SCHEMA = (
         path TEXT PRIMARY KEY,
         mtime_ns INTEGER NOT NULL,
         size INTEGER NOT NULL,
+        ctime_ns INTEGER NOT NULL,
         reason TEXT NOT NULL
     ) WITHOUT ROWID""",
     # What a detector saw in an image: boxes in pixels of the upright image.

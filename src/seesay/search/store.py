@@ -45,9 +45,9 @@ _ROWS = 65_536  # vectors that are read at a time
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
-    items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
+    items.mtime_ns, items.size, items.ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
 
-_ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 4)
+_ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 5)
 _DATED_TYPES = (int, str, int, int, str)
 
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
@@ -66,6 +66,12 @@ class Item:
     height: int | None
     mtime_ns: int | None
     size: int | None
+    ctime_ns: int | None
+
+    @property
+    def state(self) -> tuple[int | None, int | None, int | None]:
+        """What an image's file was like when it was indexed, see `FoundFile`."""
+        return self.mtime_ns, self.size, self.ctime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,12 +424,11 @@ class Store:
             query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
             return dict(_typed(connection.execute(query, (len(prefix), prefix)), str, int))
 
-    def skipped(self) -> dict[str, tuple[int, int, str]]:
-        """Return (mtime_ns, size, reason) of unusable files by path."""
+    def skipped(self) -> dict[str, tuple[int, int, int, str]]:
+        """Return (mtime_ns, size, ctime_ns, reason) of unusable files by path."""
         with self._read() as connection:
-            found = connection.execute("SELECT path, mtime_ns, size, reason FROM skipped")
-            rows = _typed(found, str, int, int, str)
-        return {path: (mtime, size, reason) for path, mtime, size, reason in rows}
+            found = connection.execute("SELECT path, mtime_ns, size, ctime_ns, reason FROM skipped")
+            return {path: (*state, reason) for path, *state, reason in _typed(found, str, int, int, int, str)}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return those of the content keys that have a vector."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,9 @@ from seesay.encoders.images.encode import in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search.entries import Entry, entries_of
-from seesay.search.look import Look
+from seesay.search.look import FoundFile, Look
 from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.walk import FoundFile
 from seesay.search.writer import Writer
 
 Progress = Callable[[int, int], None]
@@ -131,9 +130,11 @@ class _Update:
         self._skipped = store.skipped()
         self._before = {item.path: item for item in store.items().values()}
         self._gone: dict[str, list[Item]] = defaultdict(list)  # by content key, for files that moved
+        self._emptied: dict[int, list[Path]] = {}  # folders above them
         for path, item in self._before.items():
             if path is not None and seen.is_gone(path):
                 self._gone[item.key].append(item)
+                self._emptied[item.id] = seen.emptied(path)
 
     def run(self, progress: Progress) -> None:
         """Embed the files that are not as they were."""
@@ -147,14 +148,10 @@ class _Update:
 
     def finish(self) -> list[str]:
         """Delete the files that are gone and have not moved; return the content keys that became unused."""
-        gone = list[int]()
-        for item in (item for items in self._gone.values() for item in items):
-            folders = map(str, PurePosixPath(str(item.path)).parents)
-            if emptied := self._seen.there.empty.intersection(folders):
-                self.report.absent += map(str, map(self._seen.file, emptied))
-            else:
-                gone.append(item.id)
-        self.report.absent = list(dict.fromkeys(self.report.absent))
+        unmoved = [item.id for items in self._gone.values() for item in items]
+        gone = [id_ for id_ in unmoved if not self._emptied[id_]]
+        emptied = (str(folder) for id_ in unmoved for folder in self._emptied[id_])
+        self.report.absent = list(dict.fromkeys([*self.report.absent, *emptied]))
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
@@ -166,13 +163,14 @@ class _Update:
 
     def _is_unchanged(self, file: FoundFile) -> bool:
         former = self._before.get(file.path)
-        if former is not None and (former.mtime_ns, former.size) == (file.mtime_ns, file.size):
+        if former is not None and former.state == file.state:
             self.report.unchanged += 1
             return True
-        mtime_ns, size, reason = self._skipped.get(file.path, (None, None, ""))
-        if (mtime_ns, size) == (file.mtime_ns, file.size):
-            self.report.skipped.append((file.path, reason))
-            return True
+        if skipped := self._skipped.get(file.path):
+            *state, reason = skipped
+            if tuple(state) == file.state:
+                self.report.skipped.append((file.path, reason))
+                return True
         return False
 
     def _take(self, batch: Batch) -> None:
@@ -207,18 +205,18 @@ class _Update:
     def _put(self, writer: Writer, file: FoundFile, key: str) -> None:
         former = self._before.get(file.path)
         if former is not None and former.key == key:
-            writer.place(former.id, file.path, file.mtime_ns, file.size)
+            writer.place(former.id, file.path, *file.state)
             self.report.unchanged += 1
         elif former is None and self._gone.get(key):
-            writer.place(self._gone[key].pop().id, file.path, file.mtime_ns, file.size)
+            writer.place(self._gone[key].pop().id, file.path, *file.state)
             self.report.moved += 1
         else:
-            writer.put_image(file.path, key, file.mtime_ns, file.size)
+            writer.put_image(file.path, key, *file.state)
             self.report.added += former is None
             self.report.changed += former is not None
 
     def _skip(self, writer: Writer, file: FoundFile, reason: str) -> None:
-        writer.put_skipped(file.path, file.mtime_ns, file.size, reason)
+        writer.put_skipped(file.path, *file.state, reason)
         self.report.skipped.append((file.path, reason))
         self.report.deleted += file.path in self._before
 

@@ -108,14 +108,14 @@ class Writer:
             rows = [(added.lastrowid, each.name, *each.box, each.confidence) for each in objects]
             self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
+    def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Add or change the image at a path, which keeps its id; its content's vector must be there."""
         self._connection.execute(
-            """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
-            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)
+            """INSERT INTO items (kind, vector, path, mtime_ns, size, ctime_ns, added, generation)
+            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?, ?)
             ON CONFLICT (path) DO UPDATE SET vector = excluded.vector, mtime_ns = excluded.mtime_ns,
-                size = excluded.size, generation = excluded.generation""",
-            (key, path, mtime_ns, size, time.time(), self._generation),
+                size = excluded.size, ctime_ns = excluded.ctime_ns, generation = excluded.generation""",
+            (key, path, mtime_ns, size, ctime_ns, time.time(), self._generation),
         )
         self._date("path = ?", path)
         self.forget_skipped([path])
@@ -137,20 +137,20 @@ class Writer:
             (key, text, time.time(), self._generation),
         )
 
-    def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
+    def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Move an item to another path or modification time; its vector and id stay."""
         self._connection.execute(
-            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, generation = ? WHERE id = ?",
-            (path, mtime_ns, size, self._generation, id_),
+            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, generation = ? WHERE id = ?",
+            (path, mtime_ns, size, ctime_ns, self._generation, id_),
         )
         self._date("id = ?", id_)
         self.forget_skipped([path])
 
-    def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
+    def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:
         """Record a file that cannot be used, and delete its former item."""
         self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
         self._connection.execute(
-            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?)", (path, mtime_ns, size, reason)
+            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?)", (path, mtime_ns, size, ctime_ns, reason)
         )
 
     def forget_skipped(self, paths: Iterable[str]) -> None:

@@ -85,7 +85,7 @@ class Updates:
 
     def faults(self) -> dict[str, str]:
         """Return why files could not be indexed, or folders not read by the last update, by their paths."""
-        lasting = {path: reason for path, (_, _, reason) in self._index.store.skipped().items()}
+        lasting = {path: reason for path, (*_, reason) in self._index.store.skipped().items()}
         return dict(sorted((self._skipped | lasting).items()))
 
     def state(self) -> UpdateState:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seesay.data.corpus import Issues
-from seesay.data.finder import walk_files
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
