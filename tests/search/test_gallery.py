@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.runs.calibration import FITS, IMAGES, Calibration, unrelated_sentences
 from seesay.search import Answer, Hit, Index
-from seesay.search.gallery import Gallery
+from seesay.search.judging import Gallery
 from seesay.search.query import Image, Part, Query, Text
 from tests.search.colours import RGB, Colours, gallery, picture
 

@@ -84,7 +84,6 @@ def index(
     from seesay.data.remote import path_of
     from seesay.progress import progress_of
     from seesay.search import Index
-    from seesay.search.cluster import encode_on_cluster
     from seesay.search.detecting import with_detector
     from seesay.search.update import read_sentences
 
@@ -115,7 +114,7 @@ def index(
         if remove and not photos and not opened.roots():
             return  # the last one is gone
         if cluster:
-            encode_on_cluster(opened, photos, cluster)
+            opened.encode_on_cluster(photos, cluster)
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
         with progress_of("Indexing", "sentences") as at:

@@ -17,7 +17,7 @@ from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, Detector
 from seesay.runs.calibration import Calibration
 from seesay.runs.embedder import Embedder, Vectors
-from seesay.search.embedder import DEFAULT_RUN, load_embedder
+from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.store import FILE, Store
 from seesay.text.objects import NamedObjects
 

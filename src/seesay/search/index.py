@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path, PurePath
-from shlex import quote
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from seesay.data.images import Photo
-from seesay.data.remote import is_folder, is_remote, path_of
+from seesay.data.corpus import CorpusImage
+from seesay.data.remote import is_folder, path_of
+from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
-from seesay.search.embedder import DEFAULT_RUN, load_embedder
-from seesay.search.gallery import Galleries, unrelated_vectors
-from seesay.search.hits import Answer, Place
 from seesay.search.look import Look, find_images, look
-from seesay.search.prepared import PreparedQuery, embed_image
 from seesay.search.quantise import check_recall
-from seesay.search.query import Query
-from seesay.search.roots import Root, holding
+from seesay.search.roots import Root
 from seesay.search.seal import is_sealed
-from seesay.search.searcher import Searcher
+from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import FILE, Item, Store
-from seesay.search.stores import open_vectors, store_address
-from seesay.search.thumbnails import Thumbnails
+from seesay.search.store import FILE, Store
+from seesay.search.stores import store_address
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
 
-class Index:
+class Index(Searcher):
     """Images and sentences with their embeddings by one run, in a folder.
 
     Any thread may use an index, and another process may update it meanwhile: each answer is of one
@@ -53,32 +42,7 @@ class Index:
         []
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        store: Store,
-        run: str | Path | Embedder | None = None,
-        roots: Mapping[str, Path] | None = None,
-        vectors: str = "",
-    ) -> None:
-        self.folder = folder
-        self.store = store
-        self._confirmed = dict(roots or {})  # folders by their names
-        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
-        self._embedder: Embedder | None = None
-        self._loading = threading.Lock()
-        self._galleries = Galleries(store)
-        kinds: tuple[Kind, Kind] = ("image", "sentence")
-        self._embedded, self._recall_is_new = not vectors, False
-        self._near = {
-            kind: open_vectors(
-                vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
-            )
-            for kind in kinds
-        }
-        self._searcher = Searcher(store, self._near, self._galleries, lambda: self.run)
-        if run is not None:
-            self._embedder = self._checked(load_embedder(run))
+    _recall_is_new = False
 
     @classmethod
     def create(cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "") -> Self:
@@ -170,53 +134,6 @@ class Index:
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
         return cls.create(folder, DEFAULT_RUN if run is None else run, store)
 
-    def __enter__(self) -> Self:
-        """Return the index, to be closed at the end of the block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the index."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the index's files and connections."""
-        self.store.close()
-        for near in self._near.values():
-            near.close()
-
-    @property
-    def run_name(self) -> str:
-        """The name or folder of the run that the vectors are of."""
-        return str(self.store.meta["embedder"])
-
-    @property
-    def detector(self) -> Path | None:
-        """The file of the run's detector of objects; None if it has none."""
-        return Path(self.store.meta["detector"]) if self.store.meta["detector"] else None
-
-    @property
-    def run(self) -> Embedder:
-        """The run that the vectors are of; loaded once.
-
-        Raises:
-            SeesayError: there is no such run any more, or its weights or preprocessing have changed.
-        """
-        with self._loading:
-            if self._embedder is None:
-                self._check_there()
-                self._embedder = self._checked(load_embedder(self.run_name, self.detector))
-            return self._embedder
-
-    def _check_there(self) -> None:
-        """Raise a SeesayError that says what to do if the folder of the run, or its detector, is gone."""
-        options = "--run FOLDER" + (" --detector FILE" if self.detector else "")
-        for path in Path(self.run_name), self.detector:
-            if path is not None and path.is_absolute() and not path.exists():
-                raise SeesayError(
-                    f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
-                    f"moved, say where it is now: seesay index --out {quote(str(self.folder))} {options}."
-                )
-
     def set_recall(self, recall: float) -> None:
         """Choose lists of vectors by their recall@10, from the next update on.
 
@@ -229,20 +146,12 @@ class Index:
         Raises:
             SeesayError: it is out of that range, or the vectors are in a database.
         """
-        if not self._embedded:
+        if "store" in self.store.meta:
             raise SeesayError("recall: is for vectors in this process; a database has settings of its own.")
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
                 writer.set_recall(recall)
             self._recall_is_new = True
-
-    def _checked(self, embedder: Embedder) -> Embedder:
-        if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
-            raise SeesayError(
-                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has different "
-                "weights or preprocessing. Open the index with the original run, or re-create it."
-            )
-        return embedder
 
     def _record(self, run: Embedder) -> None:
         """Name the run as it was loaded: it is the index's, but its folder may have been moved."""
@@ -251,54 +160,6 @@ class Index:
             with self.store.write() as writer:
                 writer.set_embedder(run.name, detector)
             self.store.meta |= {"embedder": run.name, "detector": detector}
-
-    def roots(self) -> list[Root]:
-        """Return the folders of the images, in the order of their names; none before their first update."""
-        return [
-            replace(root, folder=self._confirmed.get(root.name, root.folder)) for root in self.store.roots()
-        ]
-
-    def absent(self) -> list[Root]:
-        """Return the folders that are not there now, as on a drive that is not mounted; no URL is asked."""
-        return [root for root in self.roots() if not (is_remote(root.folder) or root.folder.is_dir())]
-
-    def check_roots(self) -> None:
-        """Check that who opened the index knows which folders it makes readable, before that is published.
-
-        An index that someone else made can name any folder of this machine.
-
-        Raises:
-            SeesayError: another user or machine made the index, and it was opened without its roots.
-        """
-        foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
-        if foreign:
-            options = (
-                f"--root {quote(f'{root.name}={root.folder}' if root.name else str(root.folder))}"
-                for root in foreign
-            )
-            raise SeesayError(
-                f"{self.folder}: was not made here by you, and would show the images in "
-                f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
-                f"{' '.join(options)}, or name these folders to `seesay index`."
-            )
-
-    def _is_confirmed(self, root: Root) -> bool:
-        """Whether who opened the index named a root now, or when they made it."""
-        sealed = self.store.meta["identity"], root.folder, root.seal
-        return root.name in self._confirmed or is_sealed(*sealed)
-
-    def check_readable(self) -> None:
-        """Check that the index can be read and is still in its folder.
-
-        Raises:
-            SeesayError: it is damaged or closed, or was deleted or replaced.
-        """
-        self.store.generation()
-        self.store.check_in_place()
-
-    def count(self, kind: Kind) -> int:
-        """Count the items of a kind, "image" or "sentence"."""
-        return self.store.count(kind)
 
     def update_images(
         self, folders: str | Path | Iterable[str | Path] = (), progress: Progress | None = None
@@ -323,7 +184,7 @@ class Index:
             self._record(run)
             seen = self.look(given)
             report = update_images(self.store, self.thumbnails, seen, run, progress)
-            self._galleries.learn(run)
+            self._judge.learn(run)
             self._save("image")
         return report
 
@@ -365,7 +226,7 @@ class Index:
                 removed = writer.delete_root(found[0])
                 unused = writer.drop_orphans()
             self.thumbnails.drop(unused)
-            self._galleries.learn(run)
+            self._judge.learn(run)
             self._save("image")
         return removed
 
@@ -382,88 +243,40 @@ class Index:
             self._save("sentence")
         return added
 
-    def search(
-        self,
-        query: str | Path | bytes | Query | PreparedQuery,
-        k: int = 10,
-        where: str | None = None,
-        after: Place | None = None,
-    ) -> Answer:
-        """Return the `k` images that fit a query best, best first.
+    def encode_on_cluster(self, folders: Iterable[str | Path], address: str) -> None:
+        """Encode the new and changed images of folders on a Ray cluster, for an update to find in the cache.
 
         Args:
-            query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
-                as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared.
-            k: number of results; images that the query names by their id are not among them.
-            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
-                images that it lets through are found, whatever else there is.
-            after: the `end` of the page before, of the same query and filter.
+            folders: which every node must find at the same paths or URLs; by default all of the index.
+            address: of the cluster, see `fill_stores_on_cluster`.
 
         Raises:
-            ImageError: an image of the query cannot be read or decoded.
-            QueryError: the query is empty or against the grammar, its parts cancel each other out, or it
-                names an id that the index does not have.
+            SeesayError: there is no cluster, or the index is not of a run with image encoders alone; or as
+                `update_images` does.
+            MissingExtraError: Ray is not installed.
         """
-        return self._searcher.search(query, k, where, after)
+        from seesay.encoders.feature_store import stores_folder
+        from seesay.encoders.images.cluster import fill_stores_on_cluster
+        from seesay.runs.run import Run
 
-    def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` images most similar to an encoded image or an image file, best first.
-
-        Raises:
-            ImageError: the image cannot be read or decoded.
-        """
-        return self.search(image if isinstance(image, bytes) else Path(image), k)
-
-    def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` sentences that describe a photo, encoded image or image file best, best first.
-
-        Raises:
-            ImageError: the image cannot be read or decoded.
-        """
-        return self._searcher.sentences_for(image, k)
-
-    def item(self, id_: int) -> Item | None:
-        """Return the item of that id; None if there is none."""
-        return self.store.items([id_]).get(id_)
-
-    def file_of(self, item: Item) -> Path | None:
-        """Return the file of an image; None if it is gone or no longer lies under its root."""
-        return None if item.path is None else self.file_at(item.path)
-
-    def file_at(self, path: str) -> Path | None:
-        """Return the file of a hit's path; None if it is gone or no longer lies under its root.
-
-        Whether a file at a URL is gone is seen when it is read. It is None if somebody else made the index,
-        until an update or `root` confirms the URL.
-        """
-        root = holding(self.roots(), path)
-        if root is None:
-            return None
-        file = root.file(path).resolve()
-        if is_remote(root.folder):
-            return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
-        return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
-
-    def path_of(self, file: Path) -> str | None:
-        """Return the path in the index of a resolved file; None if it lies under no root."""
-        for root in self.roots():
-            folder = root.folder.resolve()
-            if file.is_relative_to(folder):
-                return root.path(file.relative_to(folder).as_posix())
-        return None
-
-    def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
-        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.prepared`."""
-        return embed_image(self.run, image, query)
-
-    def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
-        """Correct and embed queries, or say why one cannot be searched for; all are embedded at once."""
-        return self._searcher.prepare(queries)
+        run = self.run
+        if not isinstance(run, Run):
+            raise SeesayError(
+                f"--cluster: {run.name} is not a run of image encoders alone; index without the option."
+            )
+        seen = self.look(folders)
+        before = {seen.path_now(item.path or ""): item.state for item in self.store.items().values()}
+        images = [
+            CorpusImage(file.path, "", FileSource(seen.file(file.path)))
+            for file in seen.there.files.values()
+            if before.get(file.path) != file.state
+        ]
+        fill_stores_on_cluster(run.encoders, stores_folder(), images, address)
 
     def _save(self, kind: Kind) -> None:
         kinds = list(self._near) if self._recall_is_new else [kind]
         for each in kinds:
-            with self._searcher.using(each) as near:
+            with self.using(each) as near:
                 near.save()
         self._recall_is_new = False
 

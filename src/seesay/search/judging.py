@@ -1,30 +1,76 @@
-"""How probable it is that each hit of a query is a right answer."""
+"""How probable it is that each hit of a query is a right answer.
+
+A sample of an index's images stands for all: the scores of a query over it tell what images get that do not
+show what is asked for (`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors
+are read when the index is first searched.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import IMAGES, known_share, probability
+from seesay.runs.calibration import (
+    IMAGES,
+    USUAL_UNIT,
+    known_share,
+    probability,
+    unrelated_sentences,
+    usual_unit,
+)
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.runs.mixture import ScoreMixture, chances
-from seesay.search.gallery import Galleries
 from seesay.search.hits import Hit
-from seesay.search.prepared import PreparedQuery
+from seesay.search.prepared import PreparedQuery, finite
 from seesay.search.query import Text
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
 
+_SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _TINY = 1e-6
 _BESIDE_IMAGES = 1.5  # factor of how far a sentence stands out; chosen on photographs of everyday things
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
+@dataclass(frozen=True)
+class Gallery:
+    """What scores are judged against.
+
+    Attributes:
+        count: number of images.
+        sample: ids of some of them, (s,).
+        unit: standard deviation of the scores of an unrelated sentence over the images.
+    """
+
+    count: int
+    sample: NDArray[np.int64]
+    unit: float
+
+    def to_json(self) -> str:
+        """Return the text that an index stores."""
+        return json.dumps({"count": self.count, "unit": self.unit, "sample": self.sample.tolist()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self | None:
+        """Read what `to_json` returned; None if it is damaged, since it can be learned again."""
+        try:
+            found = json.loads(text)
+            sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
+            read = cls(int(found["count"]), sample, float(found["unit"]))
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+            return None
+        return read if read.count > 0 and 0 < read.unit < np.inf else None
+
+
 class Judge:
-    """Judges the hits of an index's queries.
+    """Judges the hits of an index's queries by what is known of its images. Thread-safe.
 
     A query of sentences alone is judged as one. One with images in it is judged by its parts: an answer is as
     probable as the weighted mean of the log-odds of what is wanted, and not what is not wanted. For that mean
@@ -32,18 +78,52 @@ class Judge:
 
     Args:
         store: of the index.
-        galleries: what is known of its images.
     """
 
-    def __init__(self, store: Store, galleries: Galleries) -> None:
-        self._store, self._galleries = store, galleries
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._read: tuple[str | int, Gallery] | None = None
+        self._vectors = np.zeros((0, store.dim), np.float32)
+
+    def _current(self, run: Embedder) -> tuple[Gallery, Vectors]:
+        """Return the gallery that is stored, and the vectors (s, dim) of its sample.
+
+        While another process updates the index, it is that of the images before.
+        """
+        with self._lock:
+            text = self._store.background()
+            version = text or self._store.generation()
+            if self._read is None or self._read[0] != version:
+                gallery = (Gallery.from_json(text) if text else None) or self._learned(run, *self._sampled())
+                self._vectors = self._store.vectors(gallery.sample.tolist())[1].astype(np.float32)
+                self._read = version, gallery
+            return self._read[1], self._vectors
+
+    def learn(self, run: Embedder) -> None:
+        """Store what there is to know of the images that there are now, unless it is stored already."""
+        with self._lock:
+            text = self._store.background()
+            former = Gallery.from_json(text) if text else None
+            count, sample = self._sampled()
+            if count and not (former and former.count == count and np.array_equal(former.sample, sample)):
+                learned = self._learned(run, count, sample).to_json()
+                with self._store.write() as writer:
+                    writer.set_background(learned)
+
+    def _sampled(self) -> tuple[int, NDArray[np.int64]]:
+        """Return how many images there are, and the ids of the sample, evenly spaced among them."""
+        ids = self._store.changes("image").alive
+        places = np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)
+        return len(ids), ids[places]
+
+    def _learned(self, run: Embedder, count: int, sample: NDArray[np.int64]) -> Gallery:
+        vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
+        unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
+        return Gallery(count, sample, unit)
 
     def probabilities(
-        self,
-        hits: Sequence[Hit],
-        asked: PreparedQuery,
-        run: Embedder,
-        best: Sequence[int] = (),
+        self, hits: Sequence[Hit], asked: PreparedQuery, run: Embedder, best: Sequence[Hit] = ()
     ) -> Floats:
         """Return the probabilities (k,) of hits.
 
@@ -53,31 +133,29 @@ class Judge:
             hits: to be judged.
             asked: what they answer.
             run: that embeds.
-            best: ids of the nearest images of the whole gallery, if they may not be among the hits.
+            best: the best hit in the whole gallery, if it may not be among the hits.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
-        gallery, sample = self._galleries.current(run)
-        images = self._vectors([*(hit.id for hit in hits), *best])
-        if not len(sample):  # another process has deleted it meanwhile
-            sample = images
-
-        def of_sentence(row: Vectors) -> Floats:
-            found = chances(images @ row, sample @ row, gallery.count, gallery.unit, run.calibration)
-            return found[: len(hits)]
-
+        gallery, sample = self._current(run)
         if query.is_text:
-            return known * of_sentence(asked.vector)
+            scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
+            # The sample is empty if another process has deleted it meanwhile.
+            usual = sample @ asked.vector if len(sample) else scores
+            found = chances(scores, usual, gallery.count, gallery.unit, run.calibration)
+            return known * found[: len(hits)]
+        images = self._images(hits)
+        sample = sample if len(sample) else images
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in zip(query.parts, asked.rows, strict=True):
             share = 1.0
             if isinstance(part.term, Text):
                 mixture = ScoreMixture.fit(sample @ row, gallery.unit)
-                excess = mixture.excess(images[: len(hits)] @ row, gallery.count, gallery.unit)
+                excess = mixture.excess(images @ row, gallery.count, gallery.unit)
                 found = run.calibration.log_odds(_BESIDE_IMAGES * excess)
                 share = known_share([part.term.text], unknown)
             else:
-                found = _of_image(images[: len(hits)] @ row, sample @ row, row)
+                found = _of_image(images @ row, sample @ row, row)
             if part.weight > 0:
                 wanted.append(found)
                 weights.append(part.weight)
@@ -88,15 +166,20 @@ class Judge:
             result *= 1 - chance
         return result
 
-    def _vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
-        """The vectors (k, dim) of images; zeros for one that another process has deleted meanwhile."""
-        there, vectors = self._store.vectors(ids)
+    def _images(self, hits: Sequence[Hit]) -> Vectors:
+        """The vectors (k, dim) of hits; zeros for one that another process has deleted meanwhile."""
+        there, vectors = self._store.vectors([hit.id for hit in hits])
         found = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
         nothing = np.zeros(self._store.dim, np.float32)
-        return np.stack([found.get(id_, nothing) for id_ in ids])
+        return np.stack([found.get(hit.id, nothing) for hit in hits])
 
 
 def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:
     """Return log-odds (k,) by how far images are on the way from the gallery's mean to the query itself."""
     mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
+
+
+def unrelated_vectors(run: Embedder) -> Vectors:
+    """Embed the unrelated sentences as queries, (b, dim)."""
+    return finite(run.embed_sentences(unrelated_sentences(), query=True))

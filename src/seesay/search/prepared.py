@@ -15,7 +15,6 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.store import Store
-from seesay.search.update import finite
 
 _TINY = 1e-12
 _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
@@ -123,3 +122,10 @@ def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -
             raise QueryError(f"{part.term}: no such image in the index; search for its id again.")
         return row
     return next(sentences)
+
+
+def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors, or raise a `SeesayError` if one is not finite."""
+    if not np.isfinite(vectors).all():
+        raise SeesayError("The matcher gave a vector that is not finite; its weights are damaged.")
+    return vectors

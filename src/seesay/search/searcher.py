@@ -1,54 +1,148 @@
-"""Answers to queries, from the vectors of a store and what is known of its images."""
+"""Answers of an index, from the vectors of its store and what is known of its images."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
+from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.filters import Filter
-from seesay.search.gallery import Galleries
 from seesay.search.hits import Answer, Hit, Place
-from seesay.search.judging import Judge
+from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.prepared import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
+from seesay.search.roots import Root, holding
+from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Store
-from seesay.search.stores import VectorStore
+from seesay.search.store import Item, Store
+from seesay.search.stores import VectorStore, open_vectors
+from seesay.search.thumbnails import Thumbnails
+
+DEFAULT_RUN = "seesay-small"
+
+
+def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> Embedder:
+    """Load the run of that name or folder, maybe with a detector; an embedder is returned as it is.
+
+    Raises:
+        SeesayError: there is no such run, or the file is no detector.
+    """
+    if not isinstance(run, str | Path):
+        return run
+    from seesay.runs.run import Run
+
+    loaded = Run.load(str(run))
+    if detector is None:
+        return loaded
+    from seesay.encoders.detector import Detector
+    from seesay.search.detecting import Detecting
+
+    return Detecting(loaded, Detector(detector))
 
 
 class Searcher:
-    """Searches a store. Any thread may ask; each answer is of one generation, the newest at its time.
+    """The half of an index that answers; `seesay.search.index.Index` adds what writes.
+
+    Any thread may ask; each answer is of one generation, the newest at its time.
 
     Args:
-        store: that has the items.
-        near: what searches their vectors, by kind.
-        galleries: what is known of the images.
-        run: returns the embedder, which is loaded when it is first needed.
+        folder: of the index.
+        store: that has its items.
+        run: that the vectors are of; by default the one that the store names, loaded when it is first needed.
+        roots: where the images are, by the names of their folders; by default where the store says.
+        vectors: the address of the store of vectors; in this process if empty.
     """
 
     def __init__(
         self,
+        folder: Path,
         store: Store,
-        near: Mapping[Kind, VectorStore],
-        galleries: Galleries,
-        run: Callable[[], Embedder],
+        run: str | Path | Embedder | None = None,
+        roots: Mapping[str, Path] | None = None,
+        vectors: str = "",
     ) -> None:
-        self._store, self._near, self._run = store, near, run
-        self._judge = Judge(store, galleries)
-        self._lock = threading.Lock()
+        self.folder = folder
+        self.store = store
+        self._confirmed = dict(roots or {})
+        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
+        self._embedder: Embedder | None = None
+        self._loading, self._searching = threading.Lock(), threading.Lock()
+        self._judge = Judge(store)
+        kinds: tuple[Kind, Kind] = ("image", "sentence")
+        self._near = {
+            kind: open_vectors(
+                vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
+            )
+            for kind in kinds
+        }
+        if run is not None:
+            self._embedder = self._checked(load_embedder(run))
 
-    def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
-        """Correct and embed queries, see `prepare_queries`."""
-        return prepare_queries(queries, self._run(), self._store)
+    def __enter__(self) -> Self:
+        """Return the index, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the index."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the index's files and connections."""
+        self.store.close()
+        for near in self._near.values():
+            near.close()
+
+    @property
+    def run_name(self) -> str:
+        """The name or folder of the run that the vectors are of."""
+        return str(self.store.meta["embedder"])
+
+    @property
+    def detector(self) -> Path | None:
+        """The file of the run's detector of objects; None if it has none."""
+        return Path(self.store.meta["detector"]) if self.store.meta["detector"] else None
+
+    @property
+    def run(self) -> Embedder:
+        """The run that the vectors are of; loaded once.
+
+        Raises:
+            SeesayError: there is no such run any more, or its weights or preprocessing have changed.
+        """
+        with self._loading:
+            if self._embedder is None:
+                self._check_there()
+                self._embedder = self._checked(load_embedder(self.run_name, self.detector))
+            return self._embedder
+
+    def _check_there(self) -> None:
+        """Raise a SeesayError that says what to do if the folder of the run, or its detector, is gone."""
+        options = "--run FOLDER" + (" --detector FILE" if self.detector else "")
+        for path in Path(self.run_name), self.detector:
+            if path is not None and path.is_absolute() and not path.exists():
+                raise SeesayError(
+                    f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
+                    f"moved, say where it is now: seesay index --out {quote(str(self.folder))} {options}."
+                )
+
+    def _checked(self, embedder: Embedder) -> Embedder:
+        if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
+            raise SeesayError(
+                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has different "
+                "weights or preprocessing. Open the index with the original run, or re-create it."
+            )
+        return embedder
 
     def search(
         self,
@@ -57,19 +151,59 @@ class Searcher:
         where: str | None = None,
         after: Place | None = None,
     ) -> Answer:
-        """Return the `k` images that fit a query best, see `Index.search`."""
+        """Return the `k` images that fit a query best, best first.
+
+        Args:
+            query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
+                as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared.
+            k: number of results; images that the query names by their id are not among them.
+            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
+                images that it lets through are found, whatever else there is.
+            after: the `end` of the page before, of the same query and filter.
+
+        Raises:
+            ImageError: an image of the query cannot be read or decoded.
+            QueryError: the query is empty or against the grammar, its parts cancel each other out, or it
+                names an id that the index does not have.
+        """
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
         asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
         # The best of the whole gallery is needed to judge sentences, and may not be on this page.
         is_elsewhere = bool(asked.query.sentences) and (among is not None or after is not None or bool(own))
-        best = [hit.id for hit in self.nearest("image", asked.vector, 1)] if is_elsewhere else []
+        best = self.nearest("image", asked.vector, 1) if is_elsewhere else []
         return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected)
 
+    def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
+        """Return the `k` images most similar to an encoded image or an image file, best first.
+
+        Raises:
+            ImageError: the image cannot be read or decoded.
+        """
+        return self.search(image if isinstance(image, bytes) else Path(image), k)
+
     def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` sentences that describe an image best, see `Index.sentences_for`."""
-        return self.nearest("sentence", embed_image(self._run(), image, query=True), k)
+        """Return the `k` sentences that describe a photo, encoded image or image file best, best first.
+
+        Raises:
+            ImageError: the image cannot be read or decoded.
+        """
+        return self.nearest("sentence", self.embed_image(image, query=True), k)
+
+    def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.prepared`."""
+        return embed_image(self.run, image, query)
+
+    def _prepared(self, query: Query) -> PreparedQuery:
+        (found,) = self.prepare([query])
+        if isinstance(found, SeesayError):
+            raise found
+        return found
+
+    def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
+        """Correct and embed queries, or say why one cannot be searched for; all are embedded at once."""
+        return prepare_queries(queries, self.run, self.store)
 
     def nearest(
         self,
@@ -97,7 +231,7 @@ class Searcher:
             one_more = k + len(without) + 1  # which tells that there are more
             ids, scores = near.search(vector, one_more, among, after)
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
-        items = self._store.items([id_ for id_, _ in best[:k]])
+        items = self.store.items([id_ for id_, _ in best[:k]])
         hits = [
             Hit(item.id, score, item.path, item.text, item.width, item.height)
             for id_, score in best[:k]
@@ -113,26 +247,98 @@ class Searcher:
     def using(self, kind: Kind) -> Iterator[VectorStore]:
         """Use what searches the vectors of a kind, alone if that must be."""
         near = self._near[kind]
-        with nullcontext() if near.concurrent else self._lock:
+        with nullcontext() if near.concurrent else self._searching:
             yield near
 
-    def _prepared(self, query: Query) -> PreparedQuery:
-        (found,) = self.prepare([query])
-        if isinstance(found, SeesayError):
-            raise found
-        return found
-
-    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, best: Sequence[int]) -> Sequence[Hit]:
+    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, best: Sequence[Hit]) -> Sequence[Hit]:
         """The hits with their probabilities, and the objects in them that the query names.
 
         `best` is the nearest image of all, if it may not be among the hits.
         """
         if not hits:
             return hits
-        run = self._run()
+        run = self.run
         chances = self._judge.probabilities(hits, asked, run, best)
         hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if names := run.named(asked.query.wanted):
-            objects = self._store.objects([hit.id for hit in hits], names)
+            objects = self.store.objects([hit.id for hit in hits], names)
             hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
         return hits
+
+    def roots(self) -> list[Root]:
+        """Return the folders of the images, in the order of their names; none before their first update."""
+        return [
+            replace(root, folder=self._confirmed.get(root.name, root.folder)) for root in self.store.roots()
+        ]
+
+    def absent(self) -> list[Root]:
+        """Return the folders that are not there now, as on a drive that is not mounted; no URL is asked."""
+        return [root for root in self.roots() if not (is_remote(root.folder) or root.folder.is_dir())]
+
+    def check_roots(self) -> None:
+        """Check that who opened the index knows which folders it makes readable, before that is published.
+
+        An index that someone else made can name any folder of this machine.
+
+        Raises:
+            SeesayError: another user or machine made the index, and it was opened without its roots.
+        """
+        foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
+        if foreign:
+            options = (
+                f"--root {quote(f'{root.name}={root.folder}' if root.name else str(root.folder))}"
+                for root in foreign
+            )
+            raise SeesayError(
+                f"{self.folder}: was not made here by you, and would show the images in "
+                f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
+                f"{' '.join(options)}, or name these folders to `seesay index`."
+            )
+
+    def _is_confirmed(self, root: Root) -> bool:
+        """Whether who opened the index named a root now, or when they made it."""
+        sealed = self.store.meta["identity"], root.folder, root.seal
+        return root.name in self._confirmed or is_sealed(*sealed)
+
+    def check_readable(self) -> None:
+        """Check that the index can be read and is still in its folder.
+
+        Raises:
+            SeesayError: it is damaged or closed, or was deleted or replaced.
+        """
+        self.store.generation()
+        self.store.check_in_place()
+
+    def count(self, kind: Kind) -> int:
+        """Count the items of a kind, "image" or "sentence"."""
+        return self.store.count(kind)
+
+    def item(self, id_: int) -> Item | None:
+        """Return the item of that id; None if there is none."""
+        return self.store.items([id_]).get(id_)
+
+    def file_of(self, item: Item) -> Path | None:
+        """Return the file of an image; None if it is gone or no longer lies under its root."""
+        return None if item.path is None else self.file_at(item.path)
+
+    def file_at(self, path: str) -> Path | None:
+        """Return the file of a hit's path; None if it is gone or no longer lies under its root.
+
+        Whether a file at a URL is gone is seen when it is read. It is None if somebody else made the index,
+        until an update or `root` confirms the URL.
+        """
+        root = holding(self.roots(), path)
+        if root is None:
+            return None
+        file = root.file(path).resolve()
+        if is_remote(root.folder):
+            return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
+        return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
+
+    def path_of(self, file: Path) -> str | None:
+        """Return the path in the index of a resolved file; None if it lies under no root."""
+        for root in self.roots():
+            folder = root.folder.resolve()
+            if file.is_relative_to(folder):
+                return root.path(file.relative_to(folder).as_posix())
+        return None

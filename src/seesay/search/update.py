@@ -9,9 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from seesay.data.images import content_key
 from seesay.data.remote import is_remote, path_of
 from seesay.encoders.images.encode import in_threads
@@ -19,6 +16,7 @@ from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search.entries import Entry, entries_of
 from seesay.search.look import FoundFile, Look
+from seesay.search.prepared import finite
 from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer
@@ -105,13 +103,6 @@ def read_sentences(path: Path) -> list[str]:
         return path_of(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as failure:
         raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
-
-
-def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors, or raise a `SeesayError` if one is not finite."""
-    if not np.isfinite(vectors).all():
-        raise SeesayError("The matcher gave a vector that is not finite; its weights are damaged.")
-    return vectors
 
 
 class _Update:

@@ -64,7 +64,7 @@ class Writer:
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
     def set_background(self, text: str) -> None:
-        """Store what is known of the images as a gallery, see `seesay.search.gallery`."""
+        """Store what is known of the images as a gallery, see `seesay.search.judging`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
 
     def set_recall(self, recall: float) -> None:

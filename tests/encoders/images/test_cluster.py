@@ -25,7 +25,6 @@ from seesay.encoders.images import encode
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
-from seesay.search.cluster import encode_on_cluster
 from tests.search.colours import Colours
 
 ENCODER = "efficientnet-lite0"
@@ -40,7 +39,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     message = "colours is not a run of image encoders alone"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
-        encode_on_cluster(index, [tmp_path], "auto")
+        index.encode_on_cluster([tmp_path], "auto")
 
 
 class WithoutRay:
@@ -197,7 +196,7 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
         monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / f"cache-{name}"))
         with Index.create(tmp_path / name) as index:
             if name == "together":
-                encode_on_cluster(index, [tmp_path / "scenes"], "auto")
+                index.encode_on_cluster([tmp_path / "scenes"], "auto")
                 assert len(list((tmp_path / "cache-together" / "features").iterdir())) == len(
                     index.run.encoders
                 )
