@@ -61,10 +61,15 @@ def served(
 
 
 class Watched:
-    """A page whose console errors and requests to other sites are collected."""
+    """A page whose console errors and requests to other sites are collected.
 
-    def __init__(self, browser, address: str, **context) -> None:
+    The coloured images of most tests look alike: without `stacks` each is shown.
+    """
+
+    def __init__(self, browser, address: str, stacks: bool = False, **context) -> None:
         self.context = browser.new_context(base_url=address, **context)
+        if not stacks:
+            self.context.add_init_script("localStorage.setItem('seesay-stacks', 'no')")
         self.page = self.context.new_page()
         self.page.set_default_timeout(10_000)
         self.errors: list[str] = []

@@ -629,12 +629,15 @@ def test_years_are_jumped_to(browser, many) -> None:
     page.goto("/")
     expect(page.locator("#years a")).not_to_have_count(0)
     oldest = page.locator("#years a").last
-    year = oldest.inner_text()
+    year, place = oldest.inner_text(), oldest.bounding_box()
     oldest.click()
     expect(page.locator(".heading").first).to_contain_text(year)
     assert page.url.endswith(f"?until={year}")
-    page.locator("#chips").get_by_role("button", name=f"Remove up to {year}").click()
+    expect(page.locator("#years [aria-current]")).to_have_text(year)
+    assert oldest.bounding_box() == place
+    oldest.click()
     expect(page.locator(".heading").first).not_to_contain_text(year)
+    expect(page.locator("#years [aria-current]")).to_have_count(0)
     watched.context.close()
 
 
@@ -698,11 +701,97 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
     watched.context.close()
 
 
+def test_near_duplicates_lie_in_stacks(browser, tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "blue.png", "green.png")
+    for i in range(2):
+        (photos / f"red again {i}.png").write_bytes(picture("red", size=(90, 60 + i)))
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address, stacks=True)
+        page = watched.page
+        page.goto("/?q=red")
+        page.reload()  # by now the server knows what looks alike
+        expect(tiles(page)).to_have_count(3)
+        stack = tiles(page).first.locator(".stack")
+        expect(stack).to_have_text("+2")
+        tiles(page).first.hover()
+        tiles(page).first.locator(".pick").click()
+        expect(page.locator("#selected")).to_have_text("3 selected")
+        stack.click()
+        expect(tiles(page)).to_have_count(5)
+        expect(stack).to_be_hidden()
+        page.locator("#open-panel").click()
+        page.get_by_label("Stack near-duplicates").uncheck()
+        page.reload()
+        expect(tiles(page)).to_have_count(5)
+        assert watched.errors == []
+        watched.context.close()
+
+
+def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "Kitchen/red.png", "Garden party/blue.png", "green.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address)
+        page = watched.page
+        page.goto("/")
+        page.get_by_role("button", name="Filters").click()
+        folder = page.locator("#folder")
+        expect(folder.locator("option")).to_have_text(["All folders", "Garden party", "Kitchen"])
+        folder.select_option("Garden party")
+        expect(links(page)).to_have_count(1)
+        expect(links(page)).to_have_attribute("title", "Garden party/blue.png")
+        page.goto("/?where=folder:kitchne")
+        page.get_by_role("link", name="folder:Kitchen").click()
+        expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
+        page.get_by_role("button", name="Filters").click()
+        page.locator("#from").fill("2001-02-03")
+        expect(page.locator("#chips")).to_contain_text("taken:2001-02-03..")
+        assert watched.errors == []
+        watched.context.close()
+
+
+def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    shown = page.request.get("/api/v1/images?limit=3").json()["results"]
+    state, come = (
+        {"running": True, "done": 0, "total": 3, "error": None, "added": 0, "deleted": 0, "seconds": None},
+        [],
+    )
+    page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
+    page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": come, "next": None}))
+    page.goto("/")
+    expect(page.locator("#message")).to_contain_text("Photos appear here as they are found.")
+    come.extend(shown[:1])
+    state["done"] = 1
+    expect(tiles(page)).to_have_count(1)
+    expect(page.locator("#message")).to_be_hidden()
+    expect(page.locator("#indexing")).to_have_text("1 of 3 new photos")
+    come.extend(shown[1:])
+    state["done"] = 3
+    expect(tiles(page)).to_have_count(3)
+    state["running"] = False
+    expect(page.locator("#indexing")).to_be_empty()
+    watched.context.close()
+
+
 @pytest.mark.parametrize(
-    ("locale", "describe", "month"),
-    [("de-DE", "Foto beschreiben", "Juli 2017"), ("zh-CN", "描述图片", "2017年7月")],
+    ("locale", "describe", "month", "damaged", "unknown"),
+    [
+        (
+            "de-DE",
+            "Foto beschreiben",
+            "Juli 2017",
+            "nicht unterstützt oder beschädigt.",
+            "Unbekannter Filter",
+        ),
+        ("zh-CN", "描述图片", "2017年7月", "不支持的格式或文件已损坏。", "未知的筛选条件"),
+    ],
 )
-def test_languages(browser, many, locale: str, describe: str, month: str) -> None:
+def test_languages(browser, many, locale: str, describe: str, month: str, damaged: str, unknown: str) -> None:
     watched = Watched(browser, many[0], locale=locale)
     page = watched.page
     page.goto("/")
@@ -710,13 +799,21 @@ def test_languages(browser, many, locale: str, describe: str, month: str) -> Non
     expect(page.locator("#sentence")).to_have_attribute("placeholder", re.compile(describe))
     expect(page.locator("html")).to_have_attribute("lang", locale[:2])
     page.locator("#open-panel").click()
-    expect(page.locator('#faults [lang="en"]')).not_to_have_count(0)
+    expect(page.locator("#faults li")).to_have_text(f"broken.png: {damaged}")
+    expect(page.locator(f'#faults [lang="{locale[:2]}"]')).to_have_count(1)
+    expect(page.locator("#english")).to_contain_text("a dog on the beach")
     page.locator("#language").select_option("en")
     expect(page.locator("#counts")).to_contain_text("images")
     expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
+    expect(page.locator("#english")).to_be_hidden()
     page.reload()
     expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
     watched.context.close()
+    other = Watched(browser, many[0], locale=locale)
+    other.page.goto("/?where=nonsense:1")
+    expect(other.page.locator("#message p")).to_contain_text(unknown)
+    expect(other.page.locator("#message button")).to_be_visible()
+    other.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -363,6 +363,17 @@ class Store:
             )
             return dict(_typed(rows, str, int))
 
+    def folders(self, limit: int = 1000) -> dict[str, int]:
+        """Return the number of images directly in each folder, by its path, in order; the largest at most."""
+        with self._read() as connection:
+            rows = connection.execute(
+                """SELECT rtrim(rtrim(path, replace(path, '/', '')), '/') AS folder, COUNT(*) AS images
+                FROM items WHERE kind = 'image' GROUP BY folder HAVING folder != ''
+                ORDER BY images DESC LIMIT ?""",
+                (limit,),
+            )
+            return dict(sorted(_typed(rows, str, int)))
+
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image; None if there is no image of that id.
 

@@ -219,6 +219,13 @@ class Month(BaseModel):
     images: int
 
 
+class Folder(BaseModel):
+    """The number of images directly in a folder."""
+
+    folder: str = Field(description="its path, as the paths of images begin")
+    images: int
+
+
 class ImageFacts(_IndexedImage):
     """What is known of an image."""
 

@@ -20,7 +20,16 @@ from seesay.data.images import content_key
 from seesay.data.remote import is_remote
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
-from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month, Responses, failures
+from seesay.web.answers import (
+    DatedImage,
+    DatedImages,
+    Duplicates,
+    Folder,
+    ImageFacts,
+    Month,
+    Responses,
+    failures,
+)
 from seesay.web.options import API
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,
@@ -91,6 +100,13 @@ async def months(service: TheService, served: TheIndex, where: Where = "") -> li
     """Count the images of each month, newest first."""
     found = await service.run(lambda: served.index.store.months(Filter.parse(where)))
     return [Month(month=month, images=images) for month, images in found.items()]
+
+
+@router.get("/folders", responses=failures(404, 422))
+async def folders(service: TheService, served: TheIndex) -> list[Folder]:
+    """Count the images directly in each folder, of the thousand that hold the most."""
+    found = await service.run(served.index.store.folders)
+    return [Folder(folder=folder, images=images) for folder, images in found.items()]
 
 
 @router.get("/duplicates", responses=failures(404, 422))

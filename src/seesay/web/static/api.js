@@ -1,6 +1,6 @@
 // Questions to the server. Every failure becomes an Error whose message a person can read.
 
-import { t } from "./words.js";
+import { heard, language, t } from "./words.js";
 
 const ROOT = "api/v1";
 let index = null;
@@ -30,8 +30,8 @@ async function ask(where, options) {
   }
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
-  const said = body.detail ? { lang: "en" } : {}; // the server speaks English
-  throw Object.assign(new Error(body.detail ?? t("answered", { status })), { status, ...said });
+  const { text, lang } = body.detail ? heard(body.detail) : { text: t("answered", { status }), lang: language() };
+  throw Object.assign(new Error(text), { status, lang });
 }
 
 function upload(where, file, signal) {
@@ -41,6 +41,7 @@ function upload(where, file, signal) {
 }
 
 export const indexes = () => ask(address("/indexes"));
+export const folders = (signal) => ask(address("/images/folders"), { signal });
 export const months = (where, signal) => ask(address("/images/months", { where }), { signal });
 export const newest = (query, signal) => ask(address("/images", query), { signal });
 export const duplicates = (signal) => ask(address("/images/duplicates"), { signal });

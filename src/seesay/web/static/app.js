@@ -3,14 +3,16 @@
 import * as api from "./api.js";
 import { chip, conditionsIn, withoutPart } from "./chips.js";
 import * as files from "./files.js";
+import { Filters } from "./filters.js";
 import { Gallery } from "./gallery.js";
 import { keep, recall } from "./kept.js";
 import { Pages } from "./pages.js";
 import { Panel, progressOf } from "./panel.js";
 import { Selection } from "./selection.js";
+import { Stacks } from "./stacks.js";
 import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
 import { Viewer } from "./viewer.js";
-import { language, t, translate } from "./words.js";
+import { heard, language, t, translate } from "./words.js";
 
 const PAGE = 100;
 const SCORES = "seesay-scores";
@@ -20,7 +22,7 @@ let asked = null; // the state that is shown
 let pages = new Pages(async () => ({ results: [], next: null }));
 let given = null; // { file, source }: the image that is asked with
 let served = {};
-let lookedAt = 0; // files, by an update of an index without photos
+let shownAt = 0; // files that an update had looked at when all photos were last shown
 
 const selection = new Selection($("selection"), {
   onChange: () => {
@@ -34,13 +36,24 @@ const gallery = new Gallery($("gallery"), {
   isPicking: () => selection.images.size > 0,
   onOpen: (i) => go({ view: gallery.images[i].id }),
   onPick: (i, toThere) => selection.pick(gallery.images, i, toThere),
+  onUnstack: (i) => stacks.open(gallery.images, i),
   onEnd: () => more(pages),
 });
 const viewer = new Viewer($("viewer"), {
   imagesNow: () => gallery.images,
   onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
 });
-const panel = new Panel($("panel"), { onProgress: whileEmpty, onUpdated: () => render(true) });
+const stacks = new Stacks();
+const panel = new Panel($("panel"), {
+  onProgress: whileUpdating,
+  onUpdated: () => render(true),
+  isStacked: () => stacks.isWanted,
+  onStacked: (wanted) => {
+    stacks.want(wanted);
+    render(true);
+  },
+});
+const filters = new Filters($("asked"), { onChange: (where) => go({ where, near: null }) });
 
 async function render(anew = false) {
   const state = read();
@@ -65,13 +78,16 @@ async function ask(state, anew) {
   const shown = isSame ? gallery.images.length : 0; // as many are shown again, at the same place
   asked = state;
   pages.leave();
-  if (isOther) await look(state);
+  if (isOther) {
+    await look(state);
+    await stacks.learn(served.images);
+  }
   if (asked !== state) return;
   pages.leave();
   if (!isSame) $("sentence").value = state.q ?? "";
   $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
-  $("filter").hidden = false;
+  filters.show(state.where);
   document.title = state.q ? `${state.q} · seesay` : "seesay";
   try {
     given = await givenBy(state);
@@ -82,7 +98,7 @@ async function ask(state, anew) {
   if (asked !== state) return;
   showGiven(state);
   showChips(state, []);
-  const mine = (pages = new Pages(source(state)));
+  const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
@@ -148,19 +164,26 @@ async function more(mine) {
   const answer = await mine.more().catch(() => null);
   if (answer === null || mine !== pages || mine.images !== gallery.images) return;
   gallery.layout();
+  gallery.refresh();
   if (read().view) viewer.showNeighbours();
 }
 
+// What an image stands among: those that look like it, those that fit alike, or those of its month.
+function sectionsOf(state) {
+  if (state.near) return ({ group }) => group;
+  if (state.q || given?.file) return ({ fits }) => fits !== false;
+  return ({ time }) => time.slice(0, 7);
+}
+
 function headings(state) {
-  if (state.near) return (image, before) => (image.group === before?.group ? null : t("alike", { count: image.alike }));
-  if (state.q || given?.file) {
-    return (image, before) => (image.fits === false && before?.fits !== false ? t("lessLikely") : null);
-  }
+  const sectionOf = sectionsOf(state);
   const month = new Intl.DateTimeFormat(language(), { month: "long", year: "numeric", timeZone: "UTC" });
-  return ({ time }, before) => {
-    const here = time.slice(0, 7);
-    return here === before?.time.slice(0, 7) ? null : month.format(new Date(`${here}-01T00:00:00Z`));
+  const titleOf = (image) => {
+    if (state.near) return t("alike", { count: image.alike });
+    if (state.q || given?.file) return sectionOf(image) ? null : t("lessLikely");
+    return month.format(new Date(`${sectionOf(image)}-01T00:00:00Z`));
   };
+  return (image, before) => (before && sectionOf(before) === sectionOf(image) ? null : titleOf(image));
 }
 
 function tell(state, answer) {
@@ -170,7 +193,7 @@ function tell(state, answer) {
   const facts = [];
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length || state.until;
-    if (isFiltered) say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
+    if (isFiltered) sayFilteredOut(state);
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -192,21 +215,50 @@ function asTyped({ q, ...state }, { query: parts = [], corrected_words: correcte
   return [" · ", link];
 }
 
-// An index without photos: how to get some, or how far that is.
-function sayEmpty() {
-  $("filter").hidden = true;
-  if (!served.updating) return say(t("empty"), t("emptyHint"));
-  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update()] });
-  panel.follow().catch(() => {}); // somebody else may have begun
+// No photo passes the filter: perhaps a folder was meant that is called otherwise.
+async function sayFilteredOut(state) {
+  say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
+  const meant = await filters.meant(state.where).catch(() => null);
+  if (!meant || asked !== state) return;
+  const link = document.createElement("a");
+  link.href = addressOf({ ...state, where: meant, view: null });
+  link.textContent = meant;
+  $("message").querySelector("p").append(`${t("didYouMean")} `, link);
 }
 
-function whileEmpty({ running, done, total, error }) {
-  const isFurther = running && done > lookedAt;
-  lookedAt = running ? done : 0;
-  if (!$("filter").hidden) return;
-  if (isFurther) render(true); // there may be some by now
-  else if (running) say(t("indexing"), progressOf({ done, total }));
-  else if (error) say(t("empty"), error, { lang: "en", action: ["update", () => panel.update()] });
+// An index without photos: how to get some, or how far that is.
+function sayEmpty() {
+  filters.hide();
+  if (!served.updating) return say(t("empty"), t("emptyHint"));
+  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update()] });
+}
+
+// An update adds photos as they are embedded: who sees all of them, from the newest on, sees them come.
+function whileUpdating({ running, done, total, error }) {
+  const { view, index, ...question } = read();
+  const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
+  $("indexing").textContent = running && (gallery.images.length || !isAll) ? progress : "";
+  if (!isAll) return;
+  const isFurther = running && done > shownAt;
+  shownAt = running ? done : 0;
+  if (isFurther && !view && scrollY < innerHeight / 2) showMore();
+  if (gallery.images.length) return;
+  const { text, lang } = heard(error ?? "");
+  if (running) say(t("indexing"), progress);
+  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update()] });
+}
+
+// Shows all photos again with those that have come, without a sign that it does.
+async function showMore() {
+  const [before, state] = [pages, asked];
+  const mine = new Pages(source(state), stacks.adder(sectionsOf(state)));
+  const answer = await mine.more().catch(() => null);
+  if (!answer?.results.length || before !== pages || asked !== state) return;
+  pages = mine;
+  $("message").hidden = true;
+  filters.show(state.where);
+  gallery.show(mine.images, headings(state));
+  showYears(state, mine).catch(() => {});
 }
 
 // The image that is asked with: a file that was dropped, or one of the index.
@@ -254,30 +306,41 @@ function showChips(state, parts) {
   $("chips").replaceChildren(
     ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
     ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
-    ...(state.until ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
+    ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   );
   $("chips").hidden = !$("chips").childElementCount;
 }
 
-// The years of all photos, to jump to; not where something is searched.
+// The years of all photos, to jump to; not where something is searched. They stay where they are while others come.
 async function showYears(state, mine) {
   const isWanted = !state.q && !given && !state.near && !state.where;
-  $("years").hidden = true;
+  if (!isWanted) $("years").hidden = true;
+  markYear(state);
   if (!isWanted) return;
   const counts = new Map();
   for (const { month, images } of await api.months("", mine.leaving.signal)) {
     counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
   }
-  if (mine !== pages || counts.size < 2) return;
+  if (mine !== pages) return;
   $("years").replaceChildren(...[...counts].map(([year, images]) => {
     const link = document.createElement("a");
-    link.href = addressOf({ index: state.index, until: year });
+    link.dataset.year = year;
     link.textContent = year;
     link.title = t("images", { count: images });
     return link;
   }));
-  $("years").hidden = false;
+  $("years").hidden = counts.size < 2;
+  markYear(state);
+}
+
+// Marks the year from which photos are shown; selected again, all are shown.
+function markYear(state) {
+  for (const link of $("years").children) {
+    const isHere = state.until?.slice(0, 4) === link.dataset.year;
+    link.href = addressOf({ index: state.index, until: isHere ? null : link.dataset.year });
+    link.toggleAttribute("aria-current", isHere);
+  }
 }
 
 // `action` is the name of what a button says, and what it does.
@@ -296,8 +359,10 @@ function fail(failure) {
   gallery.clear();
   $("status").textContent = "";
   $("scores").hidden = true;
-  const retry = failure.status === undefined || failure.status >= 500;
-  say(t("failed"), failure.message, { action: retry ? ["retry", () => render(true)] : null, lang: failure.lang });
+  const isFiltered = failure.status === 422 && read().where;
+  const retry = failure.status === undefined || failure.status >= 500 ? ["retry", () => render(true)] : null;
+  const action = isFiltered ? ["clearFilters", () => go({ where: null })] : retry;
+  say(t("failed"), failure.message, { action, lang: failure.lang });
 }
 
 async function takeFile(file) {
@@ -321,6 +386,7 @@ async function look(state) {
   }
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
+  if (served.updating) panel.follow().catch(() => {}); // somebody may have begun an update
 }
 
 function showScores(wanted) {
@@ -332,12 +398,6 @@ function showScores(wanted) {
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   go({ q: $("sentence").value.trim() || null, near: null, until: null, view: null });
-});
-$("filter").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const all = [...conditionsIn(read().where), ...conditionsIn($("where").value)];
-  $("where").value = "";
-  go({ where: [...new Set(all)].join(" ") || null, near: null });
 });
 $("rerank").addEventListener("change", () => go({ rerank: $("rerank").checked ? "1" : null }));
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));

@@ -50,7 +50,8 @@ function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
 }
 
 export class Gallery {
-  // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onEnd()` when more images are needed.
+  // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onUnstack(i)`, `onEnd()` when more images
+  // are needed.
   constructor(element, options) {
     Object.assign(this, options);
     this.element = element;
@@ -198,7 +199,7 @@ export class Gallery {
     // Of a panorama a tile shows the middle only, where frames would lie beside their objects.
     const objects = isCropped(image) ? [] : (image.objects ?? []);
     link.append(picture, ...objects.map((object) => frameOf(object, image)));
-    tile.append(link, this.pickButton(image));
+    tile.append(link, this.pickButton(image), this.stackButton());
     tile.dataset.gone = t("fileGone");
     if (image.score !== undefined) {
       const score = document.createElement("span");
@@ -209,7 +210,7 @@ export class Gallery {
     tile.classList.toggle("less-likely", image.fits === false);
     this.element.insertBefore(tile, next);
     this.drawn.set(i, tile);
-    this.markPicked(tile, image);
+    this.mark(tile, image);
     return tile;
   }
 
@@ -222,15 +223,39 @@ export class Gallery {
     return button;
   }
 
-  markPicked(tile, image) {
+  // Says how many near-duplicates lie beneath an image.
+  stackButton() {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "stack";
+    button.tabIndex = -1; // the key d does the same
+    return button;
+  }
+
+  // Shows whether an image is selected, and what lies beneath it.
+  mark(tile, image) {
     const picked = this.isPicked(image);
     tile.classList.toggle("picked", picked);
     tile.querySelector(".pick").setAttribute("aria-pressed", picked);
+    const [stack, count] = [tile.querySelector(".stack"), image.beneath?.length ?? 0];
+    stack.hidden = !count;
+    stack.textContent = `+${count}`;
+    stack.title = t("stacked", { count });
+    stack.setAttribute("aria-label", `${image.path}: ${stack.title}`);
   }
 
-  // Shows anew which images are selected.
+  // Lays out a stack; what is drawn of the images behind it has other numbers from then on.
+  openStack(i) {
+    if (!this.images[i].beneath?.length) return;
+    this.onUnstack(i);
+    for (const j of [...this.drawn.keys()]) if (j >= i) this.removeTile(j);
+    this.layout();
+    this.focus(i);
+  }
+
+  // Shows anew which images are selected, and which have others beneath them.
   refresh() {
-    for (const [i, tile] of this.drawn) this.markPicked(tile, this.images[i]);
+    for (const [i, tile] of this.drawn) this.mark(tile, this.images[i]);
   }
 
   lineOf(i) {
@@ -261,6 +286,10 @@ export class Gallery {
     if (this.hasSelected) {
       event.preventDefault(); // the end of a long press
       this.hasSelected = false;
+      return;
+    }
+    if (event.target.closest(".stack")) {
+      this.openStack(i);
       return;
     }
     const taps = event.pointerType === "touch" && this.isPicking();
@@ -299,6 +328,10 @@ export class Gallery {
     const i = Number(tile.dataset.i);
     if (event.key === "x") {
       this.onPick(i, event.shiftKey);
+      return;
+    }
+    if (event.key === "d") {
+      this.openStack(i);
       return;
     }
     const to = {

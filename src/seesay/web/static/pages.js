@@ -1,9 +1,10 @@
 // An endless list of images, of which one page after the other is fetched as it is needed.
 
 export class Pages {
-  // `fetchPage(cursor, signal)` answers with `results` and the cursor `next`, null after the last page.
-  constructor(fetchPage) {
-    this.fetchPage = fetchPage;
+  // `fetchPage(cursor, signal)` answers with `results` and the cursor `next`, null after the last page;
+  // `add(images, results)` adds those to the images that are shown.
+  constructor(fetchPage, add = (images, results) => images.push(...results)) {
+    Object.assign(this, { fetchPage, add });
     this.images = [];
     this.next = null;
     this.isComplete = false;
@@ -20,7 +21,7 @@ export class Pages {
 
   async fetch() {
     const answer = await this.fetchPage(this.next, this.leaving.signal);
-    this.images.push(...answer.results);
+    this.add(this.images, answer.results);
     this.next = answer.next;
     this.isComplete = answer.next === null;
     return answer;

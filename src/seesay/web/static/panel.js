@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { ALL, go, read } from "./state.js";
-import { language, LANGUAGES, number, speak, t } from "./words.js";
+import { heard, language, LANGUAGES, number, speak, t } from "./words.js";
 
 const OFTEN = 700; // milliseconds between looks at an update
 
@@ -11,9 +11,10 @@ export const progressOf = ({ done, total }) =>
   total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
 
 export class Panel {
-  // `onProgress(state)` for every look at an update, `onUpdated()` when one that was seen has ended.
-  constructor(dialog, { onProgress, onUpdated }) {
-    Object.assign(this, { dialog, onProgress, onUpdated });
+  // `onProgress(state)` for every look at an update, `onUpdated()` when one that was seen has ended; `isStacked()` and
+  // `onStacked(wanted)`: whether near-duplicates lie in stacks.
+  constructor(dialog, { onProgress, onUpdated, isStacked, onStacked }) {
+    Object.assign(this, { dialog, onProgress, onUpdated, isStacked });
     this.status = null;
     this.following = null; // the latest call of `follow`
     this.sawUpdate = false;
@@ -22,6 +23,8 @@ export class Panel {
     [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
     [this.languages, this.logout] = [find("#language"), find("#logout")];
     this.languages.append(...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code)));
+    this.stacked = find("#stacked");
+    this.stacked.addEventListener("change", () => onStacked(this.stacked.checked));
     this.languages.addEventListener("change", () => {
       speak(this.languages.value);
       this.describe();
@@ -52,6 +55,7 @@ export class Panel {
   async open() {
     this.dialog.showModal();
     this.languages.value = language();
+    this.stacked.checked = this.isStacked();
     this.take(await api.indexes());
     this.choice.value = this.status.name;
     await this.describe();
@@ -60,7 +64,7 @@ export class Panel {
   async describe() {
     const { images, sentences, not_read: notRead, absent } = this.status;
     const counts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null];
-    const facts = [...counts, ...notRead, ...absent.map((name) => t("absent", { name }))];
+    const facts = [...counts, ...notRead.map((line) => heard(line).text), ...absent.map((name) => t("absent", { name }))];
     this.counts.textContent = facts.filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
     this.logout.hidden = !this.status.login;
@@ -74,8 +78,8 @@ export class Panel {
     this.faults.replaceChildren(...faults.map(({ path, reason }) => {
       const line = document.createElement("li");
       const why = document.createElement("span");
-      why.lang = "en";
-      why.textContent = reason;
+      const { text, lang } = heard(reason);
+      [why.lang, why.textContent] = [lang, text];
       line.append(`${path}: `, why);
       return line;
     }));
@@ -102,8 +106,8 @@ export class Panel {
       this.progress.hidden = !running;
       if (!running) {
         const ended = seconds === null ? "" : t("updated", { added: number(added), deleted: number(deleted) });
-        this.how.textContent = error ?? ended;
-        this.how.lang = error ? "en" : language();
+        const { text, lang } = error ? heard(error) : { text: ended, lang: language() };
+        [this.how.textContent, this.how.lang] = [text, lang];
         if (this.sawUpdate) {
           this.sawUpdate = false;
           this.onUpdated();

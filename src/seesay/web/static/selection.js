@@ -22,14 +22,15 @@ export class Selection {
     return this.images.has(id);
   }
 
-  // Selects the i-th image or no longer; with `toThere` all from the last one that was selected.
+  // Selects the i-th image, with those stacked beneath it, or no longer; with `toThere` all from the last one that was selected.
   pick(images, i, toThere) {
-    const image = images[i];
-    if (toThere && this.last !== null && images[this.last]) {
-      const [from, to] = [this.last, i].sort((a, b) => a - b);
-      for (const each of images.slice(from, to + 1)) this.images.set(each.id, each);
-    } else if (!this.images.delete(image.id)) {
-      this.images.set(image.id, image);
+    const all = (chosen) => chosen.flatMap((each) => [each, ...(each.beneath ?? [])]);
+    const isRange = toThere && this.last !== null && images[this.last];
+    const [from, to] = isRange ? [this.last, i].sort((a, b) => a - b) : [i, i];
+    const isTakenBack = !isRange && this.has(images[i]);
+    for (const each of all(images.slice(from, to + 1))) {
+      if (isTakenBack) this.images.delete(each.id);
+      else this.images.set(each.id, each);
     }
     this.last = i;
     this.show();

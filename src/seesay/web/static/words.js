@@ -23,6 +23,14 @@ export function t(name, values = {}) {
   return text.replace(/\{(\w+)\}/g, (_, key) => (typeof values[key] === "number" ? number(values[key]) : values[key]));
 }
 
+// What the server says, which is English: in the reader's language where that is known; with the language it is in.
+export function heard(message) {
+  for (const [pattern, text] of WORDS[spoken].server ?? []) {
+    if (pattern.test(message)) return { text: message.replace(pattern, text), lang: spoken };
+  }
+  return { text: message, lang: "en" };
+}
+
 // Puts the words into the page: data-t is the text, data-t-NAME an attribute.
 export function translate(root = document) {
   document.documentElement.lang = spoken;

@@ -14,6 +14,15 @@ export default {
   queryAndFilter: "Query and filter",
   filter: "Filter: taken:2019 folder:italy",
   filterHint: "Filter, for example taken:2019 folder:italy width:>3000",
+  pickFilter: "Filters",
+  folder: "Folder",
+  allFolders: "All folders",
+  from: "From",
+  to: "To",
+  didYouMean: "Did you mean",
+  inEnglish: "",
+  stackDuplicates: "Stack near-duplicates",
+  stacked: { one: "1 near-duplicate", other: "{count} near-duplicates" },
   years: "Years",
   until: "up to {text}",
   gallery: "Images",
@@ -97,4 +106,5 @@ export default {
   token: "Token",
   open: "Open",
   wrongToken: "That token is not correct.",
+  server: [], // it speaks English
 };

@@ -1,0 +1,80 @@
+// The filter: its conditions as a text, and pickers of a folder and of dates beside it.
+
+import * as api from "./api.js";
+import { conditionsIn } from "./chips.js";
+import { read } from "./state.js";
+import { t } from "./words.js";
+
+const DATES = /^taken:(\d{4}-\d{2}-\d{2})?(?:\.\.(\d{4}-\d{2}-\d{2})?)?$/;
+const quoted = (name) => (/\s/.test(name) ? `folder:"${name}"` : `folder:${name}`);
+const folderIn = (condition) => /^folder:"?([^"]*)"?$/.exec(condition)?.[1];
+
+export class Filters {
+  // `onChange(where)` when another filter is chosen, null for none.
+  constructor(asked, { onChange }) {
+    const find = (selector) => asked.querySelector(selector);
+    [this.form, this.text, this.opener] = [find("#filter"), find("#where"), find("#pick")];
+    [this.picker, this.folder, this.from, this.to] = [find("#picker"), find("#folder"), find("#from"), find("#to")];
+    this.onChange = (conditions) => onChange([...new Set(conditions)].join(" ") || null);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const added = conditionsIn(this.text.value);
+      this.text.value = "";
+      this.onChange([...conditionsIn(read().where), ...added]);
+    });
+    this.picker.addEventListener("toggle", ({ newState }) => newState === "open" && this.fill());
+    this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && quoted(this.folder.value)));
+    for (const input of [this.from, this.to]) {
+      input.addEventListener("change", () => {
+        const [from, to] = [this.from.value, this.to.value];
+        this.replace("taken:", from || to ? `taken:${from}..${to}` : "");
+      });
+    }
+  }
+
+  show(where) {
+    this.form.hidden = this.opener.hidden = false;
+    const dates = conditionsIn(where).map((each) => DATES.exec(each)).find(Boolean);
+    [this.from.value, this.to.value] = [dates?.[1] ?? "", dates?.[2] ?? ""];
+  }
+
+  hide() {
+    this.form.hidden = this.opener.hidden = true;
+  }
+
+  replace(name, condition) {
+    const others = conditionsIn(read().where).filter((each) => !each.startsWith(name));
+    this.onChange(condition ? [...others, condition] : others);
+  }
+
+  async fill() {
+    const folders = await api.folders().catch(() => []);
+    const chosen = conditionsIn(read().where).map(folderIn).find(Boolean) ?? "";
+    const names = folders.map(({ folder }) => folder);
+    const others = chosen && !names.includes(chosen) ? [chosen] : [];
+    const options = [...others, ...names].map((name) => new Option(name, name));
+    this.folder.replaceChildren(new Option(t("allFolders"), ""), ...options);
+    this.folder.value = chosen;
+  }
+
+  // The filter with the folder that is most alike in place of one that there is not; null if none is.
+  async meant(where) {
+    const conditions = conditionsIn(where);
+    const at = conditions.findIndex(folderIn);
+    if (at < 0) return null;
+    const parts = (await api.folders()).flatMap(({ folder }) => folder.split("/"));
+    const wanted = folderIn(conditions[at]);
+    const [best] = [...new Set(parts)].map((name) => [alike(name, wanted), name]).sort(([a], [b]) => b - a);
+    return best && best[0] >= 0.5 ? conditions.with(at, quoted(best[1])).join(" ") : null;
+  }
+}
+
+// How alike two names are, from 0 to 1: the share of their pairs of letters that both have.
+function alike(a, b) {
+  const pairsOf = (name) => {
+    const letters = name.toLowerCase().normalize("NFD").replace(/\p{M}/gu, "");
+    return new Set([...letters].slice(0, 100).map((letter, i, all) => letter + (all[i + 1] ?? "")));
+  };
+  const [ours, theirs] = [pairsOf(a), pairsOf(b)];
+  return (2 * [...ours].filter((pair) => theirs.has(pair)).length) / (ours.size + theirs.size || 1);
+}
