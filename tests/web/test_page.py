@@ -785,13 +785,15 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
             "de-DE",
             "Foto beschreiben",
             "Juli 2017",
-            "nicht unterstützt oder beschädigt.",
+            re.compile("nicht unterstützt"),
             "Unbekannter Filter",
         ),
-        ("zh-CN", "描述图片", "2017年7月", "不支持的格式或文件已损坏。", "未知的筛选条件"),
+        ("zh-CN", "描述图片", "2017年7月", re.compile("不支持的格式"), "未知的筛选条件"),
     ],
 )
-def test_languages(browser, many, locale: str, describe: str, month: str, damaged: str, unknown: str) -> None:
+def test_languages(
+    browser, many, locale: str, describe: str, month: str, damaged: re.Pattern, unknown: str
+) -> None:
     watched = Watched(browser, many[0], locale=locale)
     page = watched.page
     page.goto("/")
@@ -799,7 +801,7 @@ def test_languages(browser, many, locale: str, describe: str, month: str, damage
     expect(page.locator("#sentence")).to_have_attribute("placeholder", re.compile(describe))
     expect(page.locator("html")).to_have_attribute("lang", locale[:2])
     page.locator("#open-panel").click()
-    expect(page.locator("#faults li")).to_have_text(f"broken.png: {damaged}")
+    expect(page.locator("#faults li")).to_have_text(damaged)
     expect(page.locator(f'#faults [lang="{locale[:2]}"]')).to_have_count(1)
     expect(page.locator("#english")).to_contain_text("a dog on the beach")
     page.locator("#language").select_option("en")
