@@ -10,9 +10,10 @@ names the corpus whose published rows are shown below them, and `benchmark` a be
 `definition` names a table of `seesay table`, whose measured rows are shown, or some of them (`rows`), and
 `metrics` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
 of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
-there is no comma. With `beside` it also shows the difference that a paper prints. `published of=...` shows
-what papers print: all rows of a paper, named by its file, a `summary` of how many have a recipe, or those
-that are `missing` one, and why. A value with spaces, such as the name of an ensemble, stands in quotes.
+there is no comma. With `beside` it also shows the difference that a paper prints. `falls=a,b to=0-shot`
+shows by how much recipes fall from the standard protocol to another. `published of=...` shows what papers
+print: all rows of a paper, named by its file, a `summary` of how many have a recipe, or those that are
+`missing` one, and why. A value with spaces, such as the name of an ensemble, stands in quotes.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ from seesay.results.published import (
 )
 from seesay.results.rows import Row, read_rows, repetitions
 from seesay.results.tables import markdown, number, recorded_table, spread, values_of
-from tools.orders import orders_table, read_claims
+from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 
 _OPTIONS = (
     "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "metrics", "of", "orders",
+    "falls", "to",
 )  # fmt: skip
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
@@ -139,6 +141,8 @@ def _table(spec: str, results: Path, document: Path) -> str:
     if "orders" in chosen:
         claims = read_claims(chosen.pop("orders"))
         return orders_table(read_rows(path), claims, **chosen)
+    if "falls" in chosen:
+        return falls_table(read_rows(path), chosen.pop("falls").split(","), **chosen)
     recipes = chosen.pop("recipes", "")
     return results_table(read_rows(path), name, recipes=recipes.split(",") if recipes else (), **chosen)
 

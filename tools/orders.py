@@ -50,6 +50,22 @@ class Order:
         """The mean difference."""
         return float(np.mean(self.differences))
 
+    def cells(self) -> list[str]:
+        """The mean and its interval, as a table shows them."""
+        return [f"{self.mean:+.1f}", f"{self.interval[0]:+.1f} to {self.interval[1]:+.1f}"]
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Return the p-values of several tests, corrected by Holm's method.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(values)
+    corrected = np.empty(len(values))
+    corrected[order] = np.maximum.accumulate(np.sort(values) * np.arange(len(values), 0, -1))
+    return [float(p) for p in corrected.clip(max=1).round(12)]
+
 
 def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR") -> Order:
     """Compare two recipes by the rows that they have of the same seeds.
@@ -95,27 +111,68 @@ def orders_table(
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
 
-    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. `beside` is a corpus
-    for which the papers print differences of the same systems, to be shown too.
+    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. The p-values are
+    corrected for the number of claims by Holm's method. `beside` is a corpus for which the papers print
+    differences of the same systems, to be shown too.
 
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
     """
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
+    found = [paired_order(chosen, lower, higher, metrics) for lower, higher in claims]
     lines = []
-    for lower, higher in claims:
-        found = paired_order(chosen, lower, higher, metrics)
-        above = sum(difference > 0 for difference in found.differences)
-        interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
-        p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
-        seeds = f"{above} of {len(found.differences)}"
-        line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
+    for (lower, higher), order, corrected in zip(
+        claims, found, holm([each.p for each in found]), strict=True
+    ):
+        above = sum(difference > 0 for difference in order.differences)
+        seeds = f"{above} of {len(order.differences)}"
+        line = [f"`{lower}` < `{higher}`", *order.cells(), _p(order.p), _p(corrected), seeds]
         if beside is not None:
             printed = [_published(chosen, name, beside, protocol) for name in (lower, higher)]
             line.append(_printed_difference(printed[0], printed[1], metrics))
         lines.append(line)
-    headings = ["claim", f"{metrics}, difference", "95 %", "p", "seeds"]
+    tests = f"Holm, {len(claims)} tests" if len(claims) > 1 else "Holm, 1 test"
+    headings = ["claim", f"{metrics}, difference", "95 %", "p", tests, "seeds"]
     return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
+
+
+def falls_table(
+    rows: Sequence[Row], recipes: Sequence[str], to: str, split: str = "test", metrics: str = "mR"
+) -> str:
+    """Return by how much recipes fall from the standard protocol to another one, as a Markdown table.
+
+    Below them, by how much more each falls than the last, over runs that share a seed.
+
+    Raises:
+        SeesayError: a recipe has fewer than two seeds that were measured by both protocols.
+    """
+    falls = {name: _falls(rows, name, to, split, metrics) for name in recipes}
+    lines = []
+    for name, fall in falls.items():
+        order = Order.from_differences(to, name, list(fall.values()))
+        lines.append([f"`{name}`", *order.cells(), str(len(fall))])
+    *others, last = recipes
+    for name in others:
+        seeds = sorted(falls[name].keys() & falls[last].keys())
+        order = Order.from_differences(last, name, [falls[name][seed] - falls[last][seed] for seed in seeds])
+        lines.append([f"`{name}` more than `{last}`", *order.cells(), str(len(seeds))])
+    return markdown(["recipe", f"{metrics}, fall to {to}", "95 %", "seeds"], lines, left=("recipe",))
+
+
+def _falls(rows: Sequence[Row], name: str, to: str, split: str, metric: str) -> dict[int, float]:
+    """By how much the figure of each seed is lower by protocol `to` than by the standard one."""
+    before, after = (
+        _by_seed([r for r in rows if (r.result.split, r.result.protocol) == (split, protocol)], name, metric)
+        for protocol in ("standard", to)
+    )
+    seeds = sorted(before.keys() & after.keys())
+    if len(seeds) < 2:
+        raise SeesayError(f"'{name}' has {len(seeds)} seeds of both protocols; a fall needs two.")
+    return {seed: before[seed] - after[seed] for seed in seeds}
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _published(rows: Sequence[Row], name: str, corpus: str, protocol: str) -> PublishedRow | None:

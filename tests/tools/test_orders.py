@@ -12,7 +12,7 @@ from seesay.errors import SeesayError
 from seesay.results.rows import Row, record_row
 from tests.results.made import cells, row
 from tools.documents import refresh
-from tools.orders import orders_table, paired_order
+from tools.orders import falls_table, holm, orders_table, paired_order
 
 LOWER, HIGHER = [40.0, 42.5, 41.0, 40.5, 43.0], [41.0, 44.0, 41.5, 42.5, 43.5]
 
@@ -58,6 +58,30 @@ def test_one_pair_is_no_claim() -> None:
         paired_order([row("vse0"), row("vse++")], "vse0", "vse++")
 
 
+def test_several_claims_are_corrected_by_holms_method() -> None:
+    # 0.01 × 4; 0.02 × 3; then 0.03 × 2, which is no less; 0.5 once.
+    assert holm([0.5, 0.01, 0.03, 0.02]) == pytest.approx([0.5, 0.04, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1, 1]
+    assert holm([0.04]) == [0.04]
+
+
+def test_falls_to_another_protocol_and_how_much_more_one_falls() -> None:
+    first = {"common": [50.0, 52.0, 51.0], "uncommon": [40.0, 41.0, 39.0]}
+    then = {"common": [44.0, 47.0, 44.0], "uncommon": [37.0, 39.0, 35.5]}
+    rows = [
+        row(recipe, seed=seed, mR=figure, protocol=protocol, changes=[f"seed={seed}"])
+        for protocol, figures in (("standard", first), ("coco-5k", then))
+        for recipe, each in figures.items()
+        for seed, figure in enumerate(each, start=1)
+    ]
+    _, _, common, uncommon, more = cells(falls_table(rows, ["common", "uncommon"], "coco-5k"))
+    assert (common[1], uncommon[1], common[-1]) == ("+6.0", "+2.8", "3")
+    interval = stats.ttest_rel([6, 5, 7], [3, 2, 3.5]).confidence_interval()
+    assert more[:3] == ["`common` more than `uncommon`", "+3.2", f"{interval[0]:+.1f} to {interval[1]:+.1f}"]
+    with pytest.raises(SeesayError, match="'common' has 0 seeds of both protocols"):
+        falls_table(rows, ["common"], "3-shot")
+
+
 def test_a_document_shows_them(tmp_path: Path) -> None:
     for each in rows():
         record_row(tmp_path / "results", "flickr8k", each)
@@ -65,8 +89,9 @@ def test_a_document_shows_them(tmp_path: Path) -> None:
     page.write_text("<!-- table: flickr8k orders=vse0<vse++,vse++<vse0 -->\n\n<!-- /table -->\n")
     assert refresh(page, tmp_path / "results")
     text = page.read_text()
-    assert "| `vse0` < `vse++` | +1.1 | +0.3 to +1.9 | 0.020 | 5 of 5 |" in text
-    assert "| `vse++` < `vse0` | -1.1 | -1.9 to -0.3 | 0.020 | 0 of 5 |" in text
+    assert "| `vse0` < `vse++` | +1.1 | +0.3 to +1.9 | 0.020 | 0.039 | 5 of 5 |" in text
+    assert "| `vse++` < `vse0` | -1.1 | -1.9 to -0.3 | 0.020 | 0.039 | 0 of 5 |" in text
+    assert "| p | Holm, 2 tests | seeds |" in text
 
 
 def test_the_name_of_an_ensemble_has_spaces(tmp_path: Path) -> None:
@@ -88,7 +113,7 @@ def test_a_claim_of_order_names_changed_recipes_as_shipped_tables_do() -> None:
     rows += [row(seed=s, mR=90.0, changes=["batch_size=7", f"seed={s}"]) for s in (1, 2)]
     line = cells(orders_table(rows, [("irmatch-s", "irmatch-s-stages")]))[2]
     assert line[:2] == ["`irmatch-s` < `irmatch-s-stages`", "+3.0"]
-    assert line[4] == "2 of 2"
+    assert line[5] == "2 of 2"
 
 
 def test_what_the_papers_print_stands_beside_a_claim_of_order() -> None:

@@ -90,7 +90,8 @@ def find_published(
 ) -> PublishedRow | None:
     """Return the published row of a system; None if there is none.
 
-    A paper that ran the system itself is preferred to one that quotes it.
+    A row of the recipe of that name is preferred to one of a system of that name, and a paper that ran the
+    system itself to one that quotes it.
 
     Args:
         name: the printed name of the system, or the name of its recipe.
@@ -107,7 +108,9 @@ def find_published(
         and (row.protocol == protocol or (any_protocol and not row.protocol.endswith("-shot")))
         and paper in (None, (row.source, row.table))
     ]
-    return min(found, key=lambda row: (row.protocol != protocol, not row.own), default=None)
+    return min(
+        found, key=lambda row: (row.protocol != protocol, row.recipe != name, not row.own), default=None
+    )
 
 
 def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
@@ -152,14 +155,17 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
 
 
 def _metrics(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Return numbers by metric: the recalls of one direction, or of both, which may have Med r too."""
+    """Return numbers by metric: the recalls of one direction, or of both, which may have Med r too.
+
+    There is no mean where a recall is missing, or misprinted: below that of fewer answers.
+    """
     if len(numbers) == len(RECALLS):
         return dict(zip(RECALLS, numbers, strict=True))
     half = len(numbers) // 2
     ways = {"S": numbers[:half], "I": numbers[half:]}
-    recalls = [value for way in ways.values() for value in way[: len(RECALLS)]]
-    known = [value for value in recalls if value is not None]
-    mean = fmean(known) if len(known) == len(recalls) else None
+    recalls = [[value for value in way[: len(RECALLS)] if value is not None] for way in ways.values()]
+    can_be = all(len(found) == len(RECALLS) and found == sorted(found) for found in recalls)
+    mean = fmean(value for found in recalls for value in found) if can_be else None
     return {
         f"{way} {name}": value
         for way, printed in ways.items()
