@@ -32,14 +32,14 @@ def iou_by_pixels(a, b):
     return (mask(a) & mask(b)).sum() / either if either else 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes(), boxes())
 def test_iou_counts_pixels(a, b):
     by_pixels = [[iou_by_pixels(x, y) for y in b] for x in a]
     np.testing.assert_allclose(iou(a, b), by_pixels, atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes(), boxes())
 def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     scores = iou(a, b)
@@ -50,13 +50,13 @@ def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     np.testing.assert_allclose(scores, iou(a * 3 + 5, b * 3 + 5), atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes())
 def test_a_box_is_itself(a):
     np.testing.assert_array_equal(np.diag(iou(a, a)), (area(a) > 0).astype(np.float32))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes())
 def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     x1, y1, x2, y2 = enclosing(a)
@@ -64,7 +64,7 @@ def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     assert (area(a) <= (x2 - x1) * (y2 - y1)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes(), st.integers(1, 12), st.integers(1, 12))
 def test_clipping_keeps_the_part_inside(a, width, height):
     clipped = clip(a, width, height)
@@ -75,7 +75,7 @@ def test_clipping_keeps_the_part_inside(a, width, height):
     np.testing.assert_array_equal(clip(clipped, width, height), clipped)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(boxes(), boxes(), st.sampled_from([0, 1]))
 def test_boxes_of_first_and_last_pixels_become_a_pixel_longer(a, b, origin):
     longer = [0, 0, 1, 1]
@@ -118,9 +118,9 @@ def test_an_enclosing_box_needs_a_box():
         enclosing([])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(boxes(), st.data())
-def test_a_vote_is_the_mean_weighed_by_odds_of_overlapping_boxes_without_higher_odds(a, data):
+def test_a_vote_is_the_mean_of_overlapping_boxes_weighted_by_odds(a, data):
     log_odds = np.array(data.draw(st.lists(st.integers(-4, 4), min_size=len(a), max_size=len(a))), float)
     chosen = data.draw(st.integers(0, len(a) - 1))
     total, corners = 0.0, np.zeros(4)

@@ -51,7 +51,7 @@ def test_errors_are_those_of_decoding_and_the_process_is_used_again(decoders: De
     assert decoders._idle == [decoder]
 
 
-def test_one_that_does_not_answer_is_killed_and_the_next_image_gets_another() -> None:
+def test_a_decoder_that_does_not_answer_is_killed_and_replaced() -> None:
     decoders = Decoders(seconds=0.02)
     with pytest.raises(UnavailableImageError, match=r"not decoded within 0.06 s"):
         decoders.decode(large(), "a")

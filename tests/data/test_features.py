@@ -218,7 +218,7 @@ def test_a_real_sample(tmp_path: Path) -> None:
         assert files.row("578174.jpg") is None  # it goes by whole names
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.sampled_from([(3,), (2, 3)]), st.data())
 def test_indexing_is_that_of_the_stacked_array(sizes, shape, data):
     parts = [np.random.default_rng(i).random((size, *shape), np.float32) for i, size in enumerate(sizes)]

@@ -390,7 +390,7 @@ def test_dct_scaling(size, min_side, wanted):
     assert decode(encode(photo(*size)), "a", min_side=min_side).shape[:2] == wanted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 700), st.integers(1, 700), st.integers(1, 300))
 def test_scaling_never_goes_below_min_side(width, height, min_side):
     data = encode(Image.new("RGB", (width, height)))
@@ -431,7 +431,7 @@ def test_content_key_is_of_the_bytes():
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=40), st.integers(0, 600), st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF"]))
 def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):
     data = bytearray(encode(photo(), format))

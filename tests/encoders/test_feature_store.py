@@ -71,7 +71,7 @@ def test_rows_come_back_in_the_order_asked_and_in_half_precision(tmp_path: Path)
         store.read([key_of(9)], "pooled")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 30), max_size=8), max_size=6), st.booleans())
 def test_any_appends_hold_each_image_once(batches: list[list[int]], reopen: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -92,7 +92,7 @@ def test_an_image_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     assert_holds(store, [1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_a_torn_tail_loses_only_the_torn_rows(file: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -108,7 +108,7 @@ def test_a_torn_tail_loses_only_the_torn_rows(file: str, data: st.DataObject) ->
         assert_holds(open_store(Path(name)), list(range(9)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["pooled.f16", "logits.f16"]), st.data())
 def test_a_damaged_byte_costs_one_image(file: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -139,7 +139,7 @@ def test_two_stores_on_one_folder_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [{"pooled.f16": 7}, {"pooled.f16": 30, "logits.f16": 18, "rows.bin": 11}])
-def test_a_store_that_stays_open_writes_over_what_another_left_half_written(
+def test_an_open_store_overwrites_what_another_left_half_written(
     tmp_path: Path, torn: dict[str, int]
 ) -> None:
     store = open_store(tmp_path)
@@ -200,7 +200,7 @@ for start in range(0, 100_000, 4):
 """
 
 
-def test_a_kill_between_any_two_instructions_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_kill_between_any_two_instructions_loses_nothing_acknowledged(tmp_path: Path) -> None:
     script = WRITER.format(here=str(Path(__file__).parent), folder=str(tmp_path))
     acknowledged = -4
     for _ in range(3):

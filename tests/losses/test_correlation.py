@@ -34,7 +34,7 @@ def parts(x: Array, y: Array, ridge: float) -> tuple[Array, ...]:
     return x, y, left, right, left @ (x.T @ y / by) @ right
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), ridge=st.sampled_from([1e-4, 0.1, 2.0]))
 def test_it_is_the_trace_norm_of_the_printed_matrix(seed: int, ridge: float) -> None:
     x, y = outputs(seed)
@@ -44,7 +44,7 @@ def test_it_is_the_trace_norm_of_the_printed_matrix(seed: int, ridge: float) -> 
     assert float(got) == pytest.approx(trace_norm, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), ridge=st.sampled_from([1e-4, 0.1, 2.0]))
 def test_its_gradient_is_that_of_eq_11_to_13(seed: int, ridge: float) -> None:
     """∂corr/∂H₁ = (2 ∇₁₁ H̄₁ + ∇₁₂ H̄₂) / (m - 1), there with a column a pair."""

@@ -40,7 +40,6 @@ def queries(scores: Tensor, images: Tensor) -> list[tuple[float, list[float]]]:
 BATCHES = st.builds(batch, st.integers(0, 10_000), st.integers(2, 7), st.integers(1, 6))
 
 
-@settings(deadline=None)
 @given(BATCHES)
 def test_hard_margin_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
@@ -60,7 +59,7 @@ def cheapest_slack(matching: float, negatives: list[float], price: float) -> flo
     return float(solved.fun)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(BATCHES, st.integers(1, 8))
 def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: int) -> None:
     scores, images = drawn
@@ -99,7 +98,6 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     assert ContrastiveLoss(10.0)(scores, images).item() == pytest.approx(total / (2 * len(scores)))
 
 
-@settings(deadline=None)
 @given(BATCHES, st.floats(0.1, 20), st.floats(0.1, 20))
 def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float, own: float) -> None:
     scores, images = drawn
@@ -113,7 +111,6 @@ def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float,
     assert loss(scores, images, teacher).item() == pytest.approx(expected, abs=1e-8)
 
 
-@settings(deadline=None)
 @given(BATCHES)
 def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
@@ -136,7 +133,7 @@ def test_sentences_of_one_image_are_not_negatives(loss) -> None:
     assert not scores.grad.any()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(BATCHES, st.integers(1, 8))
 def test_a_slack_of_each_negative_keeps_its_largest_violations(
     drawn: tuple[Tensor, Tensor], price: int

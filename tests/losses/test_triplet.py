@@ -52,7 +52,7 @@ def loop(x: Tensor, y: Tensor, who: Relations, m: float, keep: int, weights: tup
     return total / max(len(pairs), 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10_000),
     st.integers(2, 6),
@@ -75,7 +75,7 @@ def test_equals_the_loop_on_sentences(
     assert float(by_pairs) == pytest.approx(loop(x[present], y, who, 0.3, keep, weights), abs=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
     """Phrases: a region that overlaps the true one a little is no positive and no negative."""

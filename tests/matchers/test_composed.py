@@ -50,7 +50,7 @@ members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK, ORDER, REGIONS]), 
     images=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_scores_are_the_sum_of_the_members(
     chosen: list[MatcherSettings], lengths: list[int], images: int, seed: int
 ) -> None:

@@ -137,7 +137,7 @@ def test_without_relation_it_is_a_map_of_the_mean() -> None:
         built.saliencies(images)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), there=st.integers(1, COUNT - 1), steps=st.sampled_from([0, T]))
 def test_neither_padding_nor_the_order_of_instances_changes_a_vector(
     seed: int, there: int, steps: int

@@ -30,7 +30,7 @@ def plain(cnn: SentenceCNN, words: list[int]) -> Tensor:
 NUMBERS = st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=9), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(NUMBERS)
 def test_sentence_cnn_is_the_plain_one(numbers: list[list[int]]) -> None:
     torch.manual_seed(0)

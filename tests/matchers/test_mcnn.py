@@ -127,7 +127,7 @@ def test_sentences_padded_at_once_score_as_in_groups(level: str, monkeypatch: py
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), level=st.sampled_from(LEVELS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_stands_beside_a_sentence_never_changes_its_score(lengths: list[int], level: str) -> None:
     model, texts, images = network(level), sentences(*lengths), torch.ones(2, IMAGE)
     with torch.inference_mode():

@@ -27,7 +27,7 @@ def inputs() -> tuple[torch.Tensor, Sentences]:
     return images, Sentences(torch.tensor([1, 2, 3]), torch.tensor([2, 1]), vectors)
 
 
-def test_score_is_the_members_mean_and_the_evidence_by_the_sentences_weight() -> None:
+def test_score_is_the_members_mean_and_the_weighted_evidence() -> None:
     images, sentences = inputs()
     model = matcher(members=3, class_names=0.25)
     bare = matcher(members=3, class_names=0.0)
@@ -40,7 +40,7 @@ def test_score_is_the_members_mean_and_the_evidence_by_the_sentences_weight() ->
     torch.testing.assert_close(model(images, sentences), expected)
 
 
-def test_members_learn_beside_the_evidence_but_for_images_that_no_classifier_has_seen() -> None:
+def test_members_learn_beside_the_evidence_but_for_unseen_images() -> None:
     images, sentences = inputs()
     images[2, 5:1005] = images[2, 1012:] = 0
     given = matcher(members=2, class_names=0.5).training_scores(images, sentences)

@@ -191,7 +191,7 @@ def test_a_vocabulary_without_words_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", READS_WORDS)
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     more=st.integers(0, 3),

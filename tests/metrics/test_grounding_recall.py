@@ -60,7 +60,7 @@ def recall_in_plain_python(scores, regions, truths, iou, boxes):
     return [100 * count / len(truths) for count in counts]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["plummer", "mdetr"]), st.sampled_from(["merged", "any"]))
 def test_recall_is_that_of_a_plain_loop(seed, iou, boxes):
     rng = np.random.default_rng(seed)

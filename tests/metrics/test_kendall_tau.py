@@ -15,7 +15,7 @@ from seesay.metrics.paired_test import compare
 
 
 @given(st.integers(2, 30), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_it_is_that_of_repeated_rows(n: int, scores: int, ratings: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     x, y, weights = draw.integers(0, scores, n) / 7, draw.integers(0, ratings, n), draw.integers(0, 4, n)

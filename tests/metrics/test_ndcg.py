@@ -22,7 +22,7 @@ def cases(draw, most=200):
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ndcg_is_scikit_learns_where_no_scores_are_equal(case):
     scores, relevance, top = case
     scores = scores.argsort(axis=1).argsort(axis=1).astype(np.float32)  # one of a kind
@@ -35,7 +35,7 @@ def test_ndcg_is_scikit_learns_where_no_scores_are_equal(case):
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ndcg_of_equal_scores_is_that_of_the_worst_order(case):
     scores, relevance, top = case
     for row, found in enumerate(ndcg(scores, relevance, top)):

@@ -19,7 +19,7 @@ def ranked_loop(scores, right):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 40), st.integers(1, 30), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_precisions_are_those_of_a_loop(seed, queries, candidates, levels, data):
     scores = np.random.default_rng(seed).integers(0, levels, (queries, candidates)).astype(np.float32)
     answers = [

@@ -39,7 +39,7 @@ def tied_scores(draw):
 
 
 @given(tied_scores())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_ranks_are_those_of_the_definition(case):
     scores, owners = case
     assert ranks(scores, owners).sentence.tolist() == naive_sentence_ranks(scores, owners)
@@ -68,7 +68,7 @@ def test_more_than_255_rows_in_a_block_do_not_overflow_a_byte():
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from(["f2", "f4", "f8"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_embeddings_rank_as_their_score_matrix(n, m, seed, dtype):
     rng = np.random.default_rng(seed)
     images, sentences = (rng.integers(-2, 3, (k, 4)).astype(dtype) for k in (n, m))

@@ -30,7 +30,7 @@ SENTENCES = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=9), min_size=
 
 
 @given(SENTENCES, SENTENCES, st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_is_the_definition(candidates, references, data):
     images = data.draw(st.lists(st.integers(0, 3), min_size=len(references), max_size=len(references)))
     scores = rouge_l(candidates, references, np.array(images), 5)

@@ -56,7 +56,7 @@ def agreement(scores, ratings, kind="expert", images=None, sentences=None, resam
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), *[st.integers(1, 4)] * 3), min_size=2, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_each_experts_score_is_a_row(rows):
     scores, ratings = np.array([row[0] for row in rows]) / 4, [row[1:] for row in rows]
     beside = np.repeat(scores, 3), np.array(ratings).ravel()

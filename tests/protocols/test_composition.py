@@ -156,7 +156,7 @@ def test_nothing_to_reorder_is_an_error(vocabulary: Vocabulary) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=5), max_size=5), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shuffles_hold_the_same_words_in_another_order(words: list[list[str]], seed: int) -> None:
     texts = [" ".join(sentence) for sentence in words]
     found = shuffles(texts, 3, seed)
@@ -198,7 +198,7 @@ def test_any_two_different_nouns_may_be_drawn() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shares_are_those_of_a_loop(seed: int, images: int, times: int) -> None:
     rng = np.random.default_rng(seed)
     owners = np.sort(rng.integers(0, images, 12))

@@ -67,7 +67,7 @@ def drawn(draw):
 
 
 @given(drawn())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ranks_are_those_of_the_definition(case):
     corpus, vectors = case
     alike = [set(some.tolist()) for some in images_alike(corpus)]

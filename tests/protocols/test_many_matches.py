@@ -53,7 +53,7 @@ def test_metrics_against_loops(tmp_path: Path) -> None:
     assert (found["images"], found["queries"]) == (40, len(COMMON))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_weights_count_images_as_often(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -102,7 +102,7 @@ def test_figures_against_loops(tmp_path: Path, matcher) -> None:
     assert (found["images"], found["queries"]) == (15, len(queries))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_weights_count_queries_as_often(seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_weights_count_queries_as_often(seed: int) -> None:
         assert sample.metrics(weights) == pytest.approx(again.metrics(plain), nan_ok=True)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), better=st.floats(0, 0.5))
 def test_auc_is_between_chance_and_perfect(seed: int, better: float) -> None:
     draw = np.random.default_rng(seed)

@@ -48,7 +48,7 @@ def test_the_mean_is_of_standardised_scores():
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_reciprocal_ranks_are_those_of_scipy(queries, candidates, seed):
     scores = np.random.default_rng(seed).integers(0, 4, (queries, candidates)).astype(np.float32)
     expected = [1 / (60 + rankdata(-row, method="max")) for row in scores]

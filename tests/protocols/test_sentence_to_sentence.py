@@ -37,7 +37,7 @@ def sentences(draw):
 
 
 @given(sentences())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ranks_are_those_of_the_definition(case):
     vectors, owners = case
     assert sentence_ranks(vectors, owners).tolist() == naive_ranks(vectors, owners)

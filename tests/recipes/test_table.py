@@ -107,7 +107,7 @@ def test_the_table_of_phrases_has_every_grounding_recipe() -> None:
     assert recipes == {r.name for r in list_recipes() if r.corpus == "flickr8k-phrases"}
 
 
-def test_a_row_of_several_papers_stands_beside_the_system_that_its_recipe_names() -> None:
+def test_a_row_of_several_papers_is_compared_with_its_recipes_system() -> None:
     for row in FLICKR8K.rows:
         recipe = FLICKR8K.recipe(row.recipes[0], "flickr8k", row.changes, seed=1)
         if row.published:

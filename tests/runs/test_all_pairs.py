@@ -104,7 +104,7 @@ def test_it_scores_the_pairs_one_by_one(name: str, images: int, lengths: list[in
     block=st.integers(1, 60),
     near=st.integers(1, 4000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_neither_blocks_nor_pieces_change_a_score(
     name: str, images: int, lengths: list[int], block: int, near: int
 ) -> None:

@@ -19,7 +19,7 @@ from seesay.runs.calibration import (
 from seesay.runs.run import Run
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), slope=st.floats(0.2, 4), intercept=st.floats(-3, 3))
 def test_the_fit_is_the_maximum_of_the_likelihood(seed: int, slope: float, intercept: float) -> None:
     draw = np.random.default_rng(seed)

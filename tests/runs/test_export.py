@@ -67,7 +67,7 @@ def test_every_registered_matcher_is_exported_here() -> None:
     assert {kind for kind, _ in VARIANTS.values()} == set(CASES)
 
 
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(
     n=st.integers(1, 6),
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),

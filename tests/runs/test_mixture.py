@@ -33,7 +33,7 @@ def test_right_images_are_above_even_odds_be_they_frequent_or_rare(share: float)
 
 
 @pytest.mark.parametrize("n", [50, 1000, 5000])
-def test_what_the_gallery_does_not_show_leaves_the_centre_where_its_images_are(n: int) -> None:
+def test_what_the_gallery_does_not_show_leaves_the_centre_in_place(n: int) -> None:
     scores, _ = gallery(0.0, n=n)
     mixture = ScoreMixture.fit(scores, UNIT)
     assert float(mixture.centre) == pytest.approx(0.1, abs=0.4 * UNIT)
@@ -64,7 +64,7 @@ def test_log_odds_are_those_of_two_normal_distributions() -> None:
     assert float(mixture.log_odds(score)) == pytest.approx(math.log(shown / other))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=60))
 def test_log_odds_never_fall_as_the_score_rises(scores: list[float]) -> None:
     odds = ScoreMixture.fit(scores, UNIT).log_odds(np.linspace(-2, 2, 401))

@@ -52,7 +52,7 @@ def index(tmp_path: Path, photos: Path):
         yield made
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20), st.floats(1e-6, 1e3))
 def test_what_is_stored_is_read(sample: list[int], unit: float) -> None:
     read = Gallery.from_json(Gallery(len(sample), np.array(sample), unit).to_json())
@@ -192,7 +192,7 @@ def test_an_embedder_without_a_calibration_has_the_usual_one(tmp_path: Path, pho
         assert 0 <= index.search("red")[0].probability <= 1
 
 
-def test_an_index_that_begins_without_a_readable_image_has_probabilities_later(tmp_path: Path) -> None:
+def test_an_index_that_begins_empty_has_probabilities_later(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
     (photos / "broken.png").write_bytes(b"no image")

@@ -181,9 +181,7 @@ def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, 
 
 @pytest.mark.parametrize("index", ["embedded"], indirect=True)
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
-def test_a_reader_without_permission_to_write_sees_what_a_live_writer_wrote(
-    index: Index, photos: Path
-) -> None:
+def test_a_reader_who_may_not_write_sees_what_a_live_writer_wrote(index: Index, photos: Path) -> None:
     index.update_images(photos)  # still in SQLite's log, beside the file
     index.folder.chmod(0o555)
     said = unprivileged.run(READER, index.folder, photos)
@@ -317,7 +315,7 @@ def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matche
     assert index.search("blue")[0].path == "red.png"
 
 
-def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(
+def test_broken_images_are_listed_and_tried_again_when_they_change(
     index: Index, photos: Path, matcher: Colours
 ) -> None:
     (photos / "broken.jpg").write_bytes(b"no image at all")

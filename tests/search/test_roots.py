@@ -94,9 +94,7 @@ def test_a_folder_that_joins_later_gives_the_first_its_name(
         assert report.skipped[0][0] == "photos/broken.png"
 
 
-def test_images_of_a_subfolder_that_became_empty_are_kept_until_it_is_forgotten(
-    index: Index, photos: Path
-) -> None:
+def test_images_of_an_emptied_subfolder_stay_until_it_is_forgotten(index: Index, photos: Path) -> None:
     trip = photos / "trip"
     (trip / "blue.png").rename(photos.parent / "away.png")
     for _ in range(2):

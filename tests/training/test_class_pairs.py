@@ -53,7 +53,7 @@ def test_the_classifier_sees_the_class_in_its_image(
     assert rank.float().median() < 20  # of 1,000
 
 
-def test_no_classifier_has_seen_the_images_and_photographs_stay_as_they_are(
+def test_no_classifier_has_seen_images_and_photographs_stay(
     pairs: ClassPairs, photographs: NDArray[np.float32]
 ) -> None:
     given = torch.from_numpy(photographs).clone()

@@ -45,7 +45,7 @@ def split(texts: list[str], owners: list[int], images: int) -> Inputs:
 
 
 @given(st.integers(0, 3), st.integers(2, 4), st.integers(0, 9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_label_never_sees_its_own_fold(uncommon: int, folds: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     owners = [*range(12), *draw.integers(0, 12, 12).tolist()]
@@ -131,7 +131,7 @@ def recall_by_hand(scores: np.ndarray, owners: np.ndarray, side: str) -> float:
 
 
 @given(st.integers(0, 50), st.sampled_from(["image", "sentence"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_calibration_is_the_best_of_all_choices(seed: int, side: str) -> None:
     draw = np.random.default_rng(seed)
     owners = np.repeat(np.arange(12), 2)

@@ -56,7 +56,7 @@ def overlaps(data: PhraseInputs, sampler: PhraseSampler, regions: np.ndarray, ph
     return np.where(same, value, -1)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.sampled_from(["single", "augmented"]), st.booleans())
 def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbours: bool) -> None:
     data = inputs(seed)
@@ -78,7 +78,7 @@ def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbo
         assert chain[phrases[j]] not in matched
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 1000))
 def test_neighbourhood_sampling_gives_every_target_two_matches(seed: int) -> None:
     data = inputs(seed)

@@ -301,9 +301,7 @@ def test_a_module_that_does_not_fit_is_refused_before_training(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_training_that_failed_in_its_first_epoch_leaves_nothing_in_the_way(
-    corpus: Corpus, tmp_path: Path
-) -> None:
+def test_a_training_that_failed_in_its_first_epoch_is_not_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
     changes = ("encoders=[efficientnet-lite0]", "matcher.dim=12", "schedule.epochs=1")
     broken = torch.nn.Linear(3, 3)  # the features are wider
     broken.embed_images = broken.embed_sentences = broken.forward

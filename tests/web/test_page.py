@@ -867,7 +867,7 @@ def test_the_token_is_taken_over_plain_http_from_another_device(browser, locked:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.slow
-def test_the_page_that_asks_for_the_token_is_translated_and_axe_finds_nothing(
+def test_the_page_that_asks_for_the_token_is_translated_and_accessible(
     browser, locked: str, scheme: str
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

@@ -210,7 +210,7 @@ def test_the_seeded_split_does_not_depend_on_the_order_of_rows(tmp_path, photos,
     assert splits[0] == splits[1] == splits[2]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.text(min_size=1), unique=True), st.randoms())
 def test_seeded_splits_depend_on_names_alone(names, rng):
     shuffled = names + names[: len(names) // 2]

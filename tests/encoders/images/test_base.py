@@ -185,7 +185,7 @@ def test_ten_crops_of_a_right_sized_image_need_no_resize() -> None:
     np.testing.assert_array_equal(crops[9], pixels[16:240, 38:262][:, ::-1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 90), st.integers(1, 90), st.sampled_from(["squash", "mirror", "ten"]))
 def test_any_image_gives_crops_of_one_shape(height: int, width: int, kind: str) -> None:
     crops = crops_of(picture(height, width), 16, kind)
@@ -233,7 +233,7 @@ def test_resize_takes_arrays_of_any_layout() -> None:
     np.testing.assert_array_equal(resize(pixels[:, ::-1], 16, 16), expected)
 
 
-def test_resize_leaves_the_right_size_as_it_is_and_averages_when_it_shrinks() -> None:
+def test_resize_keeps_the_right_size_and_averages_when_it_shrinks() -> None:
     pixels = picture(16, 16)
     assert resize(pixels, 16, 16) is pixels
     stripes = np.zeros((64, 64, 3), np.uint8)

@@ -70,7 +70,7 @@ def ends(start: float, part: float) -> tuple[float, float]:
 parts_of_one = st.builds(ends, st.floats(0, 0.99), st.floats(0, 1))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 9), st.integers(1, 9), parts_of_one, parts_of_one, st.integers(0, 1000))
 def test_a_region_is_a_mean_and_the_whole_is_the_mean_of_its_halves(
     height: int, width: int, across: tuple[float, float], down: tuple[float, float], seed: int

@@ -41,7 +41,7 @@ def test_a_drawn_rectangle_is_among_the_first(height: int, width: int, box: tupl
     assert iou(boxes[:10], np.array([box], np.float32)).max() > 0.8
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 80), st.integers(1, 80), st.integers(1, 30), st.integers(0, 2**32 - 1), st.booleans())
 def test_any_image_has_sound_proposals(height: int, width: int, count: int, seed: int, grey: bool) -> None:
     rng = np.random.default_rng(seed)

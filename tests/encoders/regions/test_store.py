@@ -132,7 +132,7 @@ def test_what_was_finished_before_a_failure_is_kept(
     assert counting.images == 1
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["features.f16", "boxes.f32", "rows.bin"]), st.data())
 def test_a_torn_tail_loses_only_the_torn_images(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject
@@ -154,7 +154,7 @@ def test_a_torn_tail_loses_only_the_torn_images(
     assert_holds(fresh(folder), list(range(1, 9)))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["features.f16", "boxes.f32"]), st.data())
 def test_a_damaged_byte_costs_one_image(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject

@@ -128,7 +128,7 @@ def rows(n: int = 200, d: int = 12, seed: int = 0) -> np.ndarray:
     return (rng.standard_normal((n, d)) * np.linspace(3, 0.5, d) + 7).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 999), batch=st.integers(1, 200))
 def test_components_are_scikit_learns_whatever_the_batches(seed: int, batch: int):
     x = rows(seed=seed)

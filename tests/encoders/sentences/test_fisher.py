@@ -39,7 +39,7 @@ def sentences(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rng.normal(0, 2, (12, 4)), rng.integers(0, 12, lengths.sum()), lengths
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 999))
 def test_gaussian_fisher_vectors_are_scikit_images(seed: int):
     mixture = random_mixture(seed, "gmm")
@@ -51,7 +51,7 @@ def test_gaussian_fisher_vectors_are_scikit_images(seed: int):
         )
 
 
-def test_normalised_ones_are_its_improved_ones_without_the_weights_gradients():
+def test_normalised_vectors_lack_only_the_gradients_of_the_weights():
     mixture = random_mixture(1, "gmm")
     words, numbers, lengths = sentences(1)
     ours = normalise(fisher_vectors(Bags(words, numbers, lengths), words, mixture))
@@ -66,7 +66,7 @@ def mean_log_likelihood(x: np.ndarray, mixture: Mixture, name: str, k: int, d: i
     return float(replace(mixture, **{name: moved}).log_likelihood(x).mean())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 999), kind=st.sampled_from(["gmm", "lmm", "hglmm"]))
 def test_gradients_are_those_of_the_log_likelihood(seed: int, kind: str):
     mixture = random_mixture(seed, kind, k=2, d=3)
@@ -159,7 +159,7 @@ def two_groups(n: int = 600) -> np.ndarray:
     return np.concatenate([rng.normal(-4, 1, (n, 3)), rng.laplace(4, 0.5, (n // 2, 3))])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 999), kind=st.sampled_from(["gmm", "lmm", "hglmm"]))
 def test_log_likelihood_is_scipys(seed: int, kind: str):
     mixture = random_mixture(seed, kind)
@@ -175,7 +175,7 @@ def test_log_likelihood_is_scipys(seed: int, kind: str):
     np.testing.assert_allclose(mixture.posteriors(x).sum(axis=1), 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 999))
 def test_weighted_medians_halve_the_weight(seed: int):
     rng = np.random.default_rng(seed)

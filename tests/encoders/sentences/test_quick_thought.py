@@ -54,7 +54,7 @@ def test_pairs_are_two_sentences_of_one_image_with_known_words() -> None:
     assert len(set(zip(which.tolist(), images[one].tolist(), strict=True))) == 2
 
 
-def test_sentences_of_one_thing_are_near_and_words_unseen_in_training_count(trained: QuickThought) -> None:
+def test_like_sentences_are_near_and_unseen_words_count(trained: QuickThought) -> None:
     rows = trained.rows([*TEXTS, "a puppy outside", "one small pony"])
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
     means = rows[: len(TEXTS)].reshape(len(THINGS), len(WAYS), -1).mean(axis=1)

@@ -80,7 +80,7 @@ def test_a_mean_far_from_zero_costs_single_precision_nothing():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 6), st.floats(0.01, 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_correlations_fall_within_0_and_1_and_a_ridge_lowers_them(seed, p, q, ridge):
     x, y = pairs(n=40, p=p, q=q, shared=1, seed=seed)
     plain, damped = (solve_cca(covariances_of(x, y), min(p, q), r, r).correlations for r in (0, ridge))
@@ -91,7 +91,7 @@ def test_correlations_fall_within_0_and_1_and_a_ridge_lowers_them(seed, p, q, ri
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_an_invertible_map_of_one_side_changes_no_projection(seed):
     x, y = pairs(n=60, seed=seed)
     rng = np.random.default_rng(seed)

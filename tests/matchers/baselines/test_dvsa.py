@@ -71,7 +71,7 @@ def test_eq_1_to_8_against_a_loop(seed: int, there: int) -> None:
             assert float(scores[i, j]) == pytest.approx(expected, abs=1e-3, rel=1e-4)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), there=st.integers(1, COUNT), more=st.sampled_from([0, 40]))
 def test_neither_order_nor_the_other_sentences_change_a_score(seed: int, there: int, more: int) -> None:
     """Of few sentences, and of so many that their words meet the regions in blocks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -25,7 +25,6 @@ def matcher() -> OrderEmbeddings:
     return OrderEmbeddings(image_dim=4, vocabulary_size=20, dim=7, word_dim=5).eval()
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 6), m=st.integers(0, 9))
 def test_scores_are_the_plain_loop(seed: int, n: int, m: int) -> None:
     matcher = OrderEmbeddings(image_dim=3, vocabulary_size=4, dim=7, word_dim=2)
