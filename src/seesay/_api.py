@@ -63,6 +63,7 @@ def train(
     Args:
         recipe: a shipped recipe's name (`seesay recipes` lists them), or a YAML file.
         corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path.
+            To learn from others beside it, open them and pass `replace(corpus, beside=(…,))`.
         out: the run's folder, which must not hold a run unless `resume` is set.
         resume: continue after the last finished epoch; the result is the same, bit for bit.
         module: a module of your own with `embed_images` and `embed_sentences`, of which a copy is

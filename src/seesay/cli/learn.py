@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 def train(
     context: typer.Context,
     recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
-    data: opt.Data = opt.HERE,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The corpus: a folder, or its JSON, CSV or tar; given again, further ones to learn from."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
     change: opt.Changes = None,
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
@@ -59,7 +65,10 @@ def train(
     callbacks = [logger(name) for name in log or ()]
     start = Run.load(start_from) if start_from is not None else None
     grounds = load_recipe(recipe).regions is not None
-    corpus = read_corpus(data, phrases=grounds, images=images, format=data_format)
+    corpus, *beside = [
+        read_corpus(each, phrases=grounds, images=images, format=data_format) for each in data or [opt.HERE]
+    ]
+    corpus = replace(corpus, beside=tuple(beside))
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
     run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)

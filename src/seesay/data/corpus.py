@@ -102,7 +102,7 @@ class Corpus:
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are exchanged without their images, or beside them. Index it with an array of rows: a whole COCO of
     regions is 33 GB, so it may be memory-mapped. Images were looked for below `images_root`, or below `root`
-    if that is None.
+    if that is None. What is trained on it also learns from the train splits of the corpora `beside`.
 
     Example:
         >>> images = CorpusImage("a.jpg", "train"), CorpusImage("b.jpg", "test")
@@ -123,6 +123,7 @@ class Corpus:
     issues: Issues = field(default_factory=Issues)
     features: NDArray[np.float32] | FeatureRows | None = None
     images_root: Path | None = None
+    beside: tuple[Corpus, ...] = ()
 
     @property
     def has_boxes(self) -> bool:
@@ -149,6 +150,10 @@ class Corpus:
     def texts(self) -> Sequence[str]:
         """Return the texts of the sentences, in order."""
         return [s.text for s in self.sentences]
+
+    def train_texts(self) -> list[str]:
+        """Return the texts of the train split, and after them those of the corpora beside."""
+        return [text for corpus in (self, *self.beside) for text in corpus.split("train").texts()]
 
     def enclosing_boxes(self) -> NDArray[np.float32]:
         """Return the enclosing box of each phrase, (n_sentences, 4)."""

@@ -77,6 +77,18 @@ class WordSettings(Settings):
     std: float = Field(0.1, gt=0)
 
 
+class BesideSettings(Settings):
+    """How a recipe learns from a corpus beside the one that it is trained on.
+
+    Attributes:
+        pairs: images in a mini-batch, each with one of its sentences; one is added to every mini-batch.
+        weight: of its loss, beside 1 for the corpus's own.
+    """
+
+    pairs: int = Field(100, gt=1)
+    weight: float = Field(0.3, gt=0, allow_inf_nan=False)
+
+
 class RegionSettings(Settings):
     """Phrase localization: the regions that a phrase is matched with.
 
@@ -119,6 +131,8 @@ class Recipe(Settings):
             shuffles the images and takes all sentences of each.
         class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
             it with the classes' names as sentences (`seesay.training.class_pairs`).
+        beside: for each further corpus that is given, by its name, how training learns from its train split
+            beside the first corpus, which chooses the epoch (`seesay.training.beside`).
         regions: set if the recipe grounds phrases; its encoder then is a region encoder.
         val_images: the epoch is chosen by the first so many images of val; None: by all. A pair matcher that
             is trained on a CPU may take longer for all pairs of val than for an epoch.
@@ -147,6 +161,7 @@ class Recipe(Settings):
     batch_size: int = Field(128, gt=1)
     sampler: str = "rounds"
     class_pairs: int = Field(0, ge=0, le=1000)
+    beside: dict[str, BesideSettings] = Field(default_factory=dict)
     regions: RegionSettings | None = None
     val_images: int | None = Field(None, gt=0)
     seed: int = Field(1, ge=0, lt=1 << 32)
@@ -242,6 +257,13 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
     checked = not isinstance(recipe.loss, UncheckedLoss)
     if recipe.schedule.average is not None and checked and recipe.loss.loss_class.closed_form:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
+    solved = checked and recipe.loss.loss_class.closed_form
+    if recipe.beside and (matcher.is_composed or concepts or solved or recipe.regions is not None):
+        yield (
+            "beside",
+            "only matchers of images and sentences learn from several corpora, by mini-batches and with "
+            "fixed encoders; leave it out",
+        )
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

@@ -78,6 +78,7 @@ class TrainingSummary(_Summary):
     """What was trained on what, and the best epoch on val.
 
     Attributes:
+        beside: how many images of each corpus beside the first one were learned from.
         monitor: the measure of the val split that chose the epoch; `best` is its value.
         best_val: the result of that epoch on val.
         seconds: of training, the members' included.
@@ -89,6 +90,7 @@ class TrainingSummary(_Summary):
     recipe: str
     seed: int
     corpus: CorpusPlace
+    beside: dict[str, int] | None = None
     epochs: int | None = None
     best_epoch: int | None = None
     seconds: float

@@ -168,7 +168,7 @@ def _finished(folder: Path, recipe: Recipe, corpus: Corpus) -> Run:
     if not is_same(run_recipe(folder), recipe):
         raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
     run = Run.load(str(folder))
-    if not learned_from(run, corpus.split("train").texts()):
+    if not learned_from(run, corpus.train_texts()):
         raise SeesayError(
             f"{folder}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )

@@ -28,6 +28,7 @@ from seesay.runs.sentences import count_cut, number_words
 from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.beside import BesidePairs, beside_pairs
 from seesay.training.class_pairs import WEIGHT, ClassPairs
 from seesay.training.images import TrainImages, single_crops
 from seesay.training.task import Task
@@ -59,7 +60,7 @@ class Teacher:
         matcher = run.matcher
         if not isinstance(matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
-        if run.recipe.corpus and not learned_from(run, corpus.split("train").texts()):
+        if run.recipe.corpus and not learned_from(run, corpus.train_texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
                 "run of that corpus as loss.teacher=RUN, or train without a teacher: "
@@ -92,6 +93,7 @@ class SentenceTask(Task):
     images: TrainImages
     teacher: Teacher | None = None
     class_pairs: ClassPairs | None = None
+    beside: tuple[BesidePairs, ...] = ()
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
@@ -105,7 +107,8 @@ class SentenceTask(Task):
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         images = TrainImages(train.features, single_crops(recipe, train.corpus) if recipe.crops else ())
         pairs = _class_pairs(recipe, train, vocabulary, encoder)
-        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs)
+        beside = beside_pairs(recipe, corpus, vocabulary, encoder)
+        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs, beside)
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -118,6 +121,8 @@ class SentenceTask(Task):
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         if self.class_pairs is not None:
             self.class_pairs.begin_epoch(recipe.seed, epoch)
+        for each in self.beside:
+            each.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
         if self.loss.full_batches:
@@ -138,8 +143,9 @@ class SentenceTask(Task):
         if self.class_pairs is not None:
             drawn = self.class_pairs.draw(features)
             share = WEIGHT * len(drawn.image_ids) / len(features)
-            of_classes = self.loss.batch_losses(matcher, drawn)
-            losses = [loss + share * other for loss, other in zip(losses, of_classes, strict=True)]
+            losses = _added(losses, self.loss.batch_losses(matcher, drawn), share)
+        for each in self.beside:
+            losses = _added(losses, self.loss.batch_losses(matcher, each.draw(device)), each.settings.weight)
         assert isinstance(matcher, Matcher)
         more = matcher.auxiliary_loss(features, sentences, self.progress)
         return losses if more is None else [losses[0] + more, *losses[1:]]
@@ -180,6 +186,11 @@ class SentenceTask(Task):
             for part in (self.data, self.val)
         )
         return train, val
+
+
+def _added(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tensor]:
+    """Each loss with its counterpart among others added, which have a weight."""
+    return [loss + weight * other for loss, other in zip(losses, more, strict=True)]
 
 
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:

@@ -56,6 +56,7 @@ def summarize(
             root=str(corpus.root.resolve()),
             images=str(corpus.images_root.resolve()) if corpus.images_root else None,
         ),
+        beside={each.name: len(each.split("train").images) for each in corpus.beside} or None,
         epochs=len(history) or None,
         best_epoch=best_epoch.epoch if best_epoch else None,
         seconds=round(seconds, 1),

@@ -33,6 +33,7 @@ from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompil
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint, distributed
+from seesay.training.beside import check_beside
 from seesay.training.callbacks import Callback, running
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
@@ -65,7 +66,8 @@ def train(
 
     Args:
         recipe: the resolved recipe.
-        corpus: images and sentences, or phrases with boxes.
+        corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
+            from several.
         out: the run's folder.
         resume: continue what was begun there.
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
@@ -77,6 +79,7 @@ def train(
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
             for another kind of corpus, or its matcher cannot start from that run's weights.
     """
+    check_beside(recipe, corpus)
     if start_from is not None:
         recipe = _recipe_from(start_from, recipe)
     if module is not None:
@@ -165,7 +168,7 @@ def _begin(
 ) -> tuple[Run, Task]:
     """Prepare task and matcher, and write the folder but for the weights."""
     split = corpus.split("train")
-    vocabulary, concepts = learned_words(recipe, split.texts())
+    vocabulary, concepts = learned_words(recipe, corpus.train_texts())
     if start_from is not None:
         vocabulary = start_from.vocabulary
     if resume:

@@ -70,6 +70,24 @@ def test_tables_that_people_have(tmp_path, photos, name, text):
     assert corpus.texts() == ["A dog ."]
 
 
+def test_the_name_of_a_thing_becomes_sentences(tmp_path, photos, content):
+    photos("a.jpg", "b.jpg")
+    (tmp_path / "names.csv").write_text("image,name,split\na.jpg,electric_guitar,train\nb.jpg,  Owl ,val\n")
+    assert content(read_corpus(tmp_path)) == {
+        "a.jpg": ("train", ["electric guitar", "an electric guitar", "a photo of an electric guitar"]),
+        "b.jpg": ("val", ["Owl", "an Owl", "a photo of an Owl"]),
+    }
+
+
+def test_an_image_without_a_name_is_a_malformed_row(tmp_path, photos, content):
+    photos("a.jpg", "b.jpg")
+    rows = [{"image": "a.jpg", "name": "owl"}, {"image": "b.jpg", "name": 3}]
+    (tmp_path / "names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = read_corpus(tmp_path)
+    assert [image.name for image in corpus.images] == ["a.jpg"]
+    assert corpus.issues.counts[MALFORMED_LINE] == 1
+
+
 def test_utf16_from_a_spreadsheet(tmp_path, photos):
     photos("a.jpg")
     (tmp_path / "x.csv").write_bytes("image,caption\r\na.jpg,Café\r\n".encode("utf-16"))

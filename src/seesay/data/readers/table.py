@@ -15,7 +15,8 @@ from seesay.errors import SeesayError
 # The first is ours; the others are what well-known tables call the same column.
 _IMAGE = ("image", "image_name", "file_name", "filename", "filepath")
 _CAPTION = ("caption", "captions", "sentence", "comment", "text", "title")
-_TABLE = TableFormat(_IMAGE, _CAPTION, unless="phrase")
+_NAME = "name"  # of what an image shows, where a table has no captions
+_TABLE = TableFormat(_IMAGE, (*_CAPTION, _NAME), unless="phrase")
 
 _ALONE = TableFormat(("image",), ("cap1",))
 _NUMBERED = re.compile(r"cap\d+")
@@ -25,11 +26,12 @@ _NUMBERED = re.compile(r"cap\d+")
 class TableReader(Reader):
     """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
-    Rows without a split get one from `seeded_splits`, by the names of their images.
+    Rows without a split get one from `seeded_splits`, by the names of their images. A table may say by `name`
+    what each image shows instead: "piano" becomes the sentences "piano", "a piano" and "a photo of a piano".
     """
 
     name = "table"
-    looks_like = "CSV, TSV or JSONL with image and caption"
+    looks_like = "CSV, TSV or JSONL with image and caption, or image and name"
     order = 60
 
     def files(self, path: Path) -> list[Path]:
@@ -47,6 +49,7 @@ class TableReader(Reader):
         for file, split in zip(files, splits, strict=True):
             for where, row in _TABLE.rows(file, builder.issues):
                 captions = _first(row, _CAPTION)
+                captions = _sentences_of_name(row.get(_NAME)) if captions is None else captions
                 captions = [captions] if isinstance(captions, str) else captions
                 if not _well_formed(_first(row, _IMAGE), captions, row.get("split")):
                     builder.issues.add(MALFORMED_LINE, where)
@@ -91,6 +94,15 @@ class CaptionsReader(Reader):
 def _well_formed(image: Any, captions: Any, split: Any) -> bool:
     named = isinstance(image, str) and image.strip() and isinstance(split, str | None)
     return bool(named) and isinstance(captions, list) and all(isinstance(text, str) for text in captions)
+
+
+def _sentences_of_name(name: Any) -> Any:
+    """The name of a thing as somebody might search for it; anything but a name as it is."""
+    if not isinstance(name, str) or not name.strip():
+        return name
+    name = " ".join(name.replace("_", " ").split())
+    one = f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return [name, one, f"a photo of {one}"]
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
