@@ -16,7 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "deploy" / "requirements.lock"
 PYTHON = "3.12"
-EXTRA = "heic"
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
 _OLDER = (
     "manylinux_2_27",
@@ -37,7 +36,7 @@ def main() -> None:
     names = [name for name, _ in hashes]
     if len(set(names)) < len(names):
         sys.exit("The architectures resolve to different versions; bound them in pyproject.toml.")
-    lines = [f"# Written by tools/lock.py for Python {PYTHON}, seesay[{EXTRA}], Linux on x86_64 and aarch64."]
+    lines = [f"# Written by tools/lock.py for Python {PYTHON}, Linux on x86_64 and aarch64."]
     for (name, version), digests in sorted(hashes.items()):
         lines.append(
             " \\\n    ".join([f"{name}=={version}", *(f"--hash=sha256:{each}" for each in sorted(digests))])
@@ -52,7 +51,7 @@ def resolve(platform: str) -> list[tuple[str, str, str]]:
     older = [f"{each}_{machine}" for each in _OLDER]
     wanted = [f"--platform={each}" for each in (platform, *older)]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    requirements = project["dependencies"] + project["optional-dependencies"][EXTRA]
+    requirements = project["dependencies"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]

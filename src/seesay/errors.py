@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral
+from pathlib import Path
+from urllib.parse import urlsplit
 
 _SUGGESTED = 3
 
@@ -65,10 +69,10 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
     Args:
         of: the extra to name, where it brings what another extra alone would bring, too.
 
-    >>> with naming_extras():
+    >>> with naming_extras():  # doctest: +ELLIPSIS
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
     Traceback (most recent call last):
-    seesay.errors.MissingExtraError: This needs PyTorch, which is not installed: pip install 'seesay[train]'.
+    seesay.errors.MissingExtraError: This needs PyTorch, which is not installed: pip install ...[train]'.
     """
     try:
         yield
@@ -77,8 +81,24 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
         for extra, packages in _EXTRAS.items():
             if package in packages:
                 what = f"This needs {packages[package]}, which is not installed"
-                raise MissingExtraError(f"{what}: pip install 'seesay[{of or extra}]'.") from failure
+                raise MissingExtraError(f"{what}: {install_command(of or extra)}.") from failure
         raise
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this seesay, whether it came from an index or a checkout."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("seesay").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    if "dir_info" not in origin:
+        return f"pip install 'seesay[{extra}]'"
+    checkout = Path(url2pathname(urlsplit(origin["url"]).path))
+    where = "." if checkout == Path(os.path.realpath(".")) else checkout
+    return f"pip install {'-e ' if origin['dir_info'].get('editable') else ''}'{where}[{extra}]'"
 
 
 def first_line(failure: BaseException) -> str:

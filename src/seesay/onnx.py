@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError, install_command, naming_extras
 from seesay.paths import cache_dir, file_digest, replacing
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def use_networks_of(folder: Path) -> None:
         if digest != before:
             raise SeesayError(
                 f"{path}: differs from {known}, and one process uses only one of them; use these runs one "
-                "after the other, or pip install 'seesay[train]'."
+                f"after the other, or {install_command('train')}."
             )
 
 

@@ -12,7 +12,7 @@ from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage, decode
 from seesay.data.sources import FileSource, source_size
 from seesay.data.suffixes import CAN_READ_RAW, IMAGE_SUFFIXES, unread_lines
-from seesay.errors import ImageError
+from seesay.errors import ImageError, install_command
 from seesay.search import Index
 from tests.data.dng import dng, stripes
 from tests.search.colours import Colours
@@ -141,4 +141,4 @@ def test_raw_photos_without_their_package_say_what_to_install() -> None:
 
 
 def test_raw_photos_that_are_not_read_are_counted() -> None:
-    assert unread_lines({"raw": 2}) == ["2 raw files: pip install 'seesay[raw]' and update the index"]
+    assert unread_lines({"raw": 2}) == [f"2 raw files: {install_command('raw')} and update the index"]

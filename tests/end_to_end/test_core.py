@@ -144,11 +144,11 @@ def test_another_network_of_the_same_name_is_refused(core: Path, bundle: Path, t
 
 def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
     code = "import seesay\ntry:\n    seesay.matchers.IRMatch\nexcept seesay.SeesayError as e:\n    print(e)"
-    assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
+    assert run(core, code=code).endswith("[train]'.\n")
     code = f"import seesay\ntry:\n    seesay.train('vse++', {str(scenes)!r}, 'x')\n" + (
         "except seesay.SeesayError as e:\n    print(e)"
     )
-    assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
+    assert run(core, code=code).endswith("[train]'.\n")
 
 
 COMMANDS = """
@@ -183,7 +183,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
         f"index {scenes} --store qdrant+path:{tmp_path}/c --out {tmp_path}/c.seesay": "qdrant",
     }
     said = run(core, *extras, code=COMMANDS, cache=tmp_path / "cache")
-    named = re.findall(r"^seesay: .*, which is not installed: pip install 'seesay\[(\w+)\]'\.$", said, re.M)
+    named = re.findall(r"^seesay: .*, which is not installed: pip install .*\[(\w+)\]'\.$", said, re.M)
     assert named == list(extras.values()), said
 
 

@@ -74,7 +74,7 @@ DEEP = "'" + "[" * 100_000 + "'"
         ("roots", f"INSERT INTO roots SELECT i, i, '', '{{}}' FROM ({ENDLESS} LIMIT 100000)"),
         ("not read", f"UPDATE roots SET not_read = {DEEP}"),
         ("not read", "UPDATE roots SET not_read = '[1]'"),
-        ("not read", 'UPDATE roots SET not_read = \'{"HEIC": "many"}\''),
+        ("not read", 'UPDATE roots SET not_read = \'{"raw": "many"}\''),
     ],
 )
 def test_values_that_cannot_be_are_damage(folder: Path, photos: Path, use: str, statement: str) -> None:

@@ -16,7 +16,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.raw import is_raw
 from seesay.data.remote import as_remote
-from seesay.data.suffixes import CAN_READ_HEIC, RAW_SUFFIXES
+from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
 
 MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
@@ -34,7 +34,6 @@ _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", 
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
-_HEIC_HEADS = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftyphevc")
 
 
 def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -62,8 +61,6 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
             raise UnavailableImageError(f"{name}: cannot be read now ({error}).") from error
         if isinstance(error, _TooLongError):
             raise ImageError(f"{name}: its header is made to take long; save it anew.") from error
-        if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
-            raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
         raise ImageError(f"{name}: unsupported or damaged ({reason_of(error)}).") from error
     if image.width * image.height > max_pixels:
         raise ImageError(
@@ -193,11 +190,10 @@ def _open(file: _BoundedBytes | _BoundedFile) -> Image.Image:
 @cache
 def _formats() -> tuple[str, ...]:
     """The formats that this build of Pillow has; naming another makes it raise KeyError."""
-    Image.init()
-    if CAN_READ_HEIC:
-        import pillow_heif
+    import pillow_heif  # takes longer to load than most photos take to open
 
-        pillow_heif.register_heif_opener(thumbnails=False)
+    Image.init()
+    pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 

@@ -48,7 +48,7 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
     if not is_raw(data, name):
         return data
     if not CAN_READ_RAW:
-        raise ImageError(f"{name}: a raw photo, which needs pip install 'seesay[raw]'.")
+        raise ImageError(f"{name}: a raw photo, which needs the extra seesay[raw].")
     import rawpy
 
     try:

@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar, cast
 
-from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
+from seesay.errors import MissingExtraError, SeesayError, first_line, install_command, naming_extras
 from seesay.progress import progress, tell
 
 _SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
@@ -278,7 +278,7 @@ def _store(url: str) -> Any:
         return url_to_fs(url)[0]
     except ImportError as error:
         raise MissingExtraError(
-            f"{url}: {_reason(error)}; for s3:// that is pip install 'seesay[cloud]'."
+            f"{url}: {_reason(error)}; for s3:// that is {install_command('cloud')}."
         ) from error
     except ValueError as error:
         raise SeesayError(f"{url}: not an address that fsspec knows ({_reason(error)}).") from error

@@ -6,45 +6,32 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import PurePath
 
-_HEIC = frozenset({".heic", ".heif", ".hif"})
+from seesay.errors import install_command
+
 _CAMERAS = "cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw raw"
 RAW_SUFFIXES = frozenset(f".{suffix}" for suffix in _CAMERAS.split())
 """In lower case, of the photos that cameras write without developing them."""
-_NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
+_NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif heic heif hif jp2 ppm pgm pbm"
 _READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
-
-CAN_READ_HEIC = find_spec("pillow_heif") is not None
-"""Whether the package that decodes HEIC, installed by `seesay[heic]`, is available."""
 
 CAN_READ_RAW = find_spec("rawpy") is not None
 """Whether the package that reads raw photos, installed by `seesay[raw]`, is available."""
 
-IMAGE_SUFFIXES = (
-    _READ | (_HEIC if CAN_READ_HEIC else frozenset()) | (RAW_SUFFIXES if CAN_READ_RAW else frozenset())
-)
+IMAGE_SUFFIXES = _READ | RAW_SUFFIXES if CAN_READ_RAW else _READ
 """In lower case."""
 
 _OTHERS = {
-    "HEIC": " ".join(suffix[1:] for suffix in _HEIC),
     "raw": _CAMERAS,
     "video": "mp4 m4v mov avi mkv webm mpg mpeg mts m2ts 3gp wmv",
     "JPEG XL": "jxl",
     "SVG": "svg",
     "Photoshop": "psd psb",
 }
-OF_EXTRAS = frozenset({"HEIC", "raw"})
-"""The kinds that are read once an extra is installed."""
-
 _KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in suffixes.split()}
-_ADVICE = {
-    "HEIC": "pip install 'seesay[heic]' and update the index",
-    "raw": "pip install 'seesay[raw]' and update the index",
-    "video": "only images are searched",
-}
 
 
 def unread_kind(name: str) -> str | None:
-    """Return the kind of a file that is not read, such as "HEIC"; None for images and all that are neither.
+    """Return the kind of a file that is not read, such as "video"; None for images and all that are neither.
 
     >>> unread_kind("IMG_0001.MOV"), unread_kind("notes.txt"), unread_kind("a.jpg")
     ('video', None, None)
@@ -56,11 +43,15 @@ def unread_kind(name: str) -> str | None:
 def unread_lines(counts: Mapping[str, int]) -> list[str]:
     """Return a line for each kind of files that were not read, most first: how many, and what to do.
 
-    >>> unread_lines({"SVG": 1, "HEIC": 312})
-    ["312 HEIC files: pip install 'seesay[heic]' and update the index", '1 SVG file: export as JPEG']
+    >>> unread_lines({"SVG": 1, "video": 312})
+    ['312 video files: only images are searched', '1 SVG file: export as JPEG']
     """
+    advice = {
+        "raw": f"{install_command('raw')} and update the index",
+        "video": "only images are searched",
+    }
     most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
     return [
-        f"{count} {kind} file{'' if count == 1 else 's'}: {_ADVICE.get(kind, 'export as JPEG')}"
+        f"{count} {kind} file{'' if count == 1 else 's'}: {advice.get(kind, 'export as JPEG')}"
         for kind, count in most_first
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seesay.data.remote import is_folder, is_remote, is_same
-from seesay.data.suffixes import IMAGE_SUFFIXES, OF_EXTRAS, unread_kind, unread_lines
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.search.roots import Root, holding, named
@@ -86,7 +86,7 @@ def find_images(root: Path, leave_out: Path) -> Found:
                 _take_up(path, file, result)
             elif kind := unread_kind(file.name):
                 result.not_read[kind] += 1
-                if kind in OF_EXTRAS:  # one that was read while an extra was installed is not gone
+                if kind == "raw":  # one that was read while the extra was installed is not gone
                     result.unread.add(path)
     except OSError as error:  # of a URL: what cannot be listed must not be taken for gone
         raise SeesayError(

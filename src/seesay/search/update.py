@@ -36,7 +36,7 @@ class UpdateReport:
 
     Attributes:
         skipped: (path, reason) of images that cannot be used.
-        not_read: number of files of each kind that is not read, such as "HEIC" or "video".
+        not_read: number of files of each kind that is not read, such as "raw" or "video".
         absent: folders of the index that are not there, or empty, and subfolders that have become empty, as
             of a drive that is not mounted; their images are kept.
     """

@@ -34,7 +34,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.lib", None)
     (tmp_path / "train.parquet").write_bytes(b"PAR1")
-    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[parquet\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[parquet\]'"):
         read_corpus(tmp_path)
 
 

@@ -32,7 +32,7 @@ ENCODER = "efficientnet-lite0"
 
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[cluster\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[cluster\]'"):
         fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
