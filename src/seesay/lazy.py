@@ -13,7 +13,7 @@ from seesay.errors import naming_extras
 def lazy_names(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`.
+    """Return a package's `__getattr__` and `__dir__`, and set its `__all__` if it has none.
 
     Args:
         package: its `__name__`.
@@ -24,6 +24,7 @@ def lazy_names(
         MissingExtraError: a module needs a package that is not installed; by the returned `__getattr__`.
     """
     modules = {name: module for module, some in names.items() for name in some}
+    vars(sys.modules[package]).setdefault("__all__", sorted(modules))
 
     def get(name: str) -> Any:
         if name not in modules:

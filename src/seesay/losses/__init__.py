@@ -7,39 +7,24 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.losses.base import Batch, LabelledPairs, Loss, Relations, ScoreLoss
-    from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
-    from seesay.losses.pairs import LogisticLoss, MultiLabelLoss, PairMarginLoss
-    from seesay.losses.ranking import (
-        ContrastiveLoss,
-        DistillationLoss,
-        HingeRankLoss,
-        MarginLoss,
-        SoftMarginLoss,
-    )
-    from seesay.losses.settings import LossSettings, register_loss
-    from seesay.losses.triplet import TripletLoss
-
-__all__ = [
-    "Batch",
-    "ContrastiveLoss",
-    "CorrelationLoss",
-    "DistillationLoss",
-    "HingeRankLoss",
-    "LabelledPairs",
-    "LogisticLoss",
-    "Loss",
-    "LossSettings",
-    "MarginLoss",
-    "MultiLabelLoss",
-    "PairMarginLoss",
-    "Relations",
-    "ScoreLoss",
-    "SoftMarginLoss",
-    "TotalCorrelationLoss",
-    "TripletLoss",
-    "register_loss",
-]
+    from seesay.losses.base import Batch as Batch
+    from seesay.losses.base import LabelledPairs as LabelledPairs
+    from seesay.losses.base import Loss as Loss
+    from seesay.losses.base import Relations as Relations
+    from seesay.losses.base import ScoreLoss as ScoreLoss
+    from seesay.losses.correlation import CorrelationLoss as CorrelationLoss
+    from seesay.losses.correlation import TotalCorrelationLoss as TotalCorrelationLoss
+    from seesay.losses.pairs import LogisticLoss as LogisticLoss
+    from seesay.losses.pairs import MultiLabelLoss as MultiLabelLoss
+    from seesay.losses.pairs import PairMarginLoss as PairMarginLoss
+    from seesay.losses.ranking import ContrastiveLoss as ContrastiveLoss
+    from seesay.losses.ranking import DistillationLoss as DistillationLoss
+    from seesay.losses.ranking import HingeRankLoss as HingeRankLoss
+    from seesay.losses.ranking import MarginLoss as MarginLoss
+    from seesay.losses.ranking import SoftMarginLoss as SoftMarginLoss
+    from seesay.losses.settings import LossSettings as LossSettings
+    from seesay.losses.settings import register_loss as register_loss
+    from seesay.losses.triplet import TripletLoss as TripletLoss
 
 # PyTorch comes with the first name that is used.
 __getattr__, __dir__ = lazy_names(

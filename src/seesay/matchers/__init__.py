@@ -11,53 +11,33 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.matchers.adapter import Adapter, Cosine
-    from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
-    from seesay.matchers.baselines.cca import CCA
-    from seesay.matchers.baselines.dcca import DCCA
-    from seesay.matchers.baselines.devise import DeViSE
-    from seesay.matchers.baselines.dvsa import DVSA
-    from seesay.matchers.baselines.order_embeddings import OrderEmbeddings
-    from seesay.matchers.baselines.vsepp import VSEPlusPlus
-    from seesay.matchers.composed import Ensemble
-    from seesay.matchers.gvse import GVSE, UncommonVSE
-    from seesay.matchers.irmatch import IRMatch
-    from seesay.matchers.mcnn import MatchingCNN
-    from seesay.matchers.projection import Projection
-    from seesay.matchers.sco import SCO, ConceptClassifier
-    from seesay.matchers.sentences import Sentences, read_words
-    from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
-    from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
-
-__all__ = [
-    "CCA",
-    "DCCA",
-    "DVSA",
-    "GVSE",
-    "SCO",
-    "Adapter",
-    "ConceptClassifier",
-    "Cosine",
-    "DeViSE",
-    "EmbeddingMatcher",
-    "Ensemble",
-    "IRMatch",
-    "Matcher",
-    "MatcherInputs",
-    "MatcherSettings",
-    "MatchingCNN",
-    "OrderEmbeddings",
-    "PairMatcher",
-    "Projection",
-    "Sentences",
-    "SimilarityNetwork",
-    "TwoBranchEmbedding",
-    "UncommonVSE",
-    "VSEPlusPlus",
-    "as_matcher",
-    "read_words",
-    "register_matcher",
-]
+    from seesay.matchers.adapter import Adapter as Adapter
+    from seesay.matchers.adapter import Cosine as Cosine
+    from seesay.matchers.base import EmbeddingMatcher as EmbeddingMatcher
+    from seesay.matchers.base import Matcher as Matcher
+    from seesay.matchers.base import PairMatcher as PairMatcher
+    from seesay.matchers.base import as_matcher as as_matcher
+    from seesay.matchers.baselines.cca import CCA as CCA
+    from seesay.matchers.baselines.dcca import DCCA as DCCA
+    from seesay.matchers.baselines.devise import DeViSE as DeViSE
+    from seesay.matchers.baselines.dvsa import DVSA as DVSA
+    from seesay.matchers.baselines.order_embeddings import OrderEmbeddings as OrderEmbeddings
+    from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
+    from seesay.matchers.composed import Ensemble as Ensemble
+    from seesay.matchers.gvse import GVSE as GVSE
+    from seesay.matchers.gvse import UncommonVSE as UncommonVSE
+    from seesay.matchers.irmatch import IRMatch as IRMatch
+    from seesay.matchers.mcnn import MatchingCNN as MatchingCNN
+    from seesay.matchers.projection import Projection as Projection
+    from seesay.matchers.sco import SCO as SCO
+    from seesay.matchers.sco import ConceptClassifier as ConceptClassifier
+    from seesay.matchers.sentences import Sentences as Sentences
+    from seesay.matchers.sentences import read_words as read_words
+    from seesay.matchers.settings import MatcherInputs as MatcherInputs
+    from seesay.matchers.settings import MatcherSettings as MatcherSettings
+    from seesay.matchers.settings import register_matcher as register_matcher
+    from seesay.matchers.two_branch import SimilarityNetwork as SimilarityNetwork
+    from seesay.matchers.two_branch import TwoBranchEmbedding as TwoBranchEmbedding
 
 # PyTorch comes with the first name that is used.
 __getattr__, __dir__ = lazy_names(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.protocols.base import Options, Protocol, Result, register_protocol
-    from seesay.protocols.subject import Subject
-
-__all__ = ["Options", "Protocol", "Result", "Subject", "register_protocol"]
+    from seesay.protocols.base import Options as Options
+    from seesay.protocols.base import Protocol as Protocol
+    from seesay.protocols.base import Result as Result
+    from seesay.protocols.base import register_protocol as register_protocol
+    from seesay.protocols.subject import Subject as Subject
 
 __getattr__, __dir__ = lazy_names(
     __name__,
