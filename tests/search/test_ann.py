@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.search import lists_file
+from seesay.search import quantise
 from seesay.search.ann import Neighbours
 from seesay.search.hits import Place
-from seesay.search.lists_file import read_lists, write_lists
-from seesay.search.quantise import make_lists
+from seesay.search.quantise import make_lists, read_lists, write_lists
 from seesay.search.store import Store
 
 DIM = 32
@@ -214,14 +213,14 @@ def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
     write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 1})
     before = index.ntotal
     index.remove_ids(np.arange(1, 20))
-    checksum = lists_file._checksum
+    checksum = quantise._checksum
 
     def look(opened: BinaryIO, identity: str) -> bytes:
         found = checksum(opened, identity)
         write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 2})
         return found
 
-    monkeypatch.setattr(lists_file, "_checksum", look)
+    monkeypatch.setattr(quantise, "_checksum", look)
     read = read_lists(tmp_path / "v.faiss", "i", range(3))
     assert read is not None
     assert read[1]["generation"] == 1

@@ -14,8 +14,7 @@ from seesay.encoders import load_image_encoder
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.training.images import TrainImages, single_crops
-from seesay.training.sentence_task import SentenceTask
+from seesay.training.sentence_task import SentenceTask, TrainImages, single_crops
 from seesay.training.train import train
 
 TEN = ("encoders=['efficientnet-lite0:ten', efficientnet-lite0]", "arrays=[pooled, logits]")

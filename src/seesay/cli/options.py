@@ -75,7 +75,7 @@ Images = Annotated[
 
 def _allow_outside(context: typer.Context, wanted: bool) -> bool:
     if wanted:
-        from seesay.data.finder import outside_allowed
+        from seesay.data.walk import outside_allowed
 
         context.with_resource(outside_allowed())
     return wanted

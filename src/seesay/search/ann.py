@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 from seesay.progress import tell
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.lists_file import is_mapped, read_lists, to_memory, write_lists
-from seesay.search.quantise import REFINED, VECTORS, Lists, lists_of_recall, make_lists, refined
+from seesay.search.quantise import (
+    REFINED,
+    VECTORS,
+    Lists,
+    is_mapped,
+    lists_of_recall,
+    make_lists,
+    read_lists,
+    refined,
+    to_memory,
+    write_lists,
+)
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Changes, Store
-from seesay.search.stores.base import Queries, next_page
+from seesay.search.stores import Queries, next_page
 
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""

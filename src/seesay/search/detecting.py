@@ -6,12 +6,13 @@ the highest confidence of each class; a sentence's with weights of the classes t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from lemminflect import getLemma  # type: ignore[import-untyped]
 
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, Detector
@@ -19,14 +20,54 @@ from seesay.runs.calibration import Calibration
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.store import FILE, Store
-from seesay.text.objects import NamedObjects
+from seesay.text.concepts import content_words
+from seesay.text.vocabulary import tokenize
 
 # Chosen on photographs of everyday things, so that names of objects gain and captions lose nothing: a caption
 # says more than the names of objects in it.
 _WEIGHT = 0.5  # of a confidence beside a cosine, if a sentence names a class and nothing else
 _OF_IMAGES = 0.5  # of it on the side of images, so that images with the same objects are little more alike
 _POWER = 3  # of the share of a sentence that names classes
-_TINY = 1e-6
+
+# Other names for COCO's classes. Words for people name a person, whatever else they imply.
+_OTHER_NAMES = {
+    "person": (
+        "people human man woman boy girl child kid baby toddler lady guy adult player worker rider skier "
+        "surfer skateboarder snowboarder climber biker cyclist crowd"
+    ),
+    "airplane": "aeroplane plane jet aircraft",
+    "backpack": "rucksack",
+    "bicycle": "bike",
+    "book": "novel",
+    "cat": "kitten",
+    "cell_phone": "cellphone phone mobile smartphone telephone mobile_phone",
+    "couch": "sofa settee",
+    "cow": "cattle bull calf",
+    "dining_table": "table diningtable",
+    "dog": "puppy",
+    "donut": "doughnut",
+    "frisbee": "flying_disc",
+    "hair_drier": "hair_dryer hairdryer",
+    "handbag": "purse",
+    "horse": "pony foal",
+    "keyboard": "computer_keyboard",
+    "laptop": "notebook_computer",
+    "motorcycle": "motorbike",
+    "mouse": "computer_mouse",
+    "oven": "stove",
+    "potted_plant": "houseplant pottedplant",
+    "refrigerator": "fridge",
+    "remote": "remote_control",
+    "sheep": "lamb",
+    "sports_ball": "ball football soccer_ball basketball tennis_ball",
+    "suitcase": "luggage",
+    "tie": "necktie",
+    "toilet": "toilet_bowl",
+    "traffic_light": "stoplight",
+    "truck": "lorry",
+    "tv": "television tvmonitor tv_set",
+    "wine_glass": "wineglass",
+}
 
 
 class Detecting(Embedder):
@@ -115,3 +156,59 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
         run = store.meta["embedder"]
         store.close()
     return load_embedder(run or DEFAULT_RUN, detector)
+
+
+class NamedObjects:
+    """Finds names of classes in sentences: singular or plural, the longest first, each word used once.
+
+    Args:
+        classes: names, in lower case, of one word or several.
+
+    Example:
+        >>> from seesay.search.detecting import NamedObjects
+        >>> objects = NamedObjects(["dog", "hot dog", "person"])
+        >>> objects.named("two puppies and a man with a hot dog")
+        [0, 2, 1]
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._numbers: dict[tuple[str, ...], int] = {}
+        own = [name.replace(" ", "_") for name in classes]
+        others = [(each, i) for i, name in enumerate(own) for each in _OTHER_NAMES.get(name, "").split()]
+        for name, number in (*others, *zip(own, range(len(own)), strict=True)):  # their own names last
+            self._numbers[tuple(map(_lemma, tokenize(name.replace("_", " "))))] = number
+        self._longest = max(map(len, self._numbers), default=0)
+
+    def named(self, sentence: str) -> list[int]:
+        """Return the numbers of the classes that a sentence names, each once, in order."""
+        return list(dict.fromkeys(number for number, _ in self._found(sentence)))
+
+    def share(self, sentence: str) -> float:
+        """Return the share of a sentence's content words that name classes, from 0 to 1.
+
+        >>> from seesay.search.detecting import NamedObjects
+        >>> [NamedObjects(["dog"]).share(text) for text in ("two dogs", "a black dog", "a cat")]
+        [1.0, 0.5, 0.0]
+        """
+        named = sum(length for _, length in self._found(sentence))
+        words = [word for word in content_words(sentence) if word.part_of_speech != "number"]
+        return min(named / max(len(words), 1), 1.0)
+
+    def _found(self, sentence: str) -> Iterator[tuple[int, int]]:
+        """Yield each class that is named, and the number of words that name it."""
+        words, at = tuple(map(_lemma, tokenize(sentence))), 0
+        while at < len(words):
+            for length in range(self._longest, 0, -1):
+                number = self._numbers.get(words[at : at + length])
+                if number is not None:
+                    yield number, length
+                    at += length
+                    break
+            else:
+                at += 1
+
+
+@lru_cache(1 << 14)
+def _lemma(word: str) -> str:
+    lemmas: tuple[str, ...] = getLemma(word, "NOUN")
+    return lemmas[0] if lemmas else word

@@ -1,20 +1,25 @@
-"""Updates of an index: only new and changed contents are embedded."""
+"""Updates of an index: only new and changed contents are decoded, each once, and embedded."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seesay.data.images import content_key
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.decoders import read_apart
+from seesay.data.images import Photo, content_key
 from seesay.data.remote import is_remote, path_of
-from seesay.encoders.images.encode import in_threads
+from seesay.encoders.detector import Detection
+from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
-from seesay.search.entries import Entry, entries_of
+from seesay.search import thumbnails
 from seesay.search.look import FoundFile, Look
 from seesay.search.prepared import finite
 from seesay.search.store import Item, Store
@@ -24,10 +29,87 @@ from seesay.search.writer import Writer
 Progress = Callable[[int, int], None]
 """Called with the number of files or sentences done, and of all to do."""
 
+_PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
 _REQUESTS = 16  # at once to an object store, which answers each after tens of milliseconds
 _SENTENCES_AT_ONCE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an index keeps of a photo.
+
+    Attributes:
+        vector: (dim,).
+        size: width and height of the upright photo, in pixels.
+        taken: when, as `EncodedImage.taken` says.
+        objects: that a detector saw in it.
+        thumbnail: see `seesay.search.thumbnails.make`.
+    """
+
+    vector: NDArray[np.float32]
+    size: tuple[int, int]
+    taken: str
+    objects: list[Detection]
+    thumbnail: bytes
+
+
+def entries_of(
+    contents: Mapping[str, tuple[str, bytes]], embedder: Embedder
+) -> dict[str, Entry | ImageError]:
+    """Make the entries of photos, in threads, by their content keys.
+
+    Args:
+        contents: names for error messages, and encoded photos, by content key.
+        embedder: that embeds them.
+
+    Returns:
+        An entry, or why there is none.
+    """
+    items = list(contents.items())
+    chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+
+    def work(chunk: Sequence[tuple[str, tuple[str, bytes]]]) -> dict[str, Entry | ImageError]:
+        found: dict[str, Entry | ImageError] = {}
+        for photos in _decoded(chunk, max(embedder.side, thumbnails.SIDE), found):
+            found |= _embedded(photos, embedder)
+        return found
+
+    return {key: entry for found in in_threads(work, chunks) for key, entry in found.items()}
+
+
+def _decoded(
+    contents: Iterable[tuple[str, tuple[str, bytes]]], side: int, broken: dict[str, Entry | ImageError]
+) -> Iterator[list[Photo]]:
+    """Yield decoded photos, as many at a time as the memory holds; add to `broken` why one is not."""
+    photos: list[Photo] = []
+    for key, (name, data) in contents:
+        try:
+            photos.append(read_apart(data, name, side, key))
+        except ImageError as error:
+            broken[key] = error
+        if sum(photo.pixels.nbytes for photo in photos) > _PIXEL_BYTES:
+            yield photos
+            photos = []
+    if photos:
+        yield photos
+
+
+def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | ImageError]:
+    try:
+        vectors, objects = embedder.embed_and_detect(photos)
+    except ImageError as error:
+        if len(photos) == 1:
+            return {photos[0].key: error}
+        return {key: entry for photo in photos for key, entry in _embedded([photo], embedder).items()}
+    found: dict[str, Entry | ImageError] = {}
+    for photo, vector, seen in zip(photos, vectors, objects, strict=True):
+        if np.isfinite(vector).all() and vector.any():
+            found[photo.key] = Entry(vector, photo.size, photo.taken, seen, thumbnails.make(photo))
+        else:
+            found[photo.key] = ImageError(f"{photo.name}: the matcher gave no embedding of it.")
+    return found
 
 
 @dataclass

@@ -21,8 +21,8 @@ from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import PhraseInputs, phrase_inputs
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.images import fits
 from seesay.training.phrase_sampler import PhraseSampler
+from seesay.training.sentence_task import fits
 from seesay.training.task import Task
 
 _BATCH = 4096

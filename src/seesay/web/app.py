@@ -31,7 +31,7 @@ from seesay.web.connections import Connection, is_local, networks
 from seesay.web.guard import Guard
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
 from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
-from seesay.web.routes import grounding, images, indexes, queries
+from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.service import Service
 
@@ -89,7 +89,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
     app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)
-    for module in (queries, images, grounding, indexes):
+    for module in (queries, images, indexes):
         app.include_router(module.router)
     app.include_router(probe_routes(metrics))
     app.include_router(page_routes(access, prefix))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.data.finder import OUTSIDE
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
@@ -17,6 +16,7 @@ from seesay.data.readers.builder import (
 )
 from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.data.summary import summarise
+from seesay.data.walk import OUTSIDE
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs

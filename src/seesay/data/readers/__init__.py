@@ -11,8 +11,8 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
-from seesay.data.finder import outside_allowed
 from seesay.data.remote import as_remote, path_of
+from seesay.data.walk import outside_allowed
 from seesay.errors import SeesayError
 from seesay.registry import Registry
 

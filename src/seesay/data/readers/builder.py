@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from seesay.data.boxes import clip
 from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence
 from seesay.data.features import FeatureRows
-from seesay.data.finder import ImageFinder
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import source_size
+from seesay.data.walk import ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = "image listed but missing, dropped with its sentences"

@@ -1,5 +1,174 @@
-"""Stores of vectors: what finds the nearest ones. One a module; the embedded one is `seesay.search.ann`."""
+"""The interface of stores of vectors, and their registry."""
 
-from seesay.search.stores.base import VECTOR_STORES, VectorStore, open_vectors, register_store, store_address
+from __future__ import annotations
 
-__all__ = ["VECTOR_STORES", "VectorStore", "open_vectors", "register_store", "store_address"]
+import os
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError, did_you_mean, naming_extras
+from seesay.registry import Registry
+from seesay.search.filters import Filter
+from seesay.search.hits import Place
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Store
+
+Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+Queries = Callable[[], NDArray[np.float32]]
+"""Gives vectors (q, dim) of the kind that an index is searched by."""
+
+
+class VectorStore(Protocol):
+    """Finds the items of one kind whose vectors are nearest to a query's, by inner product.
+
+    The items of an index with their vectors and facts are in its folder (`Store`) and are the truth; a store
+    of vectors is brought up to date from there. Its owner holds a lock around each call, unless it is
+    concurrent.
+
+    Attributes:
+        concurrent: whether several threads may call it at the same time, so that queries wait neither for
+            each other nor for an update.
+    """
+
+    concurrent: bool
+
+    def refresh(self) -> None:
+        """Take up what an update has written; called before each search."""
+        ...
+
+    def save(self) -> None:
+        """Write what is new to where the vectors are kept; called at the end of an update."""
+        ...
+
+    def passing(self, where: Filter) -> Any:
+        """Return what `search` takes as `among` to search only images that a filter lets through."""
+        ...
+
+    def search(
+        self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
+    ) -> Found:
+        """Return ids and scores of the `k` best items, or fewer, best first; equal ones in order of ids.
+
+        Args:
+            query: a vector, (dim,).
+            k: number of items.
+            among: what `passing` gave; None for all items.
+            after: the end of the page before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+Opened = Callable[[str, Store, Kind], VectorStore]
+"""Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
+
+_SPACE = re.compile(r"\s")
+_DATABASES = ("milvus", "qdrant")  # whose modules need an extra each
+
+VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
+register_store = VECTOR_STORES.register
+
+
+def open_vectors(
+    address: str, store: Store, kind: Kind, cache: Path, queries: Queries | None = None
+) -> VectorStore:
+    """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
+
+    Args:
+        address: a scheme that is registered, "+", and what it takes; empty for the embedded store.
+        store: of the items.
+        kind: of the items.
+        cache: a file for the embedded store.
+        queries: for which the embedded store measures the recall that an index asks for.
+
+    Raises:
+        SeesayError: there is no such store.
+        MissingExtraError: its package is not installed.
+    """
+    if not address:
+        from seesay.search.ann import Neighbours
+
+        return Neighbours(store, kind, cache, queries=queries)
+    name, rest = _divided(address)
+    return VECTOR_STORES[name](rest, store, kind)
+
+
+def store_address(address: str) -> str:
+    """Return an address as an index remembers it: a folder's is the same wherever a command is started.
+
+    Raises:
+        SeesayError: there is no such store, or it takes no such address.
+        MissingExtraError: its package is not installed.
+    """
+    if not address:
+        return ""
+    name, rest = _divided(address)
+    if name not in _DATABASES:
+        return address
+    scheme, _, folder = rest.partition(":")
+    if scheme == "path" and folder:
+        return f"{name}+path:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
+    if not _is_url(rest):
+        raise SeesayError(
+            f"--store {address}: write {name}+http://HOST:PORT, or {name}+path:FOLDER for the edition within "
+            "this process."
+        )
+    return address
+
+
+def _is_url(text: str) -> bool:
+    """Whether a text is the address of a server, which clients of databases do not check."""
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not _SPACE.search(text)
+        )
+    except ValueError:  # of the port
+        return False
+
+
+def _divided(address: str) -> tuple[str, str]:
+    """Return the name of a store, which is registered then, and what it takes."""
+    name, plus, rest = address.partition("+")
+    if not (plus and rest):
+        raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
+    if name in _DATABASES:
+        with naming_extras():
+            import_module(f"seesay.search.stores.{name}")  # which registers itself
+    elif name not in VECTOR_STORES:
+        known = sorted({*VECTOR_STORES, *_DATABASES})
+        near = did_you_mean(name, known) or "."
+        raise SeesayError(f"--store {address}: no store '{name}'{near} There are: {', '.join(known)}.")
+    return name, rest
+
+
+def next_page(best: Callable[[int], Found], k: int, after: Place, total: int) -> Found:
+    """Return the `k` best items behind the end of a page.
+
+    Args:
+        best: returns the best so many, in order.
+        k: number of items.
+        after: the end of the page before.
+        total: number of items that there are.
+    """
+    asked = after.seen + k
+    while True:
+        ids, scores = best(asked)
+        behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
+        # Items may have come before that place since the page before was read.
+        if behind.sum() >= k or asked >= total:
+            return ids[behind][:k], scores[behind][:k]
+        asked *= 2

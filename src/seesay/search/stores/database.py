@@ -25,7 +25,7 @@ from seesay.search.filters import MAX_CHARACTERS, Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
-from seesay.search.stores.base import Found, next_page
+from seesay.search.stores import Found, next_page
 
 
 class _Closable(Protocol):

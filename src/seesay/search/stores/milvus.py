@@ -18,7 +18,7 @@ from pymilvus.exceptions import ConnectionConfigException, MilvusException
 from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
-from seesay.search.stores.base import Found, register_store
+from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
     FOLDERS,
     MARK,

@@ -15,7 +15,7 @@ from qdrant_client.http.exceptions import ApiException
 from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
-from seesay.search.stores.base import Found, register_store
+from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seesay.text.objects import NamedObjects
+from seesay.search.detecting import NamedObjects
 
 CLASSES = ["person", "dog", "hot dog", "bicycle", "wine glass", "bus", "skis", "scissors", "sheep"]
 
