@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -23,7 +24,6 @@ from typing import Self
 from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500
-LOWER = "seesay_lower"  # `str.lower` as a function of the connection: SQLite's own knows ASCII alone
 
 _CONDITION = re.compile(r' ?(\w+):("[^"]*"|\S+)(?= |$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
@@ -43,9 +43,9 @@ class Limit:
     """One comparison of a fact of an image with a value.
 
     Attributes:
-        field: "folder", "taken", "orientation", "width", "height" or "added".
+        field: "folder", "time", "orientation", "width", "height" or "added".
         sign: "=", ">", ">=", "<" or "<=".
-        value: a folder's name, or part of its path; the beginning of "2019-06-30T12:00:00"; a shape; pixels;
+        value: part of a folder's path, see `folded`; the beginning of "2019-06-30T12:00:00"; a shape; pixels;
             seconds since 1970.
     """
 
@@ -56,9 +56,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions in SQL on the columns `path`, `taken`, `width`, `height` and `added`, and their parameters.
+    """Conditions in SQL on the columns `folded`, `time`, `width`, `height` and `added`, and their parameters.
 
-    The SQL may call the function `LOWER`. `limits` are the same conditions for stores that know no SQL.
+    `limits` are the same conditions for stores that know no SQL.
 
     Example:
         >>> from seesay.search.filters import Filter
@@ -101,32 +101,38 @@ class Filter:
             limits += found_limits
             at = found.end()
         sql = " AND ".join(f"({each})" for each in conditions) or "1"
-        return cls(sql, tuple(_parameter(limit) for limit in limits), tuple(limits))
+        return cls(sql, tuple(limit.value for limit in limits), tuple(limits))
 
 
 def _sql(limit: Limit) -> str:
     """A condition with one parameter."""
     if limit.field == "folder":
-        if str(limit.value).isascii():  # SQLite compares these itself, much faster
-            return "'/' || path LIKE ? ESCAPE '!'"
-        return f"instr({LOWER}('/' || path), ?)"
+        return "instr(folded, ?)"
     if limit.field == "orientation":
         return f"{_ORIENTATION} = ?"
-    return f"{limit.field} {limit.sign} ?" + (" AND taken != ''" if limit.field == "taken" else "")
+    return f"{limit.field} {limit.sign} ?"
 
 
-def _parameter(limit: Limit) -> str | int | float:
-    if limit.field != "folder":
-        return limit.value
-    if not str(limit.value).isascii():
-        return f"/{str(limit.value).lower()}/"
-    escaped = re.sub(r"([%_!])", r"!\1", str(limit.value))
-    return f"%/{escaped}/%"
+def folded(text: str) -> str:
+    """Return a text without case and accents, and with one form of letters that have several.
+
+    >>> folded("Österreich/Straße"), folded("日本"), folded("ｶﾌｪ")
+    ('osterreich/strasse', '日本', 'カフェ')
+    """
+    if text.isascii():
+        return text.lower()
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(each for each in letters if not unicodedata.combining(each)).casefold()
+
+
+def folded_folder(path: str) -> str:
+    """Return the folder of an image as filters compare it, by the image's path; "" if it is in none."""
+    return folded(path.rpartition("/")[0])
 
 
 def _folder(value: str) -> list[Limit]:
-    """A folder of that name, or that path, anywhere above the image."""
-    name = value.replace("\\", "/").strip("/")
+    """Part of the path of the folder that the image is in."""
+    name = folded(value.replace("\\", "/").strip("/"))
     if not name:
         raise QueryError("folder: is empty; name a folder, such as folder:italy.")
     return [Limit("folder", "=", name)]
@@ -136,9 +142,9 @@ def _taken(value: str) -> list[Limit]:
     first, last = _range(value)
     limits = list[Limit]()
     if first:
-        limits.append(Limit("taken", ">=", _day(first).isoformat()))
+        limits.append(Limit("time", ">=", _day(first).isoformat()))
     if last:
-        limits.append(Limit("taken", "<", _day_after(last).isoformat()))
+        limits.append(Limit("time", "<", _day_after(last).isoformat()))
     if first and last and _day(first) >= _day_after(last):
         raise QueryError(f"taken:{value}: ends before it begins.")
     return limits

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from seesay.errors import SeesayError
-from seesay.search.filters import LOWER
+from seesay.search.filters import folded_folder
 
 Kind = Literal["image", "sentence"]
 
@@ -21,8 +21,11 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 7
+VERSION = 8
 """Of the schema; a file of another one is made again."""
+
+FOLDED = "seesay_folded"
+"""`folded_folder` as a function of the connection."""
 
 MOST_SECONDS = 120.0
 """That reading for one question may take, which is a hundred times what a million images take."""
@@ -42,7 +45,8 @@ _SCHEMA = (
         UNIQUE (kind, key)
     )""",
     # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
-    # a photo was taken, else when its file changed: see `Dated`.
+    # a photo was taken, else when its file changed: see `Dated`. `folded` is its folder, without case and
+    # accents: to fold a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
@@ -53,6 +57,7 @@ _SCHEMA = (
         size INTEGER,
         ctime_ns INTEGER,
         time TEXT,
+        folded TEXT,
         added REAL NOT NULL,
         generation INTEGER NOT NULL,
         CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
@@ -206,7 +211,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     # As SQLite advises for files of others.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    connection.create_function(LOWER, 1, str.lower, deterministic=True)
+    connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
     return connection
 
 

@@ -87,12 +87,12 @@ class Dated:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What filters ask about an image; `taken` is empty if it does not say, `added` in seconds since 1970."""
+    """What filters ask about an image: `folder` as `folded_folder`, `time` as `Dated`, `added` since 1970."""
 
-    path: str
+    folder: str
     width: int
     height: int
-    taken: str
+    time: str
     added: float
 
 
@@ -306,7 +306,7 @@ class Store:
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
         """Return the facts of those images by id."""
-        query = f"""SELECT items.id, path, width, height, taken, added {_IMAGES}
+        query = f"""SELECT items.id, folded, width, height, time, added {_IMAGES}
             AND items.id IN (SELECT value FROM json_each(?))"""
         with self._read() as connection:
             rows = _typed(connection.execute(query, (_as_json(ids),)), int, str, int, int, str, float)
@@ -362,6 +362,12 @@ class Store:
                 where.values if where else (),
             )
             return dict(_typed(rows, str, int))
+
+    def folders_with(self, part: str) -> list[str]:
+        """Return the folders of images whose path holds that text; both as `folded` gives them."""
+        with self._read() as connection:
+            query = "SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr(folded, ?)"
+            return [str(folder) for (folder,) in _typed(connection.execute(query, (part,)), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
         """Return the number of images directly in each folder, by its path, in order; the largest at most."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection
 from seesay.search.roots import Root
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import FOLDED, Kind
 
 _MARKS = 1000  # that are remembered, so that an older state of a database is known
 
@@ -43,6 +43,7 @@ class Writer:
             new = f"UPDATE {table} SET path = '/' || ? || '/' || path{also} WHERE path IS NOT NULL"
             self._connection.execute(new, (name,))
             self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
+        self._connection.execute(f"UPDATE items SET folded = {FOLDED}(path) WHERE path IS NOT NULL")
 
     def delete_root(self, root: Root) -> int:
         """Delete a folder with all its items, and return how many these were."""
@@ -117,13 +118,13 @@ class Writer:
                 size = excluded.size, ctime_ns = excluded.ctime_ns, generation = excluded.generation""",
             (key, path, mtime_ns, size, ctime_ns, time.time(), self._generation),
         )
-        self._date("path = ?", path)
+        self._derive("path = ?", path)
         self.forget_skipped([path])
 
-    def _date(self, which: str, value: str | int) -> None:
-        """Set the times of images whose file or photo has changed."""
+    def _derive(self, which: str, value: str | int) -> None:
+        """Set time and folder of images whose path, file or photo has changed."""
         self._connection.execute(
-            f"""UPDATE items SET time = (SELECT CASE WHEN taken = ''
+            f"""UPDATE items SET folded = {FOLDED}(path), time = (SELECT CASE WHEN taken = ''
             THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
             FROM vectors WHERE vectors.id = items.vector) WHERE {which}""",
             (value,),
@@ -143,7 +144,7 @@ class Writer:
             "UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, generation = ? WHERE id = ?",
             (path, mtime_ns, size, ctime_ns, self._generation, id_),
         )
-        self._date("id = ?", id_)
+        self._derive("id = ?", id_)
         self.forget_skipped([path])
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:

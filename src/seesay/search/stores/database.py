@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.search.filters import MAX_CHARACTERS, Filter
+from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
@@ -49,7 +48,7 @@ _CONNECTING = threading.Lock()  # to one address twice, which an edition within 
 MARK = "seesay_mark"
 NO_MARK = "0"  # of a collection that is not filled
 SECONDS = 60  # that a request may take
-FOLDERS = 4096  # of an image that filters find
+FOLDER = 16_383  # characters of the path of a folder that are compared: Milvus takes 64 kB
 _AT_ONCE = 1000  # vectors in a request, at most
 _NUMBERS_AT_ONCE = 500_000  # as text about 10 MB; Qdrant takes 32
 
@@ -234,26 +233,16 @@ class Collection(ABC, Generic[Client]):
 
 
 def facts_to_filter(facts: Facts) -> dict[str, Any]:
-    """What filters ask about an image; `folders` are those above it, by their names and parts of paths.
-
-    Of a path of very many folders these would fill the memory: the shortest are kept, and none that is
-    longer than a filter.
-    """
-    parts = facts.path.lower().split("/")[:-1]
-    runs = (
-        "/".join(parts[i : i + length])
-        for length in range(1, min(len(parts), MAX_CHARACTERS // 2) + 1)
-        for i in range(len(parts) - length + 1)
-    )
-    folders = [run for run in islice(runs, FOLDERS) if len(run) <= MAX_CHARACTERS]
+    """What filters ask about an image."""
     orientation = "square" if facts.width == facts.height else "landscape"
     return {
-        "folders": folders,
+        "folder": facts.folder[:FOLDER],
+        "time": moment(facts.time),
         "orientation": "portrait" if facts.height > facts.width else orientation,
         "width": facts.width,
         "height": facts.height,
         "added": facts.added,
-    } | ({"taken": moment(facts.taken)} if facts.taken else {})
+    }
 
 
 def moment(text: str) -> int:

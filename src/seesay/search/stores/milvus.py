@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
-    FOLDERS,
+    FOLDER,
     MARK,
     NO_MARK,
     SECONDS,
@@ -31,7 +32,6 @@ from seesay.search.stores.database import (
 
 TOKEN = "MILVUS_TOKEN"
 LIMIT = 16_384  # vectors that Milvus returns for a query, at most
-_BYTES = 4096  # of the path of a folder: more than a filter's letters take
 _READ = 10_000  # ids in a request
 
 # Errors are raised, and become one line; client and edition would print each with its traceback, too.
@@ -87,15 +87,9 @@ class Milvus(Collection[MilvusClient]):
         kind = DataType.FLOAT16_VECTOR if self._is_remote() else DataType.FLOAT_VECTOR
         schema.add_field("vector", kind, dim=self.dim)
         if self._has_facts:
-            schema.add_field(
-                "folders",
-                DataType.ARRAY,
-                element_type=DataType.VARCHAR,
-                max_capacity=FOLDERS,
-                max_length=_BYTES,
-            )
+            schema.add_field("folder", DataType.VARCHAR, max_length=4 * FOLDER)
             schema.add_field("orientation", DataType.VARCHAR, max_length=len("landscape"))
-            for name in ("taken", "width", "height"):
+            for name in ("time", "width", "height"):
                 schema.add_field(name, DataType.INT64)
             schema.add_field("added", DataType.DOUBLE)
         indexes = client.prepare_index_params()
@@ -175,11 +169,11 @@ class Milvus(Collection[MilvusClient]):
 
 
 def _columns(facts: Facts | None) -> dict[str, Any]:
-    """Every column has a value; 0 stands for an unknown date."""
+    """Every column has a value."""
     unknown: dict[str, Any] = {
-        "folders": [],
+        "folder": "",
         "orientation": "",
-        "taken": 0,
+        "time": 0,
         "width": 0,
         "height": 0,
         "added": 0.0,
@@ -190,13 +184,13 @@ def _columns(facts: Facts | None) -> dict[str, Any]:
 def _condition(limit: Limit) -> str:
     # Strings as JSON has them are Milvus's, whatever is in them.
     if limit.field == "folder":
-        return f"ARRAY_CONTAINS(folders, {_quoted(str(limit.value).lower())})"
+        escaped = re.sub(r"([%_\\])", r"\\\1", str(limit.value))
+        return f"folder like {_quoted(f'%{escaped}%')}"
     if limit.field == "orientation":
         return f"orientation == {_quoted(str(limit.value))}"
     sign = "==" if limit.sign == "=" else limit.sign
-    if limit.field == "taken":
-        return f"(taken > 0 and taken {sign} {moment(str(limit.value))})"
-    return f"{limit.field} {sign} {limit.value}"
+    value = moment(str(limit.value)) if limit.field == "time" else limit.value
+    return f"{limit.field} {sign} {value}"
 
 
 def _quoted(text: str) -> str:

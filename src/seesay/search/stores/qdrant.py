@@ -17,6 +17,7 @@ from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
+    FOLDER,
     MARK,
     NO_MARK,
     SECONDS,
@@ -29,9 +30,9 @@ KEY = "QDRANT_API_KEY"
 _SCROLLED = 10_000  # ids in a request
 
 _FIELDS = {
-    "folders": models.PayloadSchemaType.KEYWORD,
+    "folder": models.PayloadSchemaType.KEYWORD,
     "orientation": models.PayloadSchemaType.KEYWORD,
-    "taken": models.PayloadSchemaType.INTEGER,
+    "time": models.PayloadSchemaType.INTEGER,
     "width": models.PayloadSchemaType.INTEGER,
     "height": models.PayloadSchemaType.INTEGER,
     "added": models.PayloadSchemaType.FLOAT,
@@ -140,15 +141,23 @@ class Qdrant(Collection[QdrantClient]):
 
     def passing(self, where: Filter) -> models.Filter:
         """Return the filter in Qdrant's own terms."""
-        return models.Filter(must=[_condition(limit) for limit in where.limits])
+        return models.Filter(
+            must=[
+                self._in_folder(limit) if limit.field == "folder" else _condition(limit)
+                for limit in where.limits
+            ]
+        )
+
+    def _in_folder(self, limit: Limit) -> models.FieldCondition:
+        # Qdrant finds whole words in a text, but no parts of one: the index knows which folders there are.
+        folders = [folder[:FOLDER] for folder in self._store.folders_with(str(limit.value))]
+        return models.FieldCondition(key="folder", match=models.MatchAny(any=folders))
 
 
 def _condition(limit: Limit) -> models.FieldCondition:
-    if limit.field == "folder":
-        return models.FieldCondition(key="folders", match=models.MatchValue(value=str(limit.value).lower()))
     if limit.field == "orientation":
         return models.FieldCondition(key="orientation", match=models.MatchValue(value=str(limit.value)))
-    value = moment(str(limit.value)) if limit.field == "taken" else float(limit.value)
+    value = moment(str(limit.value)) if limit.field == "time" else float(limit.value)
     signs = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
     names = ["gte", "lte"] if limit.sign == "=" else [signs[limit.sign]]
     return models.FieldCondition(key=limit.field, range=models.Range(**dict.fromkeys(names, value)))
