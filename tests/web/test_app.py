@@ -1,3 +1,4 @@
+import io
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from PIL import ExifTags, Image
 
 from seesay.errors import SeesayError
 from seesay.search import Index
@@ -131,9 +133,36 @@ def test_originals_come_unchanged_with_their_type_by_content(
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_thumbnail_is_sent_once(client: TestClient) -> None:
-    first = client.get("/api/v1/images/1/thumbnail")
-    again = client.get("/api/v1/images/1/thumbnail", headers={"If-None-Match": first.headers["etag"]})
+@pytest.mark.parametrize(("name", "format"), [("a.heic", "HEIF"), ("a.tif", "TIFF"), ("a.jp2", "JPEG2000")])
+def test_formats_that_browsers_do_not_show_are_there_as_a_jpeg_in_full_size(
+    name: str, format: str, client: TestClient, photos: Path, index_path: Path
+) -> None:
+    out, exif = io.BytesIO(), Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # of a phone held upright
+    Image.new("RGB", (1600, 1200), "white").save(out, format, **({"exif": exif} if format == "HEIF" else {}))
+    (photos / name).write_bytes(out.getvalue())
+    opened(index_path).update_images(photos)
+    first = client.get("/api/v1/search", params={"q": "white"}).json()["results"][0]
+    response = client.get(f"/api/v1/images/{first['id']}/jpeg")
+    with Image.open(io.BytesIO(response.content)) as image:
+        assert (image.format, image.size) == ("JPEG", (first["width"], first["height"]))
+        assert sorted(image.size) == [1200, 1600]
+        assert min(image.convert("RGB").getpixel((600, 600))) > 245
+
+
+def test_a_damaged_photo_has_no_jpeg(client: TestClient, photos: Path) -> None:
+    for file in photos.rglob("*.png"):
+        file.write_bytes(file.read_bytes()[:60])
+    response = client.get("/api/v1/images/1/jpeg")
+    assert response.status_code == 422
+    assert "damaged" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("what", ["thumbnail", "jpeg"])
+def test_a_jpeg_is_sent_once(what: str, client: TestClient) -> None:
+    address = f"/api/v1/images/1/{what}"
+    first = client.get(address)
+    again = client.get(address, headers={"If-None-Match": first.headers["etag"]})
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
 
 

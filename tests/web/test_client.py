@@ -36,9 +36,10 @@ def test_every_method_asks_its_operation(remote: Client, photos: Path) -> None:
     assert remote.sentences(picture("green"), limit=1).results[0].text == "something green"
     assert remote.newest(limit=1).next is not None
     assert sum(month.images for month in remote.months()) == 5
+    assert [(each.folder, each.images) for each in remote.folders()] == [("sub", 1)]
     assert remote.facts(first.id).path == "red.png"
     assert remote.original(first.id) == (photos / "red.png").read_bytes()
-    assert remote.thumbnail(first.id)[:2] == b"\xff\xd8"
+    assert remote.thumbnail(first.id)[:2] == remote.jpeg(first.id)[:2] == b"\xff\xd8"
     assert remote.duplicates().groups == []
     with zipfile.ZipFile(io.BytesIO(remote.archive([first.id, 1]))) as archive:
         assert archive.testzip() is None

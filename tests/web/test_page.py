@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import Image
 
@@ -749,6 +750,25 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         page.get_by_role("button", name="Filters").click()
         page.locator("#from").fill("2001-02-03")
         expect(page.locator("#chips")).to_contain_text("taken:2001-02-03..")
+        assert watched.errors == []
+        watched.context.close()
+
+
+def test_what_browsers_do_not_show_is_in_the_viewer_in_full_size(browser, tmp_path: Path) -> None:
+    pillow_heif.register_heif_opener()
+    (tmp_path / "photos").mkdir()
+    for name in ("phone.heic", "scan.tif"):
+        Image.new("RGB", (2400, 1800), "red").save(tmp_path / "photos" / name)
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(tmp_path / "photos")
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address)
+        watched.page.goto("/")
+        for name in ("phone.heic", "scan.tif"):
+            watched.page.goto(f"/?view={id_of(watched.page, name)}")
+            picture_ = watched.page.locator("#viewer figure img")
+            expect(picture_).to_have_attribute("src", re.compile("/jpeg"))
+            assert picture_.evaluate(DECODED) == 2400
         assert watched.errors == []
         watched.context.close()
 

@@ -19,6 +19,7 @@ from seesay.web.answers import (
     DatedImages,
     Duplicates,
     Fault,
+    Folder,
     GroundingAnswer,
     ImageAnswer,
     ImageFacts,
@@ -117,6 +118,10 @@ class Client:
         """Count the images of each month, newest first."""
         return self._get(list[Month], "/images/months", where=where)
 
+    def folders(self) -> list[Folder]:
+        """Count the images directly in each folder, of the thousand that hold the most."""
+        return self._get(list[Folder], "/images/folders")
+
     def duplicates(self, similarity: float = SIMILARITY) -> Duplicates:
         """Group the images that look nearly alike."""
         return self._get(Duplicates, "/images/duplicates", similarity=similarity)
@@ -132,6 +137,10 @@ class Client:
     def original(self, id: int) -> bytes:
         """Return the file of an image."""
         return self._ask("GET", f"/images/{id}/original", {})
+
+    def jpeg(self, id: int) -> bytes:
+        """Return an upright JPEG of an image in its full size, whatever the format of its file."""
+        return self._ask("GET", f"/images/{id}/jpeg", {})
 
     def thumbnail(self, id: int) -> bytes:
         """Return a small JPEG of an image."""

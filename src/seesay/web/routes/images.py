@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
+import simplejpeg
 from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from PIL import Image
 from pydantic import Field
 from zipstream import ZipStream
 
-from seesay.data.decoders import facts_of
+from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import content_key
 from seesay.data.remote import is_remote
+from seesay.errors import ImageError
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web.answers import (
@@ -55,6 +57,7 @@ _Until = Annotated[
         description="a year, month or day, such as 2019-06: images of then and older ones",
     ),
 ]
+_LONGEST_JPEG = 65_500  # pixels a side that libjpeg writes
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
@@ -201,24 +204,42 @@ def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
     return _unchanged(tag, if_none_match) or Response(content, media_type=type_, headers=headers)
 
 
+@router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
+async def jpeg(
+    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """Return an upright JPEG of an image in its full size, such as of a HEIC, which few browsers show."""
+    return await service.run(lambda: _made(served, id, if_none_match, _whole), service.pictures)
+
+
 @router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
 async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
     """Return a small JPEG of an image, made at the first request."""
+    thumbnails = served.index.thumbnails
+    return await service.run(lambda: _made(served, id, if_none_match, thumbnails.get), service.pictures)
 
-    def work() -> Response:
-        item, file = served.image(id)
-        tag = f'"{item.key}"'
-        if unchanged := _unchanged(tag, if_none_match):
-            return unchanged
-        try:
-            content = served.index.thumbnails.get(item.key, file)
-        except OSError as error:
-            raise HTTPException(404, f"The file of image {id} cannot be read.") from error
-        return Response(content, media_type="image/jpeg", headers=_kept_as(tag))
 
-    return await service.run(work, service.pictures)
+def _made(served: Served, id: int, if_none_match: str | None, make: Callable[[str, Path], bytes]) -> Response:
+    """Return a JPEG that is made of an image's content key and file, unless the client has it."""
+    item, file = served.image(id)
+    tag = f'"{item.key}"'
+    if unchanged := _unchanged(tag, if_none_match):
+        return unchanged
+    try:
+        content = make(item.key, file)
+    except OSError as error:
+        raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+    return Response(content, media_type="image/jpeg", headers=_kept_as(tag))
+
+
+def _whole(key: str, file: Path) -> bytes:
+    pixels = PHOTOS.decode(file.read_bytes(), file.name, key=key).pixels
+    if max(pixels.shape) > _LONGEST_JPEG:
+        raise ImageError(f"{file.name}: a JPEG has at most {_LONGEST_JPEG} pixels a side.")
+    encoded: bytes = simplejpeg.encode_jpeg(pixels, quality=90, colorsubsampling="420")
+    return encoded
 
 
 def _kept_as(tag: str) -> dict[str, str]:

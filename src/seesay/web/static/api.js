@@ -57,6 +57,7 @@ export const ground = ({ id, file }, q, signal) =>
   file ? upload(address("/ground", { q }), file, signal) : ask(address(`/images/${id}/ground`, { q }), { signal });
 
 export const originalOf = ({ id }) => address(`/images/${id}/original`);
+export const jpegOf = ({ id }) => address(`/images/${id}/jpeg`);
 export const thumbnailOf = ({ id }) => address(`/images/${id}/thumbnail`);
 export function archiveOf(ids) {
   const query = new URLSearchParams(ids.map((id) => ["id", id]));

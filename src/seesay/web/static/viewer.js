@@ -54,11 +54,10 @@ export class Viewer {
     }
     this.image = image;
     this.zoom.reset();
-    this.picture.onerror = () => {
-      this.picture.onerror = null; // formats that browsers do not show have a thumbnail all the same
-      if (!image.file) this.picture.src = api.thumbnailOf(image);
-    };
-    this.picture.src = image.file ? image.source : api.originalOf(image);
+    // Browsers do not show all formats; of a photo that is gone there may still be a thumbnail.
+    const sources = image.file ? [image.source] : [api.originalOf(image), api.jpegOf(image), api.thumbnailOf(image)];
+    this.picture.onerror = () => sources.length && (this.picture.src = sources.shift());
+    this.picture.src = sources.shift();
     this.picture.alt = image.path;
     this.path.textContent = image.path;
     this.facts.textContent = image.width ? `${image.width} × ${image.height}` : "";
