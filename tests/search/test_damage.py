@@ -13,6 +13,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.filters import Filter
+from tests.linear import check_linear
 from tests.search.colours import Colours, gallery, opened
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -42,6 +43,7 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "page": lambda index, _: index.store.newest(9),
     "dates": lambda index, _: index.store.dated([1, 2]),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
+    "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.facts([1, 2]),
     "roots": lambda index, _: index.roots(),
     "not read": lambda index, _: index.store.not_read(),
@@ -69,6 +71,7 @@ DEEP = "'" + "[" * 100_000 + "'"
         ("page", "UPDATE items SET time = NULL"),
         ("dates", "UPDATE vectors SET height = 1.5"),
         ("months", "UPDATE items SET time = x'ff'"),
+        ("folders", "UPDATE items SET path = NULL"),
         ("facts", "UPDATE items SET added = 'once'"),
         ("roots", "UPDATE roots SET seal = x'00'"),
         ("roots", f"INSERT INTO roots SELECT i, i, '', '{{}}' FROM ({ENDLESS} LIMIT 100000)"),
@@ -120,6 +123,16 @@ def test_a_file_of_another_schema_is_refused_before_it_is_read(folder: Path, sta
         opened(folder)
 
 
+def test_a_long_path_is_taken_apart_in_linear_time(folder: Path) -> None:
+    with opened(folder) as index:
+
+        def find(path: str) -> None:
+            edit(folder, f"UPDATE items SET path = 'photos/{path}' WHERE id = 1")
+            assert index.store.folders() == {"photos": 1}
+
+        check_linear(find, lambda size: "a" * (size // 2) + "b" * (size // 2), 64_000)
+
+
 def test_a_view_in_place_of_a_table_holds_nobody_up(folder: Path) -> None:
     edit(folder, "DROP TABLE roots", f"CREATE VIEW roots AS SELECT i AS name, i AS folder FROM ({ENDLESS})")
     with pytest.raises(SeesayError, match=r"damaged \(its schema\)"):
@@ -140,9 +153,8 @@ def test_an_index_that_was_deleted_or_replaced_takes_no_update(
             Index.create(folder, Colours()).close()
         before = contents(folder)
         assert list(before) == ([folder / "index.sqlite"] if replaced else [])
-        if not replaced:
-            item = next(iter(index.store.items().values()))
-            index.thumbnails.get(item.key, photos / str(item.path))
+        item = next(iter(index.store.items().values()))
+        index.thumbnails.get(item.key, photos / str(item.path))
         for use in (
             lambda: index.update_images(photos),
             lambda: index.add_sentences(["a dog"]),

@@ -75,7 +75,7 @@ class Searcher:
         self.folder = folder
         self.store = store
         self._confirmed = dict(roots or {})
-        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
+        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"], store.check_in_place)
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._judge = Judge(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from html import escape
 from importlib.resources import files
@@ -17,7 +17,7 @@ from seesay import html
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.errors import ImageError
+from seesay.errors import ImageError, SeesayError
 from seesay.paths import replacing, writing
 from seesay.search.seal import seal
 
@@ -64,11 +64,14 @@ class Thumbnails:
     Args:
         folder: that holds them; it is made when it is needed.
         identity: of the index.
+        check_in_place: raises a `SeesayError` if the index is no longer in its folder.
     """
 
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(
+        self, folder: Path, identity: str, check_in_place: Callable[[], None] = lambda: None
+    ) -> None:
         self._folder = folder.parent.resolve() / folder.name
-        self._identity = identity
+        self._identity, self._check_in_place = identity, check_in_place
 
     def _file(self, key: str) -> Path | None:
         """The file of a content's thumbnail; None if it cannot be kept, or a link leads to another place."""
@@ -96,7 +99,8 @@ class Thumbnails:
     def keep(self, key: str, made: bytes) -> None:
         """Keep the thumbnail of a content that is in the index, if that is possible."""
         if (file := self._file(key)) is not None:
-            with suppress(OSError):  # on a full or read-only disk it is only slower
+            with suppress(OSError, SeesayError):  # on a full or read-only disk it is only slower
+                self._check_in_place()
                 for folder in (self._folder, file.parent):  # but no index that was deleted meanwhile
                     folder.mkdir(exist_ok=True)
                 with replacing(file) as beside:
