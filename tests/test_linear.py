@@ -53,7 +53,6 @@ REPEATED = (
 
 CORPORA = {  # by format: a file, what stands before the repeated text, and whether it is of phrases
     "table": ("a.csv", "image,caption\n", False),
-    "captions": ("a.tsv", "image\tcap1\n", False),
     "flickr-token": ("a.token", "", False),
     "karpathy": ("dataset_a.json", '{"images": [', False),
     "coco": ("captions_a.json", '{"images": [', False),

@@ -48,6 +48,8 @@ def train(
         ),
     ] = 1,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
@@ -69,6 +71,9 @@ def train(
         read_corpus(each, phrases=grounds, images=images, format=data_format) for each in data or [opt.HERE]
     ]
     corpus = replace(corpus, beside=tuple(beside))
+    if is_first_process():
+        for each in (corpus, *beside):
+            console.print_left_out(each.issues)
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
     run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
@@ -123,6 +128,8 @@ def evaluate(
     images: opt.Images = None,
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
     at: opt.At = None,
@@ -193,6 +200,8 @@ def report(
     images: opt.Images = None,
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
@@ -237,6 +246,8 @@ def table(
     images: opt.Images = None,
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
     seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
     change: opt.Changes = None,

@@ -19,6 +19,8 @@ def data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus holds phrases with boxes.")] = False,
     images: opt.Images = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
@@ -62,6 +64,8 @@ def features(
     cluster: opt.Cluster = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
@@ -139,6 +143,8 @@ def concepts(
     ] = False,
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""

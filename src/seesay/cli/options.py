@@ -89,6 +89,34 @@ AllowOutside = Annotated[
         help="Allow images that the corpus names by absolute paths outside its folder.",
     ),
 ]
+
+
+def _name_column(context: typer.Context, option: typer.CallbackParam, name: str | None) -> str | None:
+    if name is not None:
+        from seesay.data.readers.files import columns_named
+
+        context.with_resource(columns_named(**{str(option.name).removesuffix("_column").strip("_"): name}))
+    return name
+
+
+ImageColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--image-column",
+        metavar="NAME",
+        callback=_name_column,
+        help="The column of the corpus's table that names the images, if it is not recognised.",
+    ),
+]
+CaptionColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--caption-column",
+        metavar="NAME",
+        callback=_name_column,
+        help="The column that holds the sentences; text also means text1, text2, and so on.",
+    ),
+]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,

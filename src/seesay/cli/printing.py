@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from seesay.data.corpus import Issues
     from seesay.data.summary import CorpusSummary
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
@@ -289,12 +290,9 @@ def print_corpus(
             highlight=False,
         )
     if rare_words:
-        ks = ", ".join(rare_words["uncommon"])
-        counts = ", ".join(str(of["N"]) for of in rare_words["uncommon"].values())
         out.print(
             f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
-            f"ten times in train, {rare_words['at most 1']:.1f} % at most once; "
-            f"at most K = {ks} times: {counts}.",
+            f"ten times in train, {rare_words['at most 1']:.1f} % at most once.",
             highlight=False,
         )
     if similar_sentences:
@@ -307,6 +305,14 @@ def print_corpus(
     for kind, count in summary.issues.counts.most_common():
         line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
         out.print(for_screen(line), highlight=False, markup=False)
+    print_left_out(summary.issues)
+
+
+def print_left_out(issues: Issues) -> None:
+    """Print on standard error which rows of a table are left out, if any."""
+    if issues.left_out:
+        tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
+        _print_some(issues.left_out)
 
 
 def _count(of: int | Mapping[str, float]) -> str:

@@ -82,10 +82,13 @@ class Issues:
     """Data-quality issues that a reader found: how often each kind occurs, and its first places.
 
     Kinds are short phrases that a person understands: "image listed but missing", "empty sentence".
+    Of tables, `rows` is the number of rows, and `left_out` has the places of those that cannot be used.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    rows: int = 0
+    left_out: list[str] = field(default_factory=list)
 
     def add(self, kind: str, where: str) -> None:
         """Count one issue, and keep its place if it is among the first five."""
@@ -93,6 +96,11 @@ class Issues:
         places = self.examples.setdefault(kind, [])
         if len(places) < 5:
             places.append(where)
+
+    def leave_out(self, kind: str, where: str) -> None:
+        """Count an issue for which a row is left out."""
+        self.add(kind, where)
+        self.left_out.append(where)
 
 
 @dataclass(frozen=True)

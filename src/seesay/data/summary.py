@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,7 +79,7 @@ def summarise(
         len(corpus.images),
         len(corpus.texts()),
         {split: _split_summary(corpus.split(split), text) for split in SPLITS if split in there},
-        Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()}),
+        deepcopy(corpus.issues),
     )
     if corpus.features is not None:
         summary.features = corpus.features.shape

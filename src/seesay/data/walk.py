@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -17,6 +18,7 @@ from seesay.data.suffixes import IMAGE_SUFFIXES
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
+_Sources = dict[str, list[tuple[str, ByteSource]]]
 _outside_allowed: ContextVar[bool] = ContextVar("outside_allowed", default=False)
 
 Problem = Callable[[Path, str, bool], None]
@@ -119,11 +121,17 @@ class ImageFinder:
 
     def __init__(self, root: Path, issues: Issues) -> None:
         self._root, self._issues = root, issues
-        self._by_name: dict[str, list[tuple[str, ByteSource]]] = {}
+        self._by_name: _Sources = {}
         self._tars_read = False
         for path in walk_files(root):
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 self._add(path.relative_to(root).as_posix(), FileSource(path))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no image at all."""
+        self._read_tars()
+        return not self._by_name
 
     def find(self, name: str, folder: str = "") -> ByteSource | None:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
@@ -133,21 +141,32 @@ class ImageFinder:
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
         found = self._look_up(key)
-        if found is None and not self._tars_read:
+        if found is None:
             self._read_tars()
-            found = self._look_up(key)
+            found = self._look_up(key) or self._look_up(key.casefold(), self._by_folded)
         if found is None and absolute:
             self._issues.add(OUTSIDE, name)
         return found
 
-    def _look_up(self, key: str) -> ByteSource | None:
-        candidates = self._by_name.get(key.rpartition("/")[2], [])
+    @cached_property
+    def _by_folded(self) -> _Sources:
+        """Images by their names in lower case, with and without the suffix, as people write them."""
+        found: _Sources = {}
+        for name, images in self._by_name.items():
+            for key in {name.casefold(), PurePosixPath(name).stem.casefold()}:
+                found.setdefault(key, []).extend((path.casefold(), source) for path, source in images)
+        return found
+
+    def _look_up(self, key: str, images: _Sources | None = None) -> ByteSource | None:
+        candidates = (self._by_name if images is None else images).get(key.rpartition("/")[2], [])
         candidates = [c for c in candidates if f"/{c[0]}".endswith(f"/{key}")] or candidates
         if len(candidates) > 1 and candidates[0][0] != key:
             self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")
         return candidates[0][1] if candidates else None
 
     def _read_tars(self) -> None:
+        if self._tars_read:
+            return
         self._tars_read = True
         for tar in sorted(self._root.glob("*.tar")):
             for name, member in tar_members(tar).items():

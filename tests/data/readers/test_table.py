@@ -15,6 +15,7 @@ from seesay.data.readers.builder import (
     TWO_SPLITS,
 )
 from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
+from seesay.data.readers.table import SEVERAL_IN_ONE
 from seesay.data.summary import summarise
 from seesay.data.walk import OUTSIDE
 from seesay.errors import SeesayError
@@ -60,13 +61,17 @@ def test_jsonl_with_one_or_several_captions(tmp_path, photos, content):
         ("metadata.csv", "file_name,text\na.jpg,A dog .\n"),
         ("x.csv", "\ufeffimage,caption\r\na.jpg,A dog .\r\n"),
         ("x.csv", "image;caption\na.jpg;A dog .\n"),
+        ("x.csv", "Bild;Beschreibung\na.jpg;A dog .\n"),
+        ("x.csv", "filename,description\na.jpg,A dog .\n"),
+        ("x.txt", "image_path|text\nA.JPG|A dog .\n"),
+        ("x.tsv", "sentence\tphoto\nA dog .\ta\n"),
     ],
 )
 def test_tables_that_people_have(tmp_path, photos, name, text):
     photos("flickr30k_images/a.jpg")
     (tmp_path / name).write_bytes(text.encode())
     corpus = read_corpus(tmp_path)
-    assert [image.name for image in corpus.images] == ["a.jpg"]
+    assert [image.source.path.name for image in corpus.images] == ["a.jpg"]
     assert corpus.texts() == ["A dog ."]
 
 
@@ -86,6 +91,69 @@ def test_an_image_without_a_name_is_a_malformed_row(tmp_path, photos, content):
     corpus = read_corpus(tmp_path)
     assert [image.name for image in corpus.images] == ["a.jpg"]
     assert corpus.issues.counts[MALFORMED_LINE] == 1
+
+
+def test_several_columns_of_captions(tmp_path, photos, content):
+    photos("a.jpg", "b.jpg")
+    (tmp_path / "x.csv").write_text("image,caption1,caption2,Caption 3\na.jpg,A,AA,AAA\nb.jpg,B,,\n")
+    assert [said for _, said in content(read_corpus(tmp_path)).values()] == [["A", "AA", "AAA"], ["B"]]
+
+
+@pytest.mark.parametrize("header", ["image,caption", "caption,image"])
+def test_commas_without_quotes_belong_to_the_caption(tmp_path, photos, header):
+    photos("a.jpg")
+    row = ("a.jpg,A dog, running, fast", "A dog, running, fast,a.jpg")[header == "caption,image"]
+    (tmp_path / "x.csv").write_text(f"{header}\n{row}\n")
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A dog, running, fast"]
+    assert not corpus.issues.left_out
+
+
+def test_several_captions_in_one_cell_are_reported(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_text("image,caption\na.jpg,A dog|A brown dog\n")
+    assert read_corpus(tmp_path).issues.counts[SEVERAL_IN_ONE] == 1
+
+
+def test_columns_of_any_name(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_text("Fichier,Phrase 1,Phrase 2\na.jpg,Un chien,Le chien\n")
+    corpus = read_corpus(tmp_path, image_column="Fichier", caption_column="phrase")
+    assert corpus.texts() == ["Un chien", "Le chien"]
+    with pytest.raises(SeesayError, match="no column bild; it has the columns fichier"):
+        read_corpus(tmp_path, image_column="Bild", caption_column="phrase")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "x.csv",
+            "Fichier,Phrase\na.jpg,Un chien\n",
+            r"fichier, phrase\. .*--image-column and --cap",
+        ),
+        ("x.csv", "", "none, the file is empty"),
+        ("x.txt", "Fichier;Phrase\na.jpg;Un chien\n", "columns fichier, phrase"),
+        ("x.csv", "a.jpg,A dog\nb.jpg,A cat\n", "no header but 'a.jpg, a dog'; add a first line"),
+        ("x.xlsx", "PK", "a spreadsheet, which is not read; save it as CSV"),
+    ],
+)
+def test_a_table_beside_photos_is_never_ignored(tmp_path, photos, name, text, message):
+    photos("a.jpg")
+    (tmp_path / name).write_text(text)
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(SeesayError, match=message):
+            read_corpus(path)
+    assert len(read_corpus(tmp_path, "folder").images) == 1
+
+
+def test_rows_that_are_left_out_are_named(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_text("image,caption,by\na.jpg,A,me\ngone.jpg,B,me\na.jpg,C\na.jpg,,\n")
+    issues = read_corpus(tmp_path).issues
+    assert issues.rows == 4
+    why = ["3: no image gone.jpg", "4: 2 columns, not 3", "5: no caption"]
+    assert issues.left_out == [f"{tmp_path}/x.csv:{each}" for each in why]
 
 
 def test_utf16_from_a_spreadsheet(tmp_path, photos):
@@ -201,8 +269,8 @@ def test_jsonl_issues(tmp_path, photos, content):
         (b"image,caption,split\na.jpg,A,tset\n", r"t\.csv:2: split 'tset' is unknown"),
         (b"image,caption\na.jpg,caf\xe9\n", r"t\.csv:2: byte 0xe9"),
         (
-            b"picture,words\na.jpg,A\n",
-            r"t\.csv:1: no column image, caption; it has the columns picture, words",
+            b"look,words\na.jpg,A\n",
+            r"t\.csv:1: no column image, caption; it has the columns look, words",
         ),
         (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
         (b"image,caption\n", "nothing left"),
@@ -301,7 +369,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
     ("data", "said"),
     [
         (b"\x1f\x8bnothing", "truncated or damaged gzip file"),
-        (gzip.compress(b"name\tcap1\n", mtime=0), "no column image; it has the columns name, cap1"),
+        (gzip.compress(b"who\tcap1\n", mtime=0), "no column image; it has the columns who, cap1"),
         (gzip.compress(b"image\tcap1\tsplit\na\tA dog\tmiddle\n", mtime=0), "split 'middle'"),
         (gzip.compress(b"image\tcap1\n", mtime=0), "nothing left"),
         (gzip.compress(b"image\tcap1\na\t\xff\n", mtime=0), "byte 0xff is not UTF-8"),
@@ -310,7 +378,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
 def test_tables_that_cannot_be_read(tmp_path, data, said):
     (tmp_path / "x.tsv.gz").write_bytes(data)
     with pytest.raises(SeesayError, match=said):
-        read_corpus(tmp_path / "x.tsv.gz", "captions")
+        read_corpus(tmp_path / "x.tsv.gz", "table")
 
 
 @pytest.mark.skipif(not FLICKR30K.exists(), reason=f"real data: no sentences at {FLICKR30K}")

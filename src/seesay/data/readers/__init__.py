@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
+from seesay.data.readers.files import columns_named, tables_in
 from seesay.data.remote import as_remote, path_of
 from seesay.data.walk import outside_allowed
 from seesay.errors import SeesayError
@@ -24,6 +25,8 @@ def read_corpus(
     phrases: bool = False,
     images: str | Path | None = None,
     allow_outside: bool = False,
+    image_column: str | None = None,
+    caption_column: str | None = None,
 ) -> Corpus:
     """Read a corpus from a folder, or from its JSON, table, token file or tar.
 
@@ -33,6 +36,8 @@ def read_corpus(
         phrases: read phrases with boxes, in pixels of the images that are found, and not sentences.
         images: the folder to search for images, in folders and tars; by default, beside the sentences.
         allow_outside: accept images that the corpus names by absolute paths outside its folder.
+        image_column: the column of a table that names the images, if it has an unusual name.
+        caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
 
     Returns:
         The corpus; its `issues` count everything that was dropped, merged or odd.
@@ -54,7 +59,7 @@ def read_corpus(
         >>> read_corpus(folder, phrases=True).sentences[0].text
         'a small blue square'
     """
-    with _reading(path, allow_outside):
+    with _reading(path, allow_outside), columns_named(image_column, caption_column):
         path = _existing(path)
         below = _existing(images) if images is not None else None
         return choose_reader(path, format, phrases).read(path, below)
@@ -156,6 +161,8 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
     for reader in readers:
         if reader.recognises(path):
             return reader
+    if not phrases and tables_in(path):
+        return READERS["table"]  # it says which columns are missing
     known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in readers)
     what = "format of phrases" if phrases else "format"
     raise SeesayError(f"{path}: not in a {what} that seesay recognises. It reads {known}.")

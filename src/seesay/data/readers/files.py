@@ -11,10 +11,14 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seesay.data.corpus import Issues
+from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
@@ -22,10 +26,35 @@ if TYPE_CHECKING:
     from _csv import Reader
 
 MALFORMED_LINE = "malformed line, dropped"
+# The first is ours; the others are what well-known tables, and people, call the same column.
+_IMAGES = "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png"
+_CAPTIONS = "caption captions cap sentence sentences comment text txt description title"
+IMAGE_COLUMNS = (*_IMAGES.split(), "photo", "picture", "bild", "foto", "datei", "dateiname")
+CAPTION_COLUMNS = (*_CAPTIONS.split(), "beschreibung", "bildunterschrift", "satz")
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _PEEK = 1 << 16
 
+_IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
+
 T = TypeVar("T")
+_named: ContextVar[tuple[str | None, str | None]] = ContextVar("columns", default=(None, None))
+
+
+@contextmanager
+def columns_named(image: str | None = None, caption: str | None = None) -> Iterator[None]:
+    """Read tables inside with these columns, in any case, where they are named."""
+    before = _named.get()
+    token = _named.set((image or before[0], caption or before[1]))
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def named_columns() -> tuple[str | None, str | None]:
+    """Return the names of the columns of images and of captions, where a user gave them."""
+    return _named.get()
 
 
 def files_of_suffix(path: Path, suffix: str) -> list[Path]:
@@ -113,10 +142,11 @@ class TableFormat:
     Args:
         *columns: for each column the names that it may have.
         unless: a column that such a table does not have.
+        advice: a sentence for who has a table without these columns.
     """
 
-    def __init__(self, *columns: tuple[str, ...], unless: str = "") -> None:
-        self.columns, self.unless = columns, unless
+    def __init__(self, *columns: tuple[str, ...], unless: str = "", advice: str = "") -> None:
+        self.columns, self.unless, self.advice = columns, unless, advice
 
     def fits(self, path: Path) -> bool:
         """Return True if the header or the first record of a file has the columns."""
@@ -137,6 +167,8 @@ class TableFormat:
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues."""
+        if file.suffix.lower() in _SPREADSHEETS:
+            raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV.")
         text = read_text(file)
         if file.name.lower().removesuffix(".gz").endswith(".jsonl"):
             return _json_rows(text, file, issues)
@@ -146,19 +178,49 @@ class TableFormat:
             raise SeesayError(f"{file}:1: malformed table ({error}).") from error
         if missing := self._missing(names):
             there = ", ".join(names) if text.strip() else "none, the file is empty"
-            raise SeesayError(f"{file}:1: no column {', '.join(missing)}; it has the columns {there}.")
-        return _csv_rows(text, names, file, issues)
+            if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
+                raise SeesayError(
+                    f"{file}:1: no header but '{there}'; add a first line such as image,caption."
+                )
+            raise SeesayError(
+                f"{file}:1: no column {', '.join(missing)}; it has the columns {there}. {self.advice}".strip()
+            )
+        return _csv_rows(text, names, names[0] in self.columns[0], file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
-        return [column[0] for column in self.columns if not set(column) & set(names)]
+        there = {*names, *map(without_number, names)}
+        return [column[0] for column in self.columns if there.isdisjoint(column)]
+
+
+@lru_cache(1024)
+def without_number(column: str) -> str:
+    """Return what numbered columns share: "caption" for "caption1" and "caption_2"."""
+    return re.sub(r"[ _-]?\d+$", "", column)
+
+
+def tables_in(path: Path) -> list[Path]:
+    """Return the path itself if it is a table of any columns, or the tables in a folder, sorted by name."""
+    return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if _is_table(file))
+
+
+def _is_table(file: Path) -> bool:
+    """Judge by the suffix; a text is a table if a line begins with the name of an image and a delimiter."""
+    name = file.name.lower().removesuffix(".gz")
+    if name.startswith(".") or not name.endswith(_SUFFIXES + _SPREADSHEETS) or not file.is_file():
+        return False
+    return not name.endswith(".txt") or bool(_IMAGE_CELL.search(_read_bytes(file, _PEEK)))
 
 
 def _cells(lines: Iterable[str], header: str) -> Reader:
     """Read the cells of lines, divided as the header is."""
-    delimiter = max("\t,|;", key=header.count)
+    delimiter = _delimiter(header)
     if delimiter in "\t|":  # in a TSV, quotation marks are text
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     return csv.reader(lines, delimiter=delimiter)
+
+
+def _delimiter(header: str) -> str:
+    return max("\t,|;", key=header.count)
 
 
 def _header(line: str) -> list[str]:
@@ -175,6 +237,7 @@ def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dic
         where = f"{file}:{number}"
         if not line.strip():
             continue
+        issues.rows += 1
         try:
             record = parse_json(line, where)
         except SeesayError:
@@ -182,14 +245,15 @@ def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dic
         if isinstance(record, dict):
             yield where, record
         else:
-            issues.add(MALFORMED_LINE, f"{where}: not a JSON object")
+            issues.leave_out(MALFORMED_LINE, f"{where}: not a JSON object")
 
 
 def _csv_rows(
-    text: str, names: list[str], file: Path, issues: Issues
+    text: str, names: list[str], image_first: bool, file: Path, issues: Issues
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    reader = _cells(io.StringIO(text, newline=""), text.split("\n", 1)[0])
-    number = 1
+    """Of two columns, the one without the image may have delimiters that are not quoted."""
+    header, number = text.split("\n", 1)[0], 1
+    reader = _cells(io.StringIO(text, newline=""), header)
     try:
         next(reader, [])
         number = reader.line_num + 1
@@ -197,10 +261,14 @@ def _csv_rows(
             where, number = f"{file}:{number}", reader.line_num + 1
             if not any(cell.strip() for cell in cells):
                 continue
+            issues.rows += 1
+            if len(cells) > len(names) == 2:
+                at = 1 if image_first else len(cells) - 1
+                cells = [_delimiter(header).join(part) for part in (cells[:at], cells[at:])]
             if len(cells) == len(names):
                 yield where, dict(zip(names, cells, strict=True))
             else:
-                issues.add(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
+                issues.leave_out(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
     except csv.Error as error:
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
 

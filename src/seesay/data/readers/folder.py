@@ -7,6 +7,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.data.walk import walk_files
@@ -28,7 +29,7 @@ class FolderReader(Reader):
     order = 1000
 
     def recognises(self, path: Path) -> bool:
-        return path.is_dir() and any(map(_is_image, walk_files(path)))
+        return path.is_dir() and not tables_in(path) and any(map(_is_image, walk_files(path)))
 
     def read(self, path: Path, images: Path | None = None) -> Corpus:
         if not path.is_dir():

@@ -17,12 +17,17 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, files_of_suffix, split_in_name
+from seesay.data.readers.files import (
+    CAPTION_COLUMNS,
+    IMAGE_COLUMNS,
+    MALFORMED_LINE,
+    canonical_split,
+    files_of_suffix,
+    split_in_name,
+)
 from seesay.data.remote import as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
 
-_IMAGE = ("image", "img", "jpg", "jpeg", "png", "image_name", "file_name", "filename")
-_CAPTION = ("caption", "captions", "sentence", "sentences", "text", "txt", "title")
 _GROUPS_KEPT = 2  # in memory: threads read one after another
 _BUFFER = 1 << 16
 _ONE_READS = Lock()  # of the threads that want one group of rows
@@ -83,8 +88,8 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as parquet:
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
-        image = next((columns[name] for name in _IMAGE if name in columns), None)
-        caption = next((columns[name] for name in _CAPTION if name in columns), None)
+        image = next((columns[name] for name in IMAGE_COLUMNS if name in columns), None)
+        caption = next((columns[name] for name in CAPTION_COLUMNS if name in columns), None)
         if image is None or caption is None:
             raise SeesayError(
                 f"{file}: no columns image and caption; it has the columns {', '.join(columns)}."

@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split, split_in_name
+from seesay.data.readers.files import (
+    CAPTION_COLUMNS,
+    IMAGE_COLUMNS,
+    MALFORMED_LINE,
+    TableFormat,
+    canonical_split,
+    named_columns,
+    split_in_name,
+    tables_in,
+    without_number,
+)
 from seesay.errors import SeesayError
 
-# The first is ours; the others are what well-known tables call the same column.
-_IMAGE = ("image", "image_name", "file_name", "filename", "filepath")
-_CAPTION = ("caption", "captions", "sentence", "comment", "text", "title")
+SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"
 _NAME = "name"  # of what an image shows, where a table has no captions
-_TABLE = TableFormat(_IMAGE, (*_CAPTION, _NAME), unless="phrase")
 
-_ALONE = TableFormat(("image",), ("cap1",))
-_NUMBERED = re.compile(r"cap\d+")
+
+def _format() -> TableFormat:
+    image, caption = named_columns()
+    return TableFormat(
+        (image.strip().lower(),) if image else IMAGE_COLUMNS,
+        (caption.strip().lower(),) if caption else (*CAPTION_COLUMNS, _NAME),
+        unless="phrase",
+        advice="Name the right ones with --image-column and --caption-column.",
+    )
 
 
 @register_reader
 class TableReader(Reader):
     """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
-    Rows without a split get one from `seeded_splits`, by the names of their images. A table may say by `name`
-    what each image shows instead: "piano" becomes the sentences "piano", "a piano" and "a photo of a piano".
+    Several sentences of an image have a row each, or a column each, `caption1` to `captionN`. Flickr30k's are
+    distributed with `cap1` to `cap5` and without images (Multi30k): where there are none, images are only
+    names, but sentences can be counted and learned from. Rows without a split get one from `seeded_splits`,
+    by the names of their images. A table may say by `name` what each image shows instead: "piano" becomes the
+    sentences "piano", "a piano" and "a photo of a piano".
     """
 
     name = "table"
-    looks_like = "CSV, TSV or JSONL with image and caption, or image and name"
-    order = 60
+    looks_like = "CSV, TSV or JSONL with image and caption, image and cap1, cap2, …, or image and name"
+    order = 50
 
     def files(self, path: Path) -> list[Path]:
-        return _TABLE.files(path)
+        return _format().files(path)
+
+    def find(self, path: Path, single: bool = False) -> list[Path]:
+        """Return the tables; without any that fits, those whose columns are to be refused."""
+        return self.files(path) or tables_in(path) or super().find(path, single)
 
     def read(self, path: Path, images: Path | None = None) -> Corpus:
         files = self.find(path)
@@ -47,53 +68,43 @@ class TableReader(Reader):
             )
         builder = CorpusBuilder(path, images=images)
         for file, split in zip(files, splits, strict=True):
-            for where, row in _TABLE.rows(file, builder.issues):
-                captions = _first(row, _CAPTION)
-                captions = _sentences_of_name(row.get(_NAME)) if captions is None else captions
-                captions = [captions] if isinstance(captions, str) else captions
-                if not _well_formed(_first(row, _IMAGE), captions, row.get("split")):
-                    builder.issues.add(MALFORMED_LINE, where)
-                    continue
-                name = row.get("split") or ""
-                own = canonical_split(name, where) if name.strip() else split
-                at = builder.find_image(_first(row, _IMAGE).strip(), own, where)
-                for caption in captions:
-                    builder.sentence(caption, at, where)
+            _read_table(file, split, builder)
         return builder.finish()
 
 
-@register_reader
-class CaptionsReader(Reader):
-    """Reads a table with `image`, `cap1` to `capN` and optionally `split`: sentences without the images.
-
-    Flickr30k's sentences are distributed in this form (Multi30k). Images are only names, but sentences can be
-    counted and learned from.
-    """
-
-    name = "captions"
-    looks_like = "CSV or TSV with image and cap1, cap2, …, without images"
-    order = 50
-
-    def files(self, path: Path) -> list[Path]:
-        return _ALONE.files(path)
-
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
-        builder = CorpusBuilder(path if path.is_dir() else path.parent, images=images)
-        for where, row in _ALONE.rows(self.find(path, single=True)[0], builder.issues):
-            image, split = row.get("image") or "", row.get("split")
-            texts = [text for column, text in row.items() if _NUMBERED.fullmatch(column)]
-            if not _well_formed(image, texts, None):
-                builder.issues.add(MALFORMED_LINE, where)
-                continue
-            at = builder.image(image, canonical_split(str(split), where) if split else None)
-            for text in texts:
-                builder.sentence(text, at, where)
-        return builder.finish()
+def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
+    table = _format()
+    for where, row in table.rows(file, builder.issues):
+        image, *_ = _values(row, table.columns[0]) or [None]
+        captions = _values(row, table.columns[1])
+        if len(captions) == 1 and (isinstance(captions[0], list) or captions[0] is row.get(_NAME)):
+            captions = captions[0] if isinstance(captions[0], list) else _sentences_of_name(captions[0])
+        if not _well_formed(image, captions, row.get("split")):
+            builder.issues.leave_out(MALFORMED_LINE, where)
+            continue
+        name = row.get("split") or ""
+        own = canonical_split(name, where) if name.strip() else split
+        if row.get("cap1") is not None and builder.finder.is_empty:
+            at: int | None = builder.image(image.strip(), own)
+        else:
+            at = builder.find_image(image.strip(), own, where)
+        if at is None:
+            builder.issues.left_out.append(f"{where}: no image {image.strip()}")
+        elif not any(map(str.strip, captions)):
+            builder.issues.left_out.append(f"{where}: no caption")
+        for caption in captions:
+            if "|" in caption:
+                builder.issues.add(SEVERAL_IN_ONE, where)
+            builder.sentence(caption, at, where)
 
 
 def _well_formed(image: Any, captions: Any, split: Any) -> bool:
     named = isinstance(image, str) and image.strip() and isinstance(split, str | None)
-    return bool(named) and isinstance(captions, list) and all(isinstance(text, str) for text in captions)
+    return (
+        bool(named and captions)
+        and isinstance(captions, list)
+        and all(isinstance(text, str) for text in captions)
+    )
 
 
 def _sentences_of_name(name: Any) -> Any:
@@ -105,5 +116,10 @@ def _sentences_of_name(name: Any) -> Any:
     return [name, one, f"a photo of {one}"]
 
 
-def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
+    """Return the values of the first of these columns that the row has; numbered columns are one."""
+    for name in names:
+        columns = [column for column in row if name in (column, without_number(column))]
+        if values := [row[column] for column in columns if row[column] is not None]:
+            return values
+    return []
