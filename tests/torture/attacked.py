@@ -20,7 +20,13 @@ PROCESSES = {
     "failing disk": 4.0,
     "readers": 3.0,
 }
-REQUESTS = {"slow clients": 3.0, "hostile uploads": 3.0, "operations": 3.0, "many requests": 3.0}
+REQUESTS = {
+    "slow clients": 3.0,
+    "hostile uploads": 3.0,
+    "operations": 3.0,
+    "many requests": 3.0,
+    "mixed load": 3.0,
+}
 SEED = 1
 
 

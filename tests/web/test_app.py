@@ -10,10 +10,12 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import ExifTags, Image
 
+from seesay.data.headers import file_format
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app
 from seesay.web.options import Limits, ServerOptions
+from seesay.web.routes import images
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -164,6 +166,43 @@ def test_a_jpeg_is_sent_once(what: str, client: TestClient) -> None:
     first = client.get(address)
     again = client.get(address, headers={"If-None-Match": first.headers["etag"]})
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+
+
+@pytest.mark.parametrize(("step", "status"), [("_media_type", 404), ("_unchanged", 200)])
+def test_an_original_that_is_deleted_meanwhile_is_no_failure_of_the_server(
+    client: TestClient,
+    photos: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+    status: int,
+) -> None:
+    done = getattr(images, step)
+
+    def then_deleted(*arguments: object) -> object:
+        result = done(*arguments)
+        for file in photos.glob("*.png"):
+            file.unlink()
+        return result
+
+    monkeypatch.setattr(images, step, then_deleted)
+    response = client.get("/api/v1/images/1/original")
+    assert response.status_code == status
+    if status == 200:  # which was sent before the file was opened
+        assert response.content == b""
+        assert capsys.readouterr().err.count("not sent to its end (No such file or directory).\n") == 1
+
+
+def test_an_archive_leaves_out_what_is_deleted_meanwhile(
+    client: TestClient, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(file: Path) -> str | None:
+        found = file_format(file)
+        file.unlink()
+        return found
+
+    monkeypatch.setattr(images, "file_format", gone)
+    assert client.get("/api/v1/images/archive?id=1&id=2").status_code == 200
 
 
 def test_an_original_is_sent_again_when_it_changed(client: TestClient, photos: Path) -> None:

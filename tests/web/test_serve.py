@@ -1,4 +1,8 @@
+import ctypes
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -264,3 +268,37 @@ def test_a_body_does_not_wait_until_its_headers_are_acknowledged(index_path: Pat
 
 
 Server = uvicorn.Server
+
+
+HEAPS = """
+import ctypes, sys, threading
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.web.app import serve
+from tests.search.colours import Colours
+try:
+    serve(Index.open(sys.argv[1], Colours()), port=70000)
+except SeesayError:
+    pass
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
+together = threading.Barrier(12)
+def allocate():
+    together.wait()
+    libc.malloc(ctypes.c_size_t(50_000))
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="needs glibc")
+def test_the_threads_of_a_server_share_two_heaps(index_path: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", HEAPS, str(index_path), str(tmp_path / "heaps")]
+    subprocess.run(command, check=True, env=environment)
+    assert (tmp_path / "heaps").read_text().count("<heap nr=") <= 2

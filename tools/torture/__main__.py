@@ -10,7 +10,7 @@ import time
 import warnings
 from pathlib import Path
 
-from tools.torture import corrupt, disk, headers, images, kills, readers, requests, server  # noqa: F401  # which register their attacks
+from tools.torture import corrupt, disk, headers, images, kills, load, readers, requests, server  # noqa: F401  # which register their attacks
 from tools.torture.base import ATTACKS, ROOT, Outcome, Stage
 
 DOCUMENT = ROOT / "docs" / "reliability.md"

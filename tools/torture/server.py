@@ -41,7 +41,13 @@ def serving(folder: Path) -> Iterator[tuple[int, int]]:
     """A server of a small index; yields its port and its process."""
     with Index.create(folder / "index", Colours()) as index:
         index.update_images(gallery(folder / "photos", "red.png", "blue.png", "green.png"))
-    command = [sys.executable, "-c", SERVE, str(folder / "index")]
+    with serving_at([sys.executable, "-c", SERVE, str(folder / "index")]) as served:
+        yield served
+
+
+@contextmanager
+def serving_at(command: list[str]) -> Iterator[tuple[int, int]]:
+    """Run a server that prints its address; yields its port and its process."""
     environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", **_cache()}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None

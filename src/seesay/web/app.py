@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import signal
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +38,7 @@ from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered
+_M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
 def create_app(served: Index | Mapping[str, Index], options: ServerOptions | None = None) -> FastAPI:
@@ -167,6 +170,7 @@ def serve(
         SeesayError: a run is missing or of another kind, the port cannot be used, or an index was made
             elsewhere.
     """
+    _share_heaps()
     options = options or ServerOptions()
     if options.ground_run != GROUND_RUN and not can_ground(options.ground_run):
         raise SeesayError(
@@ -219,6 +223,17 @@ def _rereading(access: Access | None) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def _share_heaps() -> None:
+    """Let all threads share two heaps.
+
+    glibc gives nearly each thread one of its own and keeps in it what was freed, so that a server of many
+    threads grows for as long as ever larger photos come to each of them.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def _listen(host: str, port: int) -> socket.socket:

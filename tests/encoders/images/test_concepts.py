@@ -20,7 +20,7 @@ from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.tuned import adopt_tuned, copy_tuned
+from seesay.encoders.images.tuned import adopt_tuned, copy_tuned, save_tuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
@@ -67,6 +67,25 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
     with pytest.raises(SeesayError, match="which reads another encoder too"):
         copy_tuned(f"concepts@{hashes[0]}", tmp_path, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        None,
+        {"arrays": "pooled"},
+        {"encoder": "efficientnet-lite0"},
+        {"encoder": "efficientnet-lite0", "arrays": "pooled", "instances": "many"},
+    ],
+)
+def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
+    tmp_path: Path, about: dict[str, str] | None
+) -> None:
+    kept = save_tuned("concepts", {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about)
+    adopt_tuned(kept, tmp_path)
+    with pytest.raises(SeesayError, match="no weights of a concept head") as raised:
+        StoredHead.from_name(kept)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:

@@ -28,7 +28,7 @@ from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.encoders.spec import EncoderSpec
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replace_text, replacing
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
@@ -69,9 +69,13 @@ class StoredHead(NamedTuple):
         spec = EncoderSpec.parse(name)
         if spec.weights:
             path = tuned_file(spec)
-            about = metadata(path)
-            arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
-            return cls(about[BASE], arrays, _layers(path), path, instances)
+            try:
+                about = metadata(path)
+                arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
+                encoder = about[BASE]
+            except (OSError, SafetensorError, ValueError, LookupError) as failure:
+                raise _no_head(path, failure) from failure
+            return cls(encoder, arrays, _layers(path), path, instances)
         run = spec.variant
         if not run:
             raise SeesayError(
@@ -328,8 +332,12 @@ def _layers(path: Path) -> tuple[Layer, ...]:
         layers = tuple((tensors[f"{n}.weight"], tensors[f"{n}.bias"]) for _, n in sorted(names.items()))
         _apply(layers, np.zeros((1, layers[0][0].shape[1]), np.float32))
     except (OSError, SafetensorError, RuntimeError, ValueError, LookupError) as failure:
-        raise SeesayError(f"{path}: no weights of a concept head ({failure}); train again.") from failure
+        raise _no_head(path, failure) from failure
     return layers
+
+
+def _no_head(path: Path, failure: Exception) -> SeesayError:
+    return SeesayError(f"{path}: no weights of a concept head ({first_line(failure)}); train again.")
 
 
 def _apply(layers: Sequence[Layer], features: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from PIL import Image
 from pydantic import Field
+from starlette.types import Receive, Scope, Send
 from zipstream import ZipStream
 
 from seesay.data.decoders import PHOTOS, facts_of
@@ -22,6 +23,7 @@ from seesay.data.remote import is_remote
 from seesay.errors import ImageError
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
+from seesay.web import log_line
 from seesay.web.answers import (
     DatedImage,
     DatedImages,
@@ -179,17 +181,31 @@ async def original(
             raise HTTPException(404, f"The file of image {id} is no image; update the index.")
         if is_remote(file):
             return _fetched(file, type_, if_none_match)
-        response = FileResponse(
+        try:
+            found = file.stat()
+        except OSError as error:
+            raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+        response = _Original(
             file,
             media_type=type_,
             filename=file.name,
-            stat_result=file.stat(),  # of which the ETag is made
+            stat_result=found,  # of which the ETag is made
             content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
             headers={"Cache-Control": _REVALIDATE},
         )
         return _unchanged(response.headers["etag"], if_none_match) or response
 
     return await service.run(work, service.pictures)
+
+
+class _Original(FileResponse):
+    """A file that may be deleted while it is sent, when its status has been sent already."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except OSError as error:  # the server closes the connection, which tells the client
+            log_line(f"{self.path}: not sent to its end ({error.strerror}).")
 
 
 def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
@@ -269,10 +285,18 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
         raise HTTPException(404, "None of these images exists any more; update the index.")
     if any(map(is_remote, images.values())):
         raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
-    if sum(file.stat().st_size for file in images.values()) > _MAX_ARCHIVED_BYTES:
+    if sum(map(_bytes_of, images.values())) > _MAX_ARCHIVED_BYTES:
         size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
     return images
+
+
+def _bytes_of(file: Path) -> int:
+    """Size of a file; 0 if it has gone."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:

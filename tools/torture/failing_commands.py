@@ -1,0 +1,107 @@
+"""Runs commands in forks of one process, whose system calls fail as it is told; see `disk`.
+
+It reads a line of JSON for each command from standard input and answers with one on standard output. The
+library that lets calls fail is preloaded into it. Indexes are of `Colours`, which need no network.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from seesay.cli import main as run_command
+from seesay.cli import with_all_commands
+from seesay.search import index, searcher
+from seesay.search.index import Index
+from seesay.web.app import create_app
+from tests.search.colours import Colours, picture
+
+_SECONDS = 60  # of a command
+
+
+def ask_server(folder: str) -> None:
+    """Serve an index, and ask for a search, a picture, an upload and an update; exit 3 on a status of 500."""
+    statuses: list[int] = []
+    with Index.open(folder, Colours()) as opened, TestClient(create_app(opened)) as client:
+        client.base_url = client.base_url.copy_with(host="localhost")
+        for address in ("search?q=red", "images", "images/1/thumbnail", "images/1/original", "status"):
+            statuses.append(client.get(f"/api/v1/{address}").status_code)
+        upload = {"image": ("a.png", picture("red"))}
+        statuses.append(client.post("/api/v1/search", files=upload).status_code)
+        statuses.append(client.post("/api/v1/update").status_code)
+        app: Any = client.app
+        for served in app.state.service.served.values():
+            served.updates.join(_SECONDS)
+        statuses.append(client.get("/readyz").status_code)
+    if 500 in statuses:
+        sys.exit(f"Traceback: statuses {statuses}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"serve": ask_server}
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run a command of seesay, or what stands for it."""
+    if arguments[0] in COMMANDS:
+        COMMANDS[arguments[0]](*arguments[1:])
+    else:
+        run_command(arguments)
+
+
+def attempt(job: dict[str, Any], failing: Any) -> dict[str, Any]:
+    """Fork, run a job there, and return how it ended, what it said, and how many calls it made."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as counted:
+        child = os.fork()
+        if child == 0:
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            signal.alarm(_SECONDS)
+            code: object = 0
+            failing.arm(*job["failing"])
+            try:
+                run(job["arguments"])
+            except SystemExit as end:
+                code = end.code
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                code = 70
+            calls = failing.counted()
+            failing.arm(0, 0, 0)
+            if isinstance(code, str):
+                os.write(2, f"{code}\n".encode())
+                code = 1
+            os.write(counted.fileno(), json.dumps([code or 0, calls]).encode())
+            sys.stderr.flush()
+            sys.stdout.flush()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        said.seek(0), counted.seek(0)
+        text, ended = said.read().decode(errors="replace"), counted.read()
+    code, calls = json.loads(ended) if ended else (None, 0)
+    return {"code": code, "calls": calls, "said": text, "signal": os.WTERMSIG(status) if code is None else 0}
+
+
+def main() -> None:
+    """Answer until there are no more jobs."""
+    failing = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    failing.arm.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_int]
+    failing.counted.restype = ctypes.c_long
+    with_all_commands()
+    for module in (searcher, index):
+        module.load_embedder = lambda *_: Colours()  # type: ignore[attr-defined]
+    Path(os.environ["SEESAY_CACHE"]).mkdir(parents=True, exist_ok=True)
+    for line in sys.stdin:
+        print(json.dumps(attempt(json.loads(line), failing)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
