@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from seesay.cli import main
 from seesay.errors import QueryError
 from seesay.search import Index
 from seesay.search.filters import Filter
@@ -146,3 +147,13 @@ def test_any_text_is_a_filter_or_refused(index: Index, where: str) -> None:
         return
     found = {hit.id for hit in index.search("red", k=len(PHOTOS), where=where)}
     assert found == set(index.store.matching(parsed).tolist())
+
+
+def test_the_command_suggests_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photo(tmp_path / "photos" / "Holiday 2019" / "a.jpg", (300, 200), None)
+    with pytest.raises(SystemExit):
+        main(["index", str(tmp_path / "photos"), "--out", str(tmp_path / "index")])
+    with pytest.raises(SystemExit):
+        main(["search", str(tmp_path / "index"), "a beach", "--where", "folder:holidy"])
+    told = capsys.readouterr().err
+    assert "no image matches --where 'folder:holidy'; did you mean 'Holiday 2019'?" in told

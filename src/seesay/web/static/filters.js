@@ -64,7 +64,8 @@ export class Filters {
     if (at < 0) return null;
     const parts = (await api.folders()).flatMap(({ folder }) => folder.split("/"));
     const wanted = folderIn(conditions[at]);
-    const [best] = [...new Set(parts)].map((name) => [alike(name, wanted), name]).sort(([a], [b]) => b - a);
+    const fit = (name) => Math.max(...[name, ...name.split(/[\s_-]+/)].map((each) => alike(each, wanted)));
+    const [best] = [...new Set(parts)].map((name) => [fit(name), name]).sort(([a], [b]) => b - a);
     return best && best[0] >= 0.5 ? conditions.with(at, quoted(best[1])).join(" ") : null;
   }
 }
