@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -67,28 +67,20 @@ def test_photos_of_somebody_and_their_kin_share_processes(tmp_path: Path) -> Non
     assert read_apart(picture("red"), "a", 20).key == EncodedImage(picture("red"), "a").key
 
 
-def test_no_more_processes_run_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    working, most = [], []
-
-    def ask(self: object, *request: object) -> ImageError:
-        working.append(self)
-        most.append(len(working))
-        time.sleep(0.01)
-        working.pop()
-        return ImageError("a")
-
-    monkeypatch.setattr("seesay.data.decoders._Decoder.ask", ask)
+def test_no_more_processes_run_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    use(tmp_path, monkeypatch, f"echo + >> {log}; sleep 0.05; echo - >> {log}; exit 1")
     decoders = Decoders(seconds=20, most=2)
 
     def decode(_: int) -> None:
         with pytest.raises(ImageError):
-            decoders.decode(b"", "a")
+            decoders.decode(picture("red"), "a")
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(decode, range(12)))
-    assert max(most) == 2
-    assert len(decoders._idle) == 2
-    decoders.close()
+    running = list(accumulate(1 if line == "+" else -1 for line in log.read_text().split()))
+    assert max(running) == 2
+    assert running[-1] == 0
 
 
 def test_a_process_that_fails_leaves_room_for_another(tmp_path: Path, monkeypatch) -> None:

@@ -22,7 +22,7 @@ from tests.object_stores import Flaky, lost, uploaded
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.data.remote._WAITS", (0, 0))
+    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
 
 
 def content(corpus: Corpus) -> list[object]:

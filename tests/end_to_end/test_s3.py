@@ -168,7 +168,7 @@ def test_the_command_line_takes_addresses(
 def test_without_rights_or_a_server_one_line_says_so(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import s3fs
 
-    monkeypatch.setattr("seesay.data.remote._WAITS", ())
+    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -6,7 +6,9 @@ import re
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,20 @@ def collection(index: Index) -> Collection[Any]:
     found = index._near["image"]
     assert isinstance(found, Collection)
     return found
+
+
+def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., object], *names: str) -> None:
+    """Have `told` called with what a method of the database's client gets, whose name is one of these."""
+    with collection(index)._connected() as client:
+        kind = type(client)
+    (name,) = filter(partial(hasattr, kind), names)
+    method = getattr(kind, name)
+
+    def called(self: Any, *given: Any, **options: Any) -> Any:
+        told(*given)
+        return method(self, *given, **options)
+
+    patch.setattr(kind, name, called)
 
 
 def drop_collection(index: Index) -> None:
@@ -108,9 +124,8 @@ def test_a_collection_that_vanishes_is_no_empty_answer(
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         assert len(paths(index)) == 3
-        near, asked = collection(index), list[None]()
-        marked = near._marked
-        monkeypatch.setattr(near, "_marked", lambda client: (asked.append(None), marked(client))[1])
+        asked = list[object]()
+        told_before(index, monkeypatch, asked.append, "get_collection", "describe_collection")
         assert len(paths(index)) == 3
         assert not asked  # a query is one request
         drop_collection(index)
@@ -154,15 +169,14 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
         index.update_images(photos)
         near = collection(index)
         assert near.concurrent == near._is_remote()
-        monkeypatch.setattr(near, "concurrent", True)
-        begun, searched, put = threading.Event(), threading.Event(), near._put
+        near.concurrent = True
+        begun, searched = threading.Event(), threading.Event()
 
-        def slowly(*given: Any) -> None:
+        def slowly(*_: Any) -> None:
             begun.set()
             assert searched.wait(20)
-            put(*given)
 
-        monkeypatch.setattr(near, "_put", slowly)
+        told_before(index, monkeypatch, slowly, "upsert")
         with ThreadPoolExecutor(1) as other:
             update = other.submit(index.update_images, gallery(photos, "white.png"))
             assert begun.wait(20)
@@ -176,7 +190,10 @@ def test_a_database_that_forgets_the_mark_is_too_old(
     tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
-        monkeypatch.setattr(collection(index), "_mark", lambda client, mark: None)
+        with collection(index)._connected() as client:
+            kind = type(client)
+        for name in ("update_collection", "alter_collection_properties"):
+            monkeypatch.setattr(kind, name, lambda *_, **__: None, raising=False)
         with pytest.raises(SeesayError, match="upgrade it"):
             index.update_images(photos)
 
@@ -186,12 +203,10 @@ def test_only_what_is_new_is_sent(
 ) -> None:
     sent: list[int] = []
     with Index.create(tmp_path / "index", Colours(), where) as index:
-        near = collection(index)
-        put = near._put
-        monkeypatch.setattr(
-            near, "_put", lambda client, ids, *rest: (sent.append(len(ids)), put(client, ids, *rest))
+        told_before(
+            index, monkeypatch, lambda _, rows: sent.append(len(getattr(rows, "ids", rows))), "upsert"
         )
-        monkeypatch.setattr("seesay.search.stores.database._NUMBERS_AT_ONCE", 2 * Colours.dim)
+        collection(index).numbers_at_once = 2 * Colours.dim
         index.update_images(photos)
         assert sent == [2, 1]  # large vectors are fewer in a request
         index.update_images(gallery(photos, "white.png"))

@@ -2,35 +2,29 @@ import time
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 from seesay.search.duplicates import near_duplicates
 
 
 def plainly(ids, vectors, similarity) -> list[list[int]]:
-    """Groups by comparing every pair, and joining until nothing changes."""
+    """Groups by comparing every pair at once."""
     unit = vectors.astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    groups = [{i} for i in range(len(ids))]
-    for i in range(len(ids)):
-        for j in range(i):
-            if unit[i] @ unit[j] >= similarity:
-                a = next(group for group in groups if i in group)
-                b = next(group for group in groups if j in group)
-                if a is not b:
-                    groups.remove(b)
-                    a |= b
-    found = [sorted(int(ids[i]) for i in group) for group in groups if len(group) > 1]
+    count, group_of = connected_components(unit @ unit.T >= similarity, directed=False)
+    groups = [sorted(ids[group_of == group].tolist()) for group in range(count)]
+    found = [group for group in groups if len(group) > 1]
     return sorted(found, key=lambda group: (-len(group), group))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_groups_are_those_of_all_pairs(seed: int, monkeypatch) -> None:
-    monkeypatch.setattr("seesay.search.duplicates._BLOCK", 64)
-    draw = np.random.default_rng(seed)
-    base = draw.standard_normal((120, 512))
-    near = base[draw.integers(0, 120, 180)] + 0.15 * draw.standard_normal((180, 512))
+@pytest.mark.parametrize("count", [300, 2500])  # within one block, and over two
+def test_groups_are_those_of_all_pairs(count: int) -> None:
+    draw = np.random.default_rng(count)
+    base = draw.standard_normal((count * 2 // 5, 512))
+    near = base[draw.integers(0, len(base), count - len(base))]
+    near += 0.15 * draw.standard_normal(near.shape)
     vectors = np.concatenate([base, near]).astype(np.float16)
-    ids = draw.permutation(1000)[:300]
+    ids = draw.permutation(9000)[:count]
     found = near_duplicates(ids, vectors, 0.97)
     assert found == plainly(ids, vectors, 0.97)
     assert len(found) > 10

@@ -24,7 +24,7 @@ NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.data.remote._WAITS", (0, 0))
+    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
 
 
 @pytest.fixture

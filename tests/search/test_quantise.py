@@ -34,9 +34,9 @@ def put(store: Store, vectors: NDArray[np.float32], name: str) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("seesay.search.store._ROWS", 128)  # vectors come in several parts
+def store(tmp_path: Path):
     made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
+    made.rows_at_once = 128  # vectors come in several parts
     put(made, clustered(COUNT, seed=1), "a")
     yield made
     made.close()

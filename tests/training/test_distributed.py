@@ -82,9 +82,8 @@ def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "python").write_text('#!/bin/sh\n[ "$RANK" = 0 ] && exec sleep 60\necho no GPU; exit 3\n')
     (tmp_path / "python").chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr("seesay.training.launch._GRACE", 0.2)
     with pytest.raises(SeesayError, match=r"Process 2 of 2 ended with code 3 .*process-2\.log") as failure:
-        launch(["train"], 2)
+        launch(["train"], 2, grace=0.2)
     log = Path(str(failure.value).partition("see ")[2].partition(",")[0])
     assert log.read_text() == "no GPU\n"
 

@@ -16,7 +16,6 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import PhraseInputs
 from seesay.runs.sentences import PreparedSentences
-from seesay.training import phrase_task
 from seesay.training.phrase_task import PhraseTask
 
 DIM = 4
@@ -85,12 +84,11 @@ def test_without_negatives_there_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("changes", [(), ("regions.geometry=true",)])
-def test_features_in_memory_are_those_of_the_store(
-    monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
-) -> None:
+def test_features_in_memory_are_those_of_the_store(changes: tuple[str, ...]) -> None:
     recipe = load_recipe("ground-full", changes=changes)
     kept = list(task(recipe, broken=frozenset({1})).pairs())
-    monkeypatch.setattr(phrase_task, "_KEPT_ON_CPU", 0)
-    read = list(task(recipe, broken=frozenset({1})).pairs())
+    reading = task(recipe, broken=frozenset({1}))
+    reading.kept_on_cpu = 0
+    read = list(reading.pairs())
     for (ours, _), (theirs, _) in zip(kept, read, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=0)

@@ -15,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import httpx2 as httpx
@@ -27,9 +28,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app, serve
-from seesay.web.options import ServerOptions
+from seesay.web.options import Limits, ServerOptions
 from seesay.web.served import Batches
-from tests.search.colours import Colours, gallery, opened, picture
+from tests.search.colours import RGB, Colours, gallery, opened, picture
 from tests.web.test_serve import serving
 
 
@@ -419,9 +420,8 @@ def test_facts_of_a_photo(client: TestClient, photos: Path, index_path: Path) ->
 
 
 def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
-    index_path: Path, photos: Path, monkeypatch
+    index_path: Path, photos: Path
 ) -> None:
-    monkeypatch.setattr("seesay.search.update._BATCH_FILES", 1)
     going = threading.Event()
 
     class Slow(Colours):
@@ -430,14 +430,15 @@ def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
             time.sleep(0.2)
             return super().embed_photos(photos, query)
 
-    gallery(photos, *(f"white-{other}.png" for other in ("red", "blue", "green", "black", "yellow")))
+    new = ["-".join(colours) + ".png" for colours in product(RGB, ("red", "blue"), RGB)]  # of two batches
+    gallery(photos, *new)
     with TestClient(create_app(Index.open(index_path, Slow())), base_url="http://localhost") as client:
         assert client.post("/api/v1/update").status_code == 202
         assert going.wait(10)
     with opened(index_path) as index:
-        assert 5 < index.count("image") < 10
+        assert 5 < index.count("image") < 5 + len(new)
         index.update_images(photos)
-        assert index.count("image") == 10
+        assert index.count("image") == 5 + len(new)
 
 
 def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Path, index_path: Path) -> None:
@@ -486,7 +487,7 @@ def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
     assert client.get("/api/v1/images/archive").status_code == 422
 
 
-def test_an_archive_is_bounded_and_looked_at_in_a_thread(client: TestClient, monkeypatch) -> None:
+def test_an_archive_is_bounded_and_looked_at_in_a_thread(index_path: Path, monkeypatch) -> None:
     threads = []
 
     def format_of(file: Path) -> str:
@@ -494,8 +495,8 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(client: TestClient, mon
         return "PNG"
 
     monkeypatch.setattr("seesay.web.routes.images.file_format", format_of)
-    monkeypatch.setattr("seesay.web.routes.images._MAX_ARCHIVED_BYTES", 100)
-    refused = client.get("/api/v1/images/archive?id=1&id=2")
+    with client_of(index_path, limits=Limits(archive_bytes=100)) as client:
+        refused = client.get("/api/v1/images/archive?id=1&id=2")
     assert (refused.status_code, "ask for fewer" in refused.json()["detail"]) == (422, True)
     assert len(threads) == 2
     assert all(name.startswith("seesay-picture") for name in threads)

@@ -41,7 +41,6 @@ MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _STEPS = 1_000_000  # of SQLite's machine between looks at the clock
-_ROWS = 65_536  # vectors that are read at a time
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -116,7 +115,12 @@ class Store:
     """Items and vectors; readers always see whole transactions.
 
     Any thread may use a store, and other processes may write to the same file at the same time.
+
+    Attributes:
+        rows_at_once: vectors in each of the `parts`.
     """
+
+    rows_at_once = 65_536
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.path = path
@@ -411,8 +415,8 @@ class Store:
 
     def parts(self, ids: NDArray[np.int64]) -> Parts:
         """Iterate over those of the ids that there are, (n,), and their vectors, (n, dim), some at a time."""
-        for start in range(0, len(ids), _ROWS):
-            here, vectors = self.vectors(ids[start : start + _ROWS].tolist())
+        for start in range(0, len(ids), self.rows_at_once):
+            here, vectors = self.vectors(ids[start : start + self.rows_at_once].tolist())
             yield here, vectors.astype(np.float32)
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:

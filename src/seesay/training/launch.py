@@ -18,7 +18,6 @@ from tempfile import mkdtemp
 from seesay.errors import SeesayError
 
 _POLL = 0.1  # seconds
-_GRACE = 5.0  # seconds in which the others say what they have to say, once one has failed
 
 
 def is_started() -> bool:
@@ -31,12 +30,17 @@ def is_first_process() -> bool:
     return not is_started() or os.environ["RANK"] == "0"
 
 
-def launch(arguments: Sequence[str], processes: int) -> int:
+def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
     """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
 
     The first process has this one's input and outputs; what the others say is in files, which are kept if one
     of them fails alone. They end with this process, unless it is killed by SIGKILL; after SIGTERM it returns
     143, as shells do for a process that this signal ended.
+
+    Args:
+        arguments: of the command.
+        processes: how many.
+        grace: seconds in which the first process may say why it fails, once another has failed.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why.
@@ -69,7 +73,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
                     started.append(
                         subprocess.Popen(command, env=environment, stdin=none, stdout=log, stderr=log)
                     )
-            code = _wait_for(started, logs, asked)
+            code = _wait_for(started, logs, asked, grace)
             rmtree(logs)
             return code
         finally:
@@ -99,7 +103,9 @@ def _log(logs: Path, rank: int) -> Path:
     return logs / f"process-{rank + 1}.log"
 
 
-def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: threading.Event) -> int:
+def _wait_for(
+    started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: threading.Event, grace: float
+) -> int:
     """Wait until all have ended well, one has failed and the first could say so, or they are asked to end."""
     while not any(failed := [process.poll() for process in started]):
         if None not in failed:
@@ -108,7 +114,7 @@ def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: thr
             return 128 + signal.SIGTERM
         time.sleep(_POLL)
     try:
-        code = started[0].wait(_GRACE)
+        code = started[0].wait(grace)
     except subprocess.TimeoutExpired:
         code = 0
     if code:

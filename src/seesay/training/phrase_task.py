@@ -26,7 +26,6 @@ from seesay.training.sentence_task import fits
 from seesay.training.task import Task
 
 _BATCH = 4096
-_KEPT_ON_CPU = 1 << 28  # bytes of region features that stay in memory
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,13 @@ class PhraseSet:
 
 
 class PhraseTask(Task):
-    """Matching phrases with the regions of an image that they name."""
+    """Matching phrases with the regions of an image that they name.
 
+    Attributes:
+        kept_on_cpu: bytes of region features that stay in memory.
+    """
+
+    kept_on_cpu = 1 << 28
     data: PhraseInputs
     val: PhraseInputs
 
@@ -138,7 +142,7 @@ class PhraseTask(Task):
             count = int(self.sampler.first_region[-1])
             size, on_cpu = 2 * count * width, torch.device(device).type == "cpu"
             self._on_device[device] = None
-            if size <= _KEPT_ON_CPU if on_cpu else fits(device, size):
+            if size <= self.kept_on_cpu if on_cpu else fits(device, size):
                 everything = torch.empty(count, width, dtype=torch.float16, device=device)
                 for image, start in enumerate(self.sampler.first_region[:-1]):
                     rows = self.data.features(image, slice(None), self.settings.geometry)

@@ -24,6 +24,7 @@ class Limits:
     Attributes:
         upload_bytes: of an encoded image, and of all of one query together.
         upload_pixels: its width × height.
+        archive_bytes: of the images of one archive together.
         seconds: until an answer begins, the time to send the request included.
         header_seconds: in which the headers of a request must arrive.
         decode_seconds: in which an upload must be decoded.
@@ -36,6 +37,7 @@ class Limits:
 
     upload_bytes: int = 20 * 2**20
     upload_pixels: int = 50_000_000
+    archive_bytes: int = 4 * 2**30
     seconds: float = 30.0
     header_seconds: float = 10.0
     decode_seconds: float = 10.0

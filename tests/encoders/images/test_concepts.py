@@ -141,12 +141,14 @@ def test_of_no_images_there_are_no_scores(tmp_path: Path) -> None:
     assert head.scores({"pooled": np.zeros((0, 36_000), np.float32)})["logits"].shape == (0, K)
 
 
-def test_many_images_are_scored_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_images_are_scored_as_each_alone(tmp_path: Path) -> None:
     head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
-    rows = {"pooled": np.random.default_rng(0).random((5, 36_000), np.float32)}
-    whole = head.scores(rows)["pooled"]
-    monkeypatch.setattr("seesay.encoders.images.concepts._IMAGES_AT_ONCE", 2)
-    np.testing.assert_allclose(head.scores(rows)["pooled"], whole, rtol=1e-5)
+    rows = np.random.default_rng(0).random((258, 36_000), np.float32)  # more than are scored at once
+    together = head.scores({"pooled": rows})["pooled"]
+    assert together.shape == (258, K)
+    for i in (0, 255, 256, 257):
+        alone = head.scores({"pooled": rows[i : i + 1]})["pooled"]
+        np.testing.assert_allclose(together[i : i + 1], alone, rtol=1e-4, atol=1e-5)
 
 
 def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> None:

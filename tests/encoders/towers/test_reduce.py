@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,8 @@ def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path)
 def test_a_large_network_is_hashed_once(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened, "_SETTLED", 0)
+    later = time.time() + 60  # by when a change would show in the times of the files
+    monkeypatch.setattr(time, "time", lambda: later)
     read: list[str] = []
     monkeypatch.setattr(opened, "file_digest", lambda path: read.append(path.name) or file_digest(path))
     folder = shutil.copytree(written, tmp_path / "given")

@@ -50,7 +50,6 @@ NO_MARK = "0"  # of a collection that is not filled
 SECONDS = 60  # that a request may take
 FOLDER = 16_383  # characters of the path of a folder that are compared: Milvus takes 64 kB
 _AT_ONCE = 1000  # vectors in a request, at most
-_NUMBERS_AT_ONCE = 500_000  # as text about 10 MB; Qdrant takes 32
 
 
 class Collection(ABC, Generic[Client]):
@@ -63,7 +62,10 @@ class Collection(ABC, Generic[Client]):
 
     Attributes:
         concurrent: see `VectorStore`; servers are, editions within a process are not.
+        numbers_at_once: that a request may bring; as text about 10 MB, of which Qdrant takes 32.
     """
+
+    numbers_at_once = 500_000
 
     def __init__(self, address: str, store: Store, kind: Kind) -> None:
         self.address, self.dim = address, store.dim
@@ -190,7 +192,7 @@ class Collection(ABC, Generic[Client]):
 
     def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
         """Write vectors and facts of items to the collection."""
-        at_once = min(_AT_ONCE, max(_NUMBERS_AT_ONCE // self.dim, 1))
+        at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
         for start in range(0, len(ids), at_once):
             here, rows = self._store.vectors(ids[start : start + at_once].tolist())
             those = here.tolist()

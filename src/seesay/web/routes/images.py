@@ -50,7 +50,6 @@ from seesay.web.served import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _MAX_ARCHIVED = 500
-_MAX_ARCHIVED_BYTES = 4 * 2**30
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _Until = Annotated[
     str,
@@ -137,7 +136,8 @@ async def archive(
     id: Annotated[list[_SomeId], Query(min_length=1, max_length=_MAX_ARCHIVED, description="of the images")],
 ) -> StreamingResponse:
     """Return the files of images as one zip; missing ones are left out."""
-    images = await service.run(lambda: _archived(served, dict.fromkeys(id)), service.pictures)
+    most = service.options.limits.archive_bytes
+    images = await service.run(lambda: _archived(served, dict.fromkeys(id), most), service.pictures)
     headers = {
         "Content-Disposition": 'attachment; filename="images.zip"',
         "Cache-Control": "private, no-store",
@@ -269,7 +269,7 @@ def _unchanged(tag: str, if_none_match: str | None) -> Response | None:
     return Response(status_code=304, headers=_kept_as(tag))
 
 
-def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
+def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     """Return the files of an archive by their names in it.
 
     Raises:
@@ -285,8 +285,8 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
         raise HTTPException(404, "None of these images exists any more; update the index.")
     if any(map(is_remote, images.values())):
         raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
-    if sum(map(_bytes_of, images.values())) > _MAX_ARCHIVED_BYTES:
-        size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
+    if sum(map(_bytes_of, images.values())) > most:
+        size = f"{most / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
     return images
 
