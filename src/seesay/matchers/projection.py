@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt
@@ -25,7 +25,7 @@ from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.layers import mean_words
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import register_matcher
-from seesay.settings import Dropout, NonNegative
+from seesay.settings import Dropout, NonNegative, Positive
 
 CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
 
@@ -108,8 +108,48 @@ class ClassEvidence(nn.Module):
         return shares / lengths, self.weight * lengths**_TRUST
 
 
+class _OfPackagedVectors(EmbeddingMatcher):
+    """What matchers of packaged vectors share: how they read images, sentences and class evidence."""
+
+    image_dims: tuple[int, ...]
+    vocabulary_size: int
+    sentence_dim: int
+    evidence: ClassEvidence | None
+
+    @staticmethod
+    def reads_vectors(settings: Any) -> bool:
+        """Return whether there is class evidence, which compares sentence vectors with those of classes."""
+        return bool(settings.class_names > 0)
+
+    def prepare(self, pretrained: Pretrained) -> None:
+        """Take the classes' vectors; a saved run carries them."""
+        if self.evidence is not None:
+            self.evidence.prepare(torch.from_numpy(pretrained.class_vectors()))
+
+    def _read(self, sentences: SentencesLike) -> Sentences:
+        read = read_words(sentences, self.vocabulary_size)
+        read_vectors(read, self.sentence_dim)
+        return read
+
+    def _pooled(self, images: Tensor) -> Tensor:
+        check_images(images, sum(self.image_dims), next(self.parameters()))
+        parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
+        joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
+        return joined * math.sqrt(joined.shape[1] / len(parts))
+
+    def _logits(self, images: Tensor) -> list[Tensor]:
+        return [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
+
+    def _classes_of(self, evidence: ClassEvidence, sentences: Sentences) -> Tensor:
+        """The classes that sentences mean, by how much these count, (m, 1000)."""
+        classes, weights = evidence.embed_sentences(sentences.vectors)
+        # Maps learned from sentences, and tell less of a name by itself than the classes do.
+        words = sentences.lengths.clamp(min=1)[:, None].to(weights.dtype)
+        return classes * (weights * (1 + words**-_OF_NAMES))
+
+
 @register_matcher("projection")
-class Projection(EmbeddingMatcher):
+class Projection(_OfPackagedVectors):
     """An ensemble of perceptrons over packaged vectors, and class evidence.
 
     Args:
@@ -139,11 +179,6 @@ class Projection(EmbeddingMatcher):
 
     tunable = True
 
-    @staticmethod
-    def reads_vectors(settings: Any) -> bool:
-        """Return whether there is class evidence, which compares sentence vectors with those of classes."""
-        return bool(settings.class_names > 0)
-
     def __init__(
         self,
         image_dims: Sequence[PositiveInt],
@@ -169,11 +204,6 @@ class Projection(EmbeddingMatcher):
         )
         self.evidence = ClassEvidence(sentence_dim, class_names) if class_names else None
 
-    def prepare(self, pretrained: Pretrained) -> None:
-        """Take the classes' vectors; a saved run carries them."""
-        if self.evidence is not None:
-            self.evidence.prepare(torch.from_numpy(pretrained.class_vectors()))
-
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
         """Return each member's own scores, and class evidence added to them.
 
@@ -181,7 +211,7 @@ class Projection(EmbeddingMatcher):
         tell. There is none about images whose logits are all 0.
         """
         sentences, pooled = self._read(sentences), self._pooled(images)
-        scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self._members()]
+        scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
         if self.evidence is None:
             return scores
         logits = self._logits(images)
@@ -193,7 +223,7 @@ class Projection(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, members·dim), or with class evidence (n, members·dim + 1000)."""
         pooled = self._pooled(images)
-        members = self._mean([member.embed_images(pooled) for member in self._members()])
+        members = self._mean([member.embed_images(pooled) for member in self.parts()])
         if self.evidence is None:
             return members
         return torch.cat([members, self.evidence.embed_images(self._logits(images))], dim=1) * math.sqrt(0.5)
@@ -201,33 +231,169 @@ class Projection(EmbeddingMatcher):
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, members·dim), or with class evidence (m, members·dim + 1000)."""
         sentences = self._read(sentences)
-        members = self._mean([member.embed_sentences(sentences) for member in self._members()])
+        members = self._mean([member.embed_sentences(sentences) for member in self.parts()])
         if self.evidence is None:
             return members
-        classes, weights = self.evidence.embed_sentences(sentences.vectors)
-        # The members learned from sentences, and tell less of a name by itself than the classes do.
-        words = sentences.lengths.clamp(min=1)[:, None].to(weights.dtype)
-        weights = weights * (1 + words**-_OF_NAMES)
-        return functional.normalize(torch.cat([members, classes * weights], dim=1), dim=1)
+        return functional.normalize(
+            torch.cat([members, self._classes_of(self.evidence, sentences)], dim=1), dim=1
+        )
 
-    def _members(self) -> list[Member]:
+    def parts(self) -> list[Member]:
+        """Return the members."""
         return [member for member in self.members if isinstance(member, Member)]
-
-    def _read(self, sentences: SentencesLike) -> Sentences:
-        read = read_words(sentences, self.vocabulary_size)
-        read_vectors(read, self.sentence_dim)
-        return read
-
-    def _pooled(self, images: Tensor) -> Tensor:
-        check_images(images, sum(self.image_dims), next(self.members.parameters()))
-        parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
-        joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
-        return joined * math.sqrt(joined.shape[1] / len(parts))
-
-    def _logits(self, images: Tensor) -> list[Tensor]:
-        return [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
 
     @staticmethod
     def _mean(parts: list[Tensor]) -> Tensor:
         """Lay unit vectors end to end so that inner products of the result are the mean of theirs."""
         return torch.cat(parts, dim=1) * math.sqrt(1 / len(parts))
+
+
+@register_matcher("joint-projection")
+class JointProjection(_OfPackagedVectors):
+    """One pair of maps whose inputs include class evidence: what a `Projection` knows, in fewer numbers.
+
+    Images are mapped linearly. A sentence passes `members` hidden layers, each with word vectors of its own,
+    and one linear map of them all. It starts from an ensemble by `take_over`.
+
+    Args:
+        image_dims: widths of the joined arrays, as for `Projection`.
+        vocabulary_size: rows of the word embeddings.
+        sentence_dim: width of the sentence encoder's vectors.
+        dim: width of the embeddings.
+        hidden: width of each hidden layer.
+        word_dim: width of each word embedding.
+        members: hidden layers, as many as the ensemble has members.
+        image_dropout: on the image features.
+        sentence_dropout: on the sentence's vectors.
+        hidden_dropout: on the hidden layers.
+        class_names: weight of class evidence in what is read of a sentence, as for `Projection`.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Sentences
+        >>> from seesay.matchers.projection import JointProjection
+        >>> matcher = JointProjection(image_dims=(6, 1000), vocabulary_size=10, sentence_dim=8, dim=16)
+        >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)
+        >>> matcher(torch.rand(4, 1006), Sentences.from_padded(ids, lengths, vectors)).shape
+        torch.Size([4, 2])
+    """
+
+    def __init__(
+        self,
+        image_dims: Sequence[PositiveInt],
+        vocabulary_size: PositiveInt,
+        sentence_dim: NonNegativeInt,
+        dim: PositiveInt = 512,
+        hidden: PositiveInt = 1024,
+        word_dim: PositiveInt = 128,
+        members: PositiveInt = 3,
+        image_dropout: Dropout = 0.1,
+        sentence_dropout: Dropout = 0.1,
+        hidden_dropout: Dropout = 0.1,
+        class_names: Positive = 1.5,
+    ) -> None:
+        super().__init__()
+        self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
+        self.sentence_dim = sentence_dim
+        learned = sum(width for width in image_dims if width != CLASSES)
+        self.image_dropout = nn.Dropout(image_dropout)
+        self.image_map = nn.Linear(learned, dim)
+        self.image_classes = nn.Linear(CLASSES, dim, bias=False)
+        self.words = nn.ModuleList(
+            nn.EmbeddingBag(vocabulary_size, word_dim, mode="mean") for _ in range(members)
+        )
+        self.hidden = nn.ModuleList(
+            nn.Sequential(nn.Dropout(sentence_dropout), nn.Linear(sentence_dim + word_dim, hidden), nn.ReLU())
+            for _ in range(members)
+        )
+        self.hidden_dropout = nn.Dropout(hidden_dropout)
+        self.sentence_map = nn.Linear(members * hidden, dim)
+        self.sentence_classes = nn.Linear(CLASSES, dim, bias=False)
+        self.evidence = ClassEvidence(sentence_dim, class_names)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim)."""
+        assert self.evidence is not None
+        seen = self.evidence.embed_images(self._logits(images))
+        pooled = self.image_dropout(self._pooled(images))
+        return functional.normalize(self.image_map(pooled) + self.image_classes(seen), dim=1)
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        assert self.evidence is not None
+        read = self._read(sentences)
+        starts = read.lengths.cumsum(0) - read.lengths
+        vectors = read.vectors * math.sqrt(read.vectors.shape[1])
+        layers = [
+            layer(torch.cat([vectors, words(read.words, starts)], dim=1))
+            for layer, words in zip(self.hidden, self.words, strict=True)
+        ]
+        meant = self.sentence_classes(self._classes_of(self.evidence, read))
+        joined = self.hidden_dropout(torch.cat(layers, dim=1))
+        return functional.normalize(self.sentence_map(joined) + meant, dim=1)
+
+    @torch.no_grad()
+    def take_over(
+        self, ensemble: Projection, image_axes: Tensor, sentence_axes: Tensor, images: Tensor, read: Sentences
+    ) -> None:
+        """Start as an ensemble whose vectors are projected on axes.
+
+        Args:
+            ensemble: with class evidence, and with the widths that this one has.
+            image_axes: of its image vectors, (its dim, dim).
+            sentence_axes: of its sentence vectors, (its dim, dim).
+            images: features (n, d), whose members' vectors are as long as usual.
+            read: sentences whose members' vectors are as long as usual.
+
+        Members have unit vectors, and these maps have not: instead each is divided by its mean length.
+        """
+        members = ensemble.parts()
+        width = len(image_axes) - CLASSES
+        of_images, of_sentences = (
+            image_axes[:width].chunk(len(members)),
+            sentence_axes[:width].chunk(len(members)),
+        )
+        image_map, sentence_map = self.image_map, self.sentence_map
+        pooled, starts = ensemble._pooled(images), read.lengths.cumsum(0) - read.lengths
+        vectors = read.vectors * math.sqrt(read.vectors.shape[1])
+        weight, bias, outer = torch.zeros_like(image_map.weight), torch.zeros_like(image_map.bias), []
+        sentence_bias = torch.zeros_like(sentence_map.bias)
+        share = math.sqrt(1 / len(members))
+        for number, member in enumerate(members):
+            mapped = member.image_map(pooled).norm(dim=1).mean()
+            axes = of_images[number].T * (share * math.sqrt(0.5) / mapped)
+            weight += axes @ _linear(member.image_map, 1).weight
+            bias += axes @ _linear(member.image_map, 1).bias
+            joined = torch.cat([vectors, member.words(read.words, starts)], dim=1)
+            axes = of_sentences[number].T * (share / member.sentence_map(joined).norm(dim=1).mean())
+            outer.append(axes @ _linear(member.sentence_map, 4).weight)
+            sentence_bias += axes @ _linear(member.sentence_map, 4).bias
+            self.words[number].load_state_dict(member.words.state_dict())
+            cast(nn.Sequential, self.hidden[number])[1].load_state_dict(member.sentence_map[1].state_dict())
+        assert self.evidence is not None
+        assert ensemble.evidence is not None
+        self.evidence.load_state_dict(ensemble.evidence.state_dict())
+        inner, outer_map = _linear(members[0].image_map, 1), _linear(members[0].sentence_map, 4)
+        classes = image_axes[width:].T * math.sqrt(0.5)
+        _copy_as_large(
+            inner, (image_map.weight, weight), (image_map.bias, bias), (self.image_classes.weight, classes)
+        )
+        of_layers = (sentence_map.weight, torch.cat(outer, dim=1))
+        of_classes = (self.sentence_classes.weight, sentence_axes[width:].T)
+        _copy_as_large(outer_map, of_layers, (sentence_map.bias, sentence_bias), of_classes)
+
+
+def _linear(layers: nn.Sequential, at: int) -> nn.Linear:
+    return cast(nn.Linear, layers[at])
+
+
+def _copy_as_large(like: nn.Linear, *found: tuple[Tensor, Tensor]) -> None:
+    """Copy weights that may have any common factor, as large as a trained layer's, which suits the optimizer.
+
+    Args:
+        like: the trained layer.
+        found: pairs of a parameter and its new values; the first pair's become as large as the layer's.
+    """
+    factor = like.weight.std() / found[0][1].std()
+    for parameter, values in found:
+        parameter.copy_(values * factor)

@@ -89,6 +89,24 @@ class BesideSettings(Settings):
     weight: float = Field(0.3, gt=0, allow_inf_nan=False)
 
 
+class KeepSettings(Settings):
+    """How training keeps what the run knows that it starts from (`--from`).
+
+    The distance of the matcher's scores from that run's is a further loss: KL of their softmax.
+
+    Attributes:
+        scale: factor applied to both scores.
+        weight: of the mini-batch's own pairs.
+        phrases: names of ImageNet classes and words drawn for each mini-batch, scored against its images.
+        phrase_weight: of these.
+    """
+
+    scale: float = Field(30.0, gt=0, allow_inf_nan=False)
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    phrases: int = Field(500, gt=0)
+    phrase_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+
+
 class RegionSettings(Settings):
     """Phrase localization: the regions that a phrase is matched with.
 
@@ -133,6 +151,7 @@ class Recipe(Settings):
             it with the classes' names as sentences (`seesay.training.class_pairs`).
         beside: for each further corpus that is given, by its name, how training learns from its train split
             beside the first corpus, which chooses the epoch (`seesay.training.beside`).
+        keep: how much of the run that training starts from is kept; None for nothing but its weights.
         regions: set if the recipe grounds phrases; its encoder then is a region encoder.
         val_images: the epoch is chosen by the first so many images of val; None: by all. A pair matcher that
             is trained on a CPU may take longer for all pairs of val than for an epoch.
@@ -162,6 +181,7 @@ class Recipe(Settings):
     sampler: str = "rounds"
     class_pairs: int = Field(0, ge=0, le=1000)
     beside: dict[str, BesideSettings] = Field(default_factory=dict)
+    keep: KeepSettings | None = None
     regions: RegionSettings | None = None
     val_images: int | None = Field(None, gt=0)
     seed: int = Field(1, ge=0, lt=1 << 32)
@@ -264,6 +284,8 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
             "only matchers of images and sentences learn from several corpora, by mini-batches and with "
             "fixed encoders; leave it out",
         )
+    if recipe.keep is not None and (matcher.is_composed or concepts or solved or not matcher.indexable):
+        yield "keep", "scores of a run are kept in an embedding matcher of images and sentences; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ from seesay.training.beside import BesidePairs, beside_pairs
 from seesay.training.class_pairs import WEIGHT, ClassPairs
 from seesay.training.task import Task
 from seesay.training.words import learned_from
+
+if TYPE_CHECKING:
+    from seesay.training.keep import Keeper
 
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
 _AT_ONCE = 512  # images whose crops are read at a time
@@ -170,6 +173,7 @@ class SentenceTask(Task):
     teacher: Teacher | None = None
     class_pairs: ClassPairs | None = None
     beside: tuple[BesidePairs, ...] = ()
+    keeper: Keeper | None = None
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
@@ -199,6 +203,8 @@ class SentenceTask(Task):
             self.class_pairs.begin_epoch(recipe.seed, epoch)
         for each in self.beside:
             each.begin_epoch(recipe.seed, epoch)
+        if self.keeper is not None:
+            self.keeper.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
         if self.loss.full_batches:
@@ -222,6 +228,9 @@ class SentenceTask(Task):
             losses = _added(losses, self.loss.batch_losses(matcher, drawn), share)
         for each in self.beside:
             losses = _added(losses, self.loss.batch_losses(matcher, each.draw(device)), each.settings.weight)
+        if self.keeper is not None:
+            assert isinstance(matcher, EmbeddingMatcher)
+            losses = [losses[0] + self.keeper.loss(matcher, features, sentences), *losses[1:]]
         assert isinstance(matcher, Matcher)
         more = matcher.auxiliary_loss(features, sentences, self.progress)
         return losses if more is None else [losses[0] + more, *losses[1:]]

@@ -21,6 +21,7 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
+from seesay.matchers.projection import JointProjection
 from seesay.paths import cache_dir, disk_errors, locked, sweep
 from seesay.recipes.load import is_same
 from seesay.recipes.schema import Recipe
@@ -38,7 +39,9 @@ from seesay.training.callbacks import Callback, running
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.history import draw_curves
+from seesay.training.keep import keeper_of, reduce
 from seesay.training.loop import Loop, solve
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, learned_words, start_words
@@ -82,6 +85,10 @@ def train(
     check_beside(recipe, corpus)
     if start_from is not None:
         recipe = _recipe_from(start_from, recipe)
+    elif recipe.keep is not None:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' goes on from a run, whose knowledge it keeps; name that run with --from."
+        )
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
@@ -181,7 +188,7 @@ def _begin(
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
     if start_from is not None:
-        _copy_weights(start_from, matcher, recipe)
+        _start(start_from, matcher, recipe, task)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
         # What is loaded for the first time may draw random numbers, and from the cache it draws none.
@@ -260,6 +267,18 @@ def _recipe_from(start: Run, recipe: Recipe) -> Recipe:
             )
     departure = f"Starts from the weights of {start.recipe.name}, seed {start.recipe.seed}."
     return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
+
+
+def _start(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:
+    """Start a matcher from a run, whose knowledge the task keeps if the recipe says so."""
+    if isinstance(matcher, JointProjection) and not isinstance(start.matcher, JointProjection):
+        assert isinstance(task, SentenceTask)
+        reduce(start, matcher, task)
+    else:
+        _copy_weights(start, matcher, recipe)
+    if recipe.keep is not None:
+        assert isinstance(task, SentenceTask)
+        task.keeper = keeper_of(start, recipe.keep)
 
 
 def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
