@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ settings.register_profile("random", deadline=None)
 settings.load_profile("fixed")
 
 ROOT = Path(__file__).parents[1]
+LARGE = 2 << 30  # bytes in memory; another worker, a browser and the commands that tests start need some too
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,6 +81,21 @@ def siglip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.small_towers import save_siglip
 
     return save_siglip(transformers, tmp_path_factory.mktemp("models") / "siglip")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _networks_are_let_go() -> Iterator[None]:
+    """Drop what loaders of networks keep, between two files and only when a worker has grown large."""
+    yield
+    grown = Path("/proc/self/statm")
+    if not grown.exists() or int(grown.read_text().split()[1]) * resource.getpagesize() < LARGE:
+        return
+    for name, module in list(sys.modules.items()):
+        if name.startswith("seesay.encoders."):
+            for cached in vars(module).values():
+                if hasattr(cached, "cache_clear"):
+                    cached.cache_clear()
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

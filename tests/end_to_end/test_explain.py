@@ -13,27 +13,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.data.readers import read_corpus
-from seesay.recipes.load import load_recipe
-from seesay.training.train import train
 from tests.end_to_end.command import seesay
 
 TEXT = "a red circle and a blue square zzyx"
-SMALL = (
-    "encoders=[efficientnet-lite0]",
-    "matcher.maps=[16, 16, 16]",
-    "matcher.image=16",
-    "matcher.hidden=16",
-    "schedule.epochs=1",
-    "batch_size=60",
-)
-
-
-@pytest.fixture(scope="module")
-def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("explain") / "run"
-    train(load_recipe("mcnn-wd", changes=SMALL), read_corpus(scenes), folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +23,12 @@ def image(scenes: Path) -> Path:
     return min((scenes / "images").iterdir())
 
 
-def test_windows_are_printed_and_drawn(run: Path, image: Path, tmp_path: Path) -> None:
+def test_windows_are_printed_and_drawn(pair_run: Path, image: Path, tmp_path: Path) -> None:
     out = tmp_path / "why.html"
-    done = seesay("explain", run, image, TEXT, "-k", 3, "--out", out)
-    found = json.loads(seesay("explain", run, image, TEXT, "--json", "--out", tmp_path / "why.png").stdout)
+    done = seesay("explain", pair_run, image, TEXT, "-k", 3, "--out", out)
+    found = json.loads(
+        seesay("explain", pair_run, image, TEXT, "--json", "--out", tmp_path / "why.png").stdout
+    )
     (reading,) = found["readings"]
     assert (reading["level"], found["unknown"], found["cut"]) == ("wd", ["zzyx"], 0)
     assert found["score"] == reading["score"]
@@ -64,9 +48,9 @@ def test_windows_are_printed_and_drawn(run: Path, image: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_on_a_terminal_the_sentence_is_coloured(run: Path, image: Path) -> None:
+def test_on_a_terminal_the_sentence_is_coloured(pair_run: Path, image: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "seesay.cli", "explain", str(run), str(image), TEXT]
+    command = [sys.executable, "-m", "seesay.cli", "explain", str(pair_run), str(image), TEXT]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
     environment.pop("NO_COLOR", None)
     subprocess.run(
@@ -96,17 +80,17 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(
-    run: Path, image: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+    pair_run: Path, image: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    filled = [{"RUN": run, "IMAGE": image}.get(argument, argument) for argument in arguments]
+    filled = [{"RUN": pair_run, "IMAGE": image}.get(argument, argument) for argument in arguments]
     message = seesay("explain", *filled, code=2, cwd=tmp_path).stderr
     assert re.search(words, message)
     assert len(message.splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_composition_is_measured_recorded_and_a_table(run: Path, scenes: Path, tmp_path: Path) -> None:
-    command = ("evaluate", run, "--protocol", "composition", "--data", scenes)
+def test_composition_is_measured_recorded_and_a_table(pair_run: Path, scenes: Path, tmp_path: Path) -> None:
+    command = ("evaluate", pair_run, "--protocol", "composition", "--data", scenes)
     measured = json.loads(seesay(*command, "--record", tmp_path, "--json").stdout)
     metrics, sentences = measured["metrics"], measured["about"]["sentences"]
     assert metrics["shuffle: pairs"] == 3 * sentences == 90
@@ -119,7 +103,15 @@ def test_composition_is_measured_recorded_and_a_table(run: Path, scenes: Path, t
     assert "6 images, 30 sentences, composition" in shown
     assert re.search(rf"shuffle\W+{metrics['shuffle: true order %']:.1f}\W", shown)
 
-    changes = [part for change in SMALL for part in ("--set", change)]
+    small = (
+        "encoders=[efficientnet-lite0]",
+        "matcher.maps=[16, 16, 16]",
+        "matcher.image=16",
+        "matcher.hidden=16",
+        "schedule.epochs=1",
+        "batch_size=60",
+    )
+    changes = [part for change in small for part in ("--set", change)]
     table = ("table", "mcnn-4", "--data", scenes, "--rows", "mcnn-wd", *changes, "--out", "table.md")
     text = seesay(*table, cwd=tmp_path).stdout
     assert "shuffle: true order %" in (tmp_path / "table.md").read_text(encoding="utf-8")
@@ -128,7 +120,7 @@ def test_composition_is_measured_recorded_and_a_table(run: Path, scenes: Path, t
         assert plot.width > 500
 
 
-def test_cut_sentences_are_told(run: Path, scenes: Path, tmp_path: Path) -> None:
+def test_cut_sentences_are_told(pair_run: Path, scenes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "long"
     folder.mkdir()
     for source in sorted((scenes / "images").iterdir())[:2]:
@@ -136,6 +128,6 @@ def test_cut_sentences_are_told(run: Path, scenes: Path, tmp_path: Path) -> None
     names = sorted(path.name for path in folder.iterdir())
     lines = ["image,sentence,split", f"{names[0]},{'a red circle ' * 11},test", f"{names[1]},a dog runs,test"]
     (folder / "sentences.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = ("evaluate", run, "--data", folder / "sentences.csv")
+    command = ("evaluate", pair_run, "--data", folder / "sentences.csv")
     assert json.loads(seesay(*command, "--json").stdout)["about"]["cut_sentences"] == 1
     assert "Sentences longer than 30 words, which were cut: 1." in " ".join(seesay(*command).stdout.split())
