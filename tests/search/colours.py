@@ -49,11 +49,6 @@ def gallery(folder: Path, *names: str) -> Path:
     return folder
 
 
-def opened(folder: Path) -> Index:
-    """The index in a folder, which a `Colours` made."""
-    return Index.open(folder, Colours())
-
-
 def prepared(index: Index, text: str) -> PreparedQuery:
     """The query of a text as it is searched for."""
     (found,) = index.prepare([Query.parse(text)])
@@ -91,3 +86,8 @@ class Colours(Embedder):
             named = [RGB[word] for word in sentence.lower().split() if word in RGB]
             rows.append(self._row(np.array(named or [(128, 128, 128)], np.uint8)))
         return np.stack(rows)
+
+
+def opened(folder: Path, matcher: Colours | None = None) -> Index:
+    """The index in a folder, which a `Colours` made."""
+    return Index.open(folder, matcher or Colours())

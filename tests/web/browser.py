@@ -11,7 +11,7 @@ import uvicorn
 
 from seesay.web.app import create_app
 from seesay.web.options import ServerOptions
-from tests.search.colours import opened
+from tests.search.colours import Colours, opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -47,9 +47,15 @@ def chromium() -> Iterator:
 
 
 def served(
-    index: Path, ground_run: str = "none", rerank_run: str | None = None, **options: object
+    index: Path,
+    ground_run: str = "none",
+    rerank_run: str | None = None,
+    matcher: Colours | None = None,
+    **options: object,
 ) -> Iterator[str]:
-    app = create_app(opened(index), ServerOptions(ground_run=ground_run, rerank_run=rerank_run, **options))
+    app = create_app(
+        opened(index, matcher), ServerOptions(ground_run=ground_run, rerank_run=rerank_run, **options)
+    )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -456,7 +456,7 @@ def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path, monkeypatch) -> None:
+def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", Colours()).close()
     photos = gallery(tmp_path / "photos", "red.png", "blue.png")
     going = threading.Event()
@@ -466,8 +466,7 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path,
             going.wait(20)
             return super().embed_photos(photos, query)
 
-    monkeypatch.setattr("tests.web.browser.opened", lambda path: Index.open(path, Slow()))
-    for address in served(tmp_path / "index", photos={"index": [photos]}):
+    for address in served(tmp_path / "index", matcher=Slow(), photos={"index": [photos]}):
         watched = Watched(browser, address)
         watched.page.goto("/")
         expect(watched.page.locator("#message")).to_contain_text("0 of 2 new photos")

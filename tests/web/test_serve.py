@@ -17,7 +17,6 @@ import uvicorn
 from PIL import Image
 
 from seesay.errors import SeesayError
-from seesay.search import Index
 from seesay.web.app import serve
 from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import Colours, opened
@@ -44,11 +43,10 @@ def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str
 
 @contextmanager
 def serving(
-    index_path: Path, monkeypatch: pytest.MonkeyPatch, proxies: Sequence[str] = (), **limits: float
+    index_path: Path, proxies: Sequence[str] = (), matcher: Colours | None = None, **limits: float
 ) -> Iterator[int]:
     """A server in a thread; yields its port."""
     servers: list[uvicorn.Server] = []
-    monkeypatch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])
     address: list[str] = []
     announced = threading.Event()
 
@@ -57,9 +55,11 @@ def serving(
         announced.set()
 
     options = {"port": 0, "ready": ready, "options": ServerOptions(proxies=proxies, limits=Limits(**limits))}
-    thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs=options)
-    thread.start()
-    assert announced.wait(20)
+    thread = threading.Thread(target=serve, args=(opened(index_path, matcher),), kwargs=options)
+    with pytest.MonkeyPatch.context() as patch:  # a thread gets no signal: the server is told to stop
+        patch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])
+        thread.start()
+        assert announced.wait(20)
     try:
         yield int(address[0].rpartition(":")[2])
     finally:
@@ -67,8 +67,8 @@ def serving(
         thread.join(20)
 
 
-def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
-    with serving(index_path, monkeypatch) as port:
+def test_it_announces_its_address_and_answers_there(index_path: Path) -> None:
+    with serving(index_path) as port:
         response = httpx.get(f"http://127.0.0.1:{port}/api/v1/status")
     assert response.json()["images"] == 5
     assert "server" not in response.headers
@@ -80,8 +80,8 @@ UPLOAD = (
 HALF = b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nX-Half: "
 
 
-def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path, monkeypatch) -> None:
-    with serving(index_path, monkeypatch, header_seconds=1.0) as port, ExitStack() as stack:
+def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path) -> None:
+    with serving(index_path, header_seconds=1.0) as port, ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(300)]
         for one in held:
             with suppress(OSError):
@@ -99,9 +99,9 @@ def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path, monk
         assert time.monotonic() - started < 3
 
 
-def test_half_sent_bodies_are_ended(index_path: Path, monkeypatch) -> None:
+def test_half_sent_bodies_are_ended(index_path: Path) -> None:
     with (
-        serving(index_path, monkeypatch, seconds=0.5) as port,
+        serving(index_path, seconds=0.5) as port,
         socket.create_connection(("127.0.0.1", port)) as half,
     ):
         half.sendall(UPLOAD + b"Content-Length: 1000\r\n\r\n--x\r\n")
@@ -114,9 +114,9 @@ def test_half_sent_bodies_are_ended(index_path: Path, monkeypatch) -> None:
         assert time.monotonic() - started < 5
 
 
-def test_a_large_upload_is_cut_after_its_answer(index_path: Path, monkeypatch) -> None:
+def test_a_large_upload_is_cut_after_its_answer(index_path: Path) -> None:
     sent = 0
-    with serving(index_path, monkeypatch, upload_bytes=100_000) as port:
+    with serving(index_path, upload_bytes=100_000) as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.settimeout(10)
             client.sendall(UPLOAD + b"Content-Length: 1000000000\r\n\r\n")
@@ -149,9 +149,9 @@ def ask_for_the_large_one(port: int, own: str = "127.0.0.1") -> socket.socket:
     return client
 
 
-def test_a_client_that_takes_nothing_of_an_answer_is_left(large_path: Path, monkeypatch) -> None:
+def test_a_client_that_takes_nothing_of_an_answer_is_left(large_path: Path) -> None:
     with (
-        serving(large_path, monkeypatch, untaken_seconds=0.5) as port,
+        serving(large_path, untaken_seconds=0.5) as port,
         closing(ask_for_the_large_one(port)) as client,
     ):
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
@@ -163,10 +163,10 @@ def test_a_client_that_takes_nothing_of_an_answer_is_left(large_path: Path, monk
         assert taken < 24_000_000
 
 
-def test_a_slow_client_gets_all_of_its_answer(large_path: Path, monkeypatch) -> None:
+def test_a_slow_client_gets_all_of_its_answer(large_path: Path) -> None:
     """Also when the server has written all of it long ago."""
     with (
-        serving(large_path, monkeypatch, untaken_seconds=1.0, header_seconds=0.1) as port,
+        serving(large_path, untaken_seconds=1.0, header_seconds=0.1) as port,
         closing(ask_for_the_large_one(port)) as client,
     ):
         taken = pause = 0
@@ -178,10 +178,10 @@ def test_a_slow_client_gets_all_of_its_answer(large_path: Path, monkeypatch) -> 
                 time.sleep(0.15)
 
 
-def test_a_client_that_drips_is_left(large_path: Path, monkeypatch) -> None:
+def test_a_client_that_drips_is_left(large_path: Path) -> None:
     """Though it takes some of the answer all the time."""
     with (
-        serving(large_path, monkeypatch, untaken_seconds=0.3, slowest=1_000_000) as port,
+        serving(large_path, untaken_seconds=0.3, slowest=1_000_000) as port,
         closing(ask_for_the_large_one(port)) as client,
     ):
         taken, left = 0, time.monotonic() + 1.5
@@ -192,9 +192,9 @@ def test_a_client_that_drips_is_left(large_path: Path, monkeypatch) -> None:
         assert taken < 24_000_000
 
 
-def test_slow_clients_of_several_addresses_keep_nobody_out(large_path: Path, monkeypatch) -> None:
+def test_slow_clients_of_several_addresses_keep_nobody_out(large_path: Path) -> None:
     limits = {"connections": 8, "connections_an_address": 4, "untaken_seconds": 60.0}
-    with serving(large_path, monkeypatch, **limits) as port, ExitStack() as stack:
+    with serving(large_path, **limits) as port, ExitStack() as stack:
         slow = [
             stack.enter_context(closing(ask_for_the_large_one(port, f"127.0.0.{2 + i // 4}")))
             for i in range(8)
@@ -205,10 +205,10 @@ def test_slow_clients_of_several_addresses_keep_nobody_out(large_path: Path, mon
             assert httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code == 200
 
 
-def test_requests_that_a_proxy_may_read_differently_are_refused(index_path: Path, monkeypatch) -> None:
+def test_requests_that_a_proxy_may_read_differently_are_refused(index_path: Path) -> None:
     head = UPLOAD.replace(b"/search", b"/update") + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
     with (
-        serving(index_path, monkeypatch) as port,
+        serving(index_path) as port,
         socket.create_connection(("127.0.0.1", port), 10) as client,
     ):
         client.sendall(head + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -219,7 +219,7 @@ def test_requests_that_a_proxy_may_read_differently_are_refused(index_path: Path
     assert answer.count(b"HTTP/1.1") == 1
 
 
-def test_clients_behind_a_proxy_are_told_apart(index_path: Path, monkeypatch) -> None:
+def test_clients_behind_a_proxy_are_told_apart(index_path: Path) -> None:
     def status(port: int, client: str) -> int:
         headers = {"X-Forwarded-For": client}
         return httpx.get(f"http://127.0.0.1:{port}/api/v1/search?q=red", headers=headers).status_code
@@ -229,15 +229,14 @@ def test_clients_behind_a_proxy_are_told_apart(index_path: Path, monkeypatch) ->
             time.sleep(0.5)
             return super().embed_sentences(sentences)
 
-    monkeypatch.setattr("tests.web.test_serve.opened", lambda path: Index.open(path, Slow()))
     limits = {"connections_an_address": 2}
     with ThreadPoolExecutor(8) as threads:
-        with serving(index_path, monkeypatch, ["127.0.0.0/8"], **limits) as port:
+        with serving(index_path, ["127.0.0.0/8"], Slow(), **limits) as port:
             clients = ["10.0.0.1"] * 3 + ["10.0.0.2"] * 2
             found = list(threads.map(lambda client: status(port, client), clients))
             assert sorted(found[:3]) == [200, 200, 429]
             assert found[3:] == [200, 200]
-        with serving(index_path, monkeypatch, **limits) as port:  # believes nobody
+        with serving(index_path, matcher=Slow(), **limits) as port:  # believes nobody
             asked = [threads.submit(status, port, f"10.0.0.{i}") for i in range(5)]
             assert sum(one.exception() is not None for one in asked) > 0
 
@@ -248,17 +247,17 @@ def test_a_proxy_that_is_no_address(index_path: Path, proxy: str) -> None:
         serve(opened(index_path), port=0, options=ServerOptions(proxies=[proxy]))
 
 
-def test_head_on_a_connection_that_stays_open(index_path: Path, monkeypatch) -> None:
-    with serving(index_path, monkeypatch) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
+def test_head_on_a_connection_that_stays_open(index_path: Path) -> None:
+    with serving(index_path) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
         for method, body in (("HEAD", b""), ("GET", b"ok\n"), ("HEAD", b"")):
             client.request(method, "/healthz")
             answer = client.getresponse()
             assert (answer.status, answer.getheader("content-length"), answer.read()) == (200, "3", body)
 
 
-def test_a_body_does_not_wait_until_its_headers_are_acknowledged(index_path: Path, monkeypatch) -> None:
+def test_a_body_does_not_wait_until_its_headers_are_acknowledged(index_path: Path) -> None:
     took = []
-    with serving(index_path, monkeypatch) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
+    with serving(index_path) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
         for _ in range(30):
             started = time.perf_counter()
             client.request("GET", "/healthz")

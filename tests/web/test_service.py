@@ -342,7 +342,7 @@ def test_a_slow_batch_holds_up_the_next_one_for_a_while_only() -> None:
         assert asyncio.run(ask(threads)) == ["QUICK", "SLOW"]
 
 
-def test_queries_at_once_are_embedded_together(index_path: Path, monkeypatch) -> None:
+def test_queries_at_once_are_embedded_together(index_path: Path) -> None:
     """And each gets its own answer, and a wrong one its own error."""
     sizes: list[int] = []
 
@@ -355,8 +355,7 @@ def test_queries_at_once_are_embedded_together(index_path: Path, monkeypatch) ->
     def ask(q: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{port}/api/v1/search", params={"q": q, "limit": 1})
 
-    monkeypatch.setattr("tests.web.test_serve.opened", lambda path: Index.open(path, Counting()))
-    with serving(index_path, monkeypatch) as port, ThreadPoolExecutor(12) as threads:
+    with serving(index_path, matcher=Counting()) as port, ThreadPoolExecutor(12) as threads:
         asked = ["something red", "something blue", "green"] * 4 + ["red - 1*red"]
         answers = list(threads.map(ask, asked))
     for q, answer in zip(asked[:-1], answers, strict=False):

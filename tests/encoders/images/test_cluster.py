@@ -8,8 +8,8 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
-from seesay.encoders.images import cluster as module
+from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images import encode
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
@@ -50,7 +50,14 @@ class WithoutRay:
     """
 
     def __init__(self, gpus: int = 0) -> None:
-        self.data, self._gpus, self.asked = self, gpus, dict[str, Any]()
+        self.data, self.DataContext, self._gpus, self.asked = self, self, gpus, dict[str, Any]()
+        self.exceptions = SimpleNamespace(RayError=RuntimeError)
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def get_current(self) -> SimpleNamespace:
+        return SimpleNamespace(enable_progress_bars=True)
 
     def cluster_resources(self) -> dict[str, int]:
         return {"CPU": 2, "GPU": self._gpus}
@@ -77,7 +84,8 @@ class WithoutRay:
 @pytest.fixture
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> WithoutRay:
     made = WithoutRay(gpus=1)
-    monkeypatch.setattr(module, "_cluster", lambda address: nullcontext(made))
+    for name in ("ray", "ray.data"):
+        monkeypatch.setitem(sys.modules, name, made)
     return made
 
 
@@ -230,13 +238,14 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
 
     killed = threading.Event()
 
-    def kill() -> None:
-        if not killed.is_set():
-            killed.set()
-            cluster.remove_node(cluster.second, allow_graceful=False)
+    class Killing(FeatureStore):
+        def append(self, *given: Any) -> None:
+            super().append(*given)
+            if not killed.is_set():
+                killed.set()
+                cluster.remove_node(cluster.second, allow_graceful=False)
 
-    keep = module._keep
-    monkeypatch.setattr(module, "_keep", lambda *given: (keep(*given), kill()))
+    monkeypatch.setattr("seesay.encoders.feature_store.FeatureStore", Killing)
     together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys
