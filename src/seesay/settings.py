@@ -222,7 +222,8 @@ def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
     if deeper := [name for name in below if name.endswith(f".{key}")]:
         return f"; did you mean '{'.'.join([*parents, deeper[0]])}'?"
     known = [name for name in fields if name != "kind"]
-    return did_you_mean(key, known) or (f"; there are: {', '.join(known)}." if known else ".")
+    near = did_you_mean(key, known).replace(" '", f" '{'.'.join([*parents, ''])}")
+    return near or (f"; there are: {', '.join(known)}." if known else ".")
 
 
 def _fields(model: type[BaseModel], parents: list[str]) -> dict[str, FieldInfo]:

@@ -67,10 +67,10 @@ def test_irmatch_is_the_papers() -> None:
     [
         ("vse0", None, "flickr8k"),
         ("vse0", "coco", "coco"),
-        ("vse0", "photos", "flickr8k"),
+        ("vse0", "photos", "photos"),
         ("coco/vse0", None, "coco"),
         ("coco/vse0", "flickr8k", "coco"),
-        ("adapter", "flickr8k", "flickr30k"),
+        ("adapter", "flickr8k", "flickr8k"),
     ],
 )
 def test_a_bare_name_means_the_corpus_at_hand(name: str, corpus: str | None, found: str) -> None:
@@ -172,6 +172,12 @@ def test_an_unknown_recipe_gets_the_nearest_names(name: str, said: str) -> None:
         load_recipe(name)
 
 
+def test_changes_and_keywords_take_the_same_short_keys() -> None:
+    recipe = load_recipe("irmatch-s", "flickr8k", ["margin=0.25", "epochs=3"])
+    assert recipe == recipe_with("irmatch-s", "flickr8k", {"margin": 0.25, "epochs": 3})
+    assert recipe == load_recipe("irmatch-s", "flickr8k", ["loss.margin=0.25", "schedule.epochs=3"])
+
+
 def test_the_later_of_two_changes_counts() -> None:
     assert load_recipe("irmatch-h", changes=["seed=2", "seed=3"]).seed == 3
 
@@ -180,10 +186,11 @@ def test_the_later_of_two_changes_counts() -> None:
     ("change", "said"),
     [
         ("seed", r"^seed: write key=value"),
-        ("nonsense=1", r"irmatch-h with nonsense=1: key 'nonsense'"),
+        ("nonsense=1", r"A recipe has no key 'nonsense'\."),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
-        ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'epochs'\?"),
-        ("epochs=5", r"key 'epochs': no such key; did you mean 'schedule\.epochs'\?"),
+        ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'schedule\.epochs'\?"),
+        ("epochz=5", r"A recipe has no key 'epochz'; did you mean 'epochs'\?"),
+        ("kind=rnn", r"'kind' is a key of matcher and .*; write matcher\.kind or loss\.kind"),
         ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch, average\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
         ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
@@ -196,7 +203,7 @@ def test_the_later_of_two_changes_counts() -> None:
         ("batch_size=1", r"key 'batch_size': input should be greater than 1"),
         ("seed.deep=1", r"^seed\.deep=1: 'seed' holds a value"),
         ("seed=[1", r"^seed=\[1: the value is not YAML"),
-        ("=5", r"no such key"),
+        ("=5", r"no key ''"),
         ("seed=", r"key 'seed'"),
     ],
 )

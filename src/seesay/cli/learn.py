@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,9 +75,14 @@ def train(
     if is_first_process():
         for each in (corpus, *beside):
             console.print_left_out(each.issues)
+        console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
-    run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
+    try:
+        run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
+    except KeyboardInterrupt:
+        again = ["seesay", *context.obj, *(["--resume"] if folder.exists() and not resume else [])]
+        raise SystemExit(f"seesay: stopped; to go on: {shlex.join(again)}") from None
     if is_first_process():
         console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
@@ -189,6 +195,7 @@ def evaluate(
         console.print_json(result)
     else:
         system = alone.system if alone and second is None else None
+        console.tell_if_small(corpus, split)
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
 
 

@@ -205,7 +205,8 @@ Shortlist = Annotated[
 Plot = Annotated[Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe: epochs=5."),
 ]
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 GroundRun = Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from seesay.data.corpus import Issues
+    from seesay.data.corpus import Corpus, Issues
     from seesay.data.summary import CorpusSummary
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
@@ -313,6 +313,13 @@ def print_left_out(issues: Issues) -> None:
     if issues.left_out:
         tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
         _print_some(issues.left_out)
+
+
+def tell_if_small(corpus: Corpus, split: str) -> None:
+    """Say on standard error if a split has so few images that its recall means nothing."""
+    count = sum(image.split == split for image in corpus.images)
+    if 0 < count <= 10 and not corpus.has_boxes:
+        tell(f"Split {split} has {count} image{'s'[: count - 1]}; of at most ten, R@10 is always 100.")
 
 
 def _count(of: int | Mapping[str, float]) -> str:

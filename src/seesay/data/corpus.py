@@ -133,6 +133,11 @@ class Corpus:
     images_root: Path | None = None
     beside: tuple[Corpus, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return a line, which `print` shows: a corpus of a million sentences would fill the screen."""
+        texts = "phrases" if self.has_boxes else "sentences"
+        return f"<Corpus '{self.name}': {len(self.images)} images, {len(self.sentences)} {texts}>"
+
     @property
     def has_boxes(self) -> bool:
         """Whether its sentences are phrases with boxes."""

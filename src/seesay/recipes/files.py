@@ -64,7 +64,7 @@ def values_for(values: Values, corpus: str | None, where: str) -> Values:
     if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
         raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
     chosen = corpus if corpus in corpora else next(iter(corpora))
-    return lay_over(shared | {"corpus": chosen}, corpora[chosen])
+    return lay_over(shared | {"corpus": corpus or chosen}, corpora[chosen])
 
 
 def lay_over(values: Values, overrides: Values) -> Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -52,43 +52,48 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     Args:
         name: a recipe's name, or the path of a YAML file.
         corpus: the name of the corpus at hand, if known.
-        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. The members of a
-            composed matcher take them too, and they alone those of `matcher`.
+        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. A key of a mapping
+            may stand alone if no other mapping has it: `epochs=5`. The members of a composed matcher take
+            the changes too, and they alone those of `matcher`.
 
     Raises:
         SeesayError: there is no such recipe, or a key or value of it is not allowed.
     """
-    return _resolved(_load(name, corpus, changes))
+    return _resolved(_load(name, corpus, [_spelt_out(change, name, corpus) for change in changes]))
 
 
 def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
     """Load a recipe with changes given as keywords, as `seesay.train` takes them.
 
-    A keyword is a key of the recipe, or of one of its mappings if only one of them has it: `margin=0.2` is
-    `--set loss.margin=0.2`. A mapping changes the keys that it names: `schedule={"epochs": 5}`.
+    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping changes the keys that
+    it names: `schedule={"epochs": 5}`.
 
     Raises:
         SeesayError: no such recipe or key, several mappings have the key, or a value is not allowed.
     """
-    mappings = {k: v for k, v in load_recipe(name, corpus).model_dump().items() if isinstance(v, dict)}
     changes: list[str] = []
     for key, value in keywords.items():
-        if key in mappings and isinstance(value, Mapping) and "kind" not in value:
+        if isinstance(value, Mapping) and "kind" not in value:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
         else:
-            changes.append(f"{_full_key(key, mappings)}={_flow(value)}")
+            changes.append(f"{key}={_flow(value)}")
     return load_recipe(name, corpus, changes)
 
 
-def _full_key(key: str, mappings: Mapping[str, Mapping[str, Any]]) -> str:
-    """The key with the mapping that it stands in: `loss.margin` for `margin`."""
-    if key in Recipe.model_fields:
-        return key
+def _spelt_out(change: str, name: str, corpus: str | None) -> str:
+    """A change whose key is preceded by the mapping that it stands in: `loss.margin=0.2` for `margin=0.2`."""
+    key, equals, _ = change.partition("=")
+    if not equals:
+        raise SeesayError(f"{change}: write key=value, such as epochs=5.")
+    if "." in key or key in Recipe.model_fields:
+        return change
+    values = load_recipe(name, corpus).model_dump()
+    mappings = {owner: mapping for owner, mapping in values.items() if isinstance(mapping, dict)}
     owners = [owner for owner, mapping in mappings.items() if key in mapping]
     if len(owners) == 1:
-        return f"{owners[0]}.{key}"
+        return f"{owners[0]}.{change}"
     if owners:
-        ways = " or ".join(f"{owner}={{'{key}': …}}" for owner in owners)
+        ways = " or ".join(f"{owner}.{key}" for owner in owners)
         raise SeesayError(f"'{key}' is a key of {' and of '.join(owners)}; write {ways}.")
     known = [*Recipe.model_fields, *(inner for mapping in mappings.values() for inner in mapping)]
     raise SeesayError(f"A recipe has no key '{key}'{did_you_mean(key, known) or '.'}")
@@ -185,6 +190,27 @@ def check_member(composed: Recipe, member: Recipe) -> None:
 def is_same(there: Recipe, recipe: Recipe) -> bool:
     """Return whether a run's recipe is that recipe, if a fine-tuned encoder counts as the original one."""
     return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
+
+
+def differences(there: Recipe, recipe: Recipe) -> str:
+    """Say in which values a run's recipe differs from the one that was asked for."""
+    used, asked = (
+        dict(_leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))))
+        for each in (there, recipe)
+    )
+    return "; ".join(
+        f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
+        for key in used | asked
+        if key != "changes" and used.get(key) != asked.get(key)
+    )
+
+
+def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
 
 
 def _untuned(recipe: Recipe) -> Recipe:
@@ -288,9 +314,7 @@ def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str,
 
 def _changed(values: Values, change: str) -> Values:
     """The values with a change; what `values` shares with others is not touched."""
-    key, equals, value = change.partition("=")
-    if not equals:
-        raise SeesayError(f"{change}: write key=value, such as schedule.epochs=5.")
+    key, _, value = change.partition("=")
     try:
         parsed = yaml.safe_load(value)
     except yaml.YAMLError as failure:
@@ -298,7 +322,7 @@ def _changed(values: Values, change: str) -> Values:
     *parents, last = key.split(".")
     changed = at = dict(values)
     for parent in parents:
-        there = at.get(parent, {})
+        there = at.get(parent) or {}
         if not isinstance(there, dict):
             raise SeesayError(f"{change}: '{parent}' holds a value, not further keys.")
         at[parent] = at = dict(there)

@@ -23,7 +23,7 @@ from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.matchers.projection import JointProjection
 from seesay.paths import cache_dir, disk_errors, locked, sweep
-from seesay.recipes.load import is_same
+from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
 from seesay.runs.export import try_export
@@ -72,7 +72,7 @@ def train(
         corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
             from several.
         out: the run's folder.
-        resume: continue what was begun there.
+        resume: continue what was begun there. A recipe without changes stands for the one of the run.
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
             starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
         callbacks: are called after each epoch.
@@ -235,8 +235,15 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    if begun and not is_same(run_recipe(out), recipe):
+    if not begun or is_same(there := run_recipe(out), recipe):
+        return
+    if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
+    if recipe.changes or isinstance(recipe.matcher, ExternalSettings):  # else the run's own recipe is meant
+        raise SeesayError(
+            f"{out / RUN}: another recipe was trained there: {differences(there, recipe)}. Omit the "
+            "changes to continue this run, or choose another folder."
+        )
 
 
 def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None:

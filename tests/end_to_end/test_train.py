@@ -1,0 +1,47 @@
+"""What somebody sees who trains, interrupts and resumes on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seesay.cli import main
+from seesay.data.readers import read_corpus
+from seesay.data.scenes import write_scenes
+from seesay.runs.run import Run
+from tests.end_to_end.command import seesay
+
+SMALL = ("--set", "encoders=[efficientnet-lite0]", "--set", "dim=24", "--set", "epochs=1")
+
+
+def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_scenes(tmp_path / "museum", images=12, seed=1)
+    out = tmp_path / "run"
+    command = ("train", "irmatch-s", "--data", tmp_path / "museum", "--out", out)
+    with monkeypatch.context() as patch:
+        patch.setattr("seesay.training.loop.Loop.run", interrupted)
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, command), *SMALL])
+    assert str(end.value).startswith("seesay: stopped; to go on: seesay train irmatch-s")
+    assert str(end.value).endswith(" --resume")
+
+    said = seesay(*command, "--resume", "--set", "epochs=80", code=2).stderr
+    assert "this run used schedule.epochs=1, you asked for 80" in said
+
+    done = seesay(*command, "--resume")  # reads the run's own recipe
+    assert "Split val has 1 image; of at most ten, R@10 is always 100." in done.stderr
+    recipe = Run.load(str(out)).recipe
+    assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)
+    measured = seesay("evaluate", out)
+    assert "Split test has 1 image;" in measured.stderr
+
+
+def interrupted(*_: object) -> None:
+    """Stand for Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def test_a_corpus_is_printed_as_one_line(scenes: Path) -> None:
+    corpus = read_corpus(scenes)
+    assert str(corpus) == f"<Corpus 'scenes': {len(corpus.images)} images, {len(corpus.sentences)} sentences>"
