@@ -12,13 +12,20 @@ from pathlib import Path
 from tools.torture import __main__  # noqa: F401  # which registers the attacks
 from tools.torture.base import ATTACKS, Stage
 
-FILES = {"corrupt": 3.0, "damage": 3.0, "headers": 5.0, "bombs": 59.0}  # the last ends by itself
+FILES = {
+    "corrupt": 3.0,
+    "schema": 3.0,
+    "damage": 3.0,
+    "headers": 5.0,
+    "bombs": 59.0,
+}  # the last ends by itself
 PROCESSES = {
     "kill index": 4.0,
     "kill features": 4.0,
     "kill train": 2.0,  # once at least, however long it takes
     "failing disk": 4.0,
     "readers": 3.0,
+    "runs": 3.0,
 }
 REQUESTS = {
     "slow clients": 3.0,

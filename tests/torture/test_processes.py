@@ -8,7 +8,7 @@ import pytest
 
 from tests.torture.attacked import PROCESSES, check_survived
 
-LONG = {"kill train"}  # trains once at least
+LONG = {"kill train", "runs"}  # train or load networks
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 import warnings
 from pathlib import Path
 
-from tools.torture import corrupt, disk, headers, images, kills, load, readers, requests, server  # noqa: F401  # which register their attacks
+from tools.torture import corrupt, disk, headers, images, kills, load, readers, requests, runs, schema, server  # noqa: F401  # which register their attacks
 from tools.torture.base import ATTACKS, ROOT, Outcome, Stage
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
@@ -39,7 +39,7 @@ def main() -> None:
         print(
             f"{name}: {outcome.tried} tried, {len(outcome.failures)} failed; {outcome.measured}", flush=True
         )
-        for failure in outcome.failures[:5]:
+        for failure in outcome.failures[:40]:
             print(f"  {failure}", flush=True)
     if given.write:
         _write(outcomes, seed)

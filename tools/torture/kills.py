@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.data.images import content_key
 from seesay.data.scenes import write_scenes
 from seesay.encoders.feature_store import FeatureStore
 from seesay.search.index import Index
@@ -39,8 +40,18 @@ def picture(stage: Stage, file: Path) -> None:
     Image.fromarray(pixels).save(file)
 
 
+TIMES = (
+    0,
+    1,
+    2**31,
+    2**32,
+    253_402_300_800,
+    -1,
+)  # of files, by a clock that was wrong; the fifth is in 10000
+
+
 def change(stage: Stage, photos: Path) -> None:
-    """Add, change, move and delete a few photos."""
+    """Add, change, move and delete a few photos, and let the clock jump."""
     there = sorted(photos.iterdir())
     stage.draw.shuffle(there)
     for number in range(stage.draw.randint(1, 6)):
@@ -50,10 +61,13 @@ def change(stage: Stage, photos: Path) -> None:
         there[1].rename(photos / f"moved {stage.draw.randrange(10**9)}.png")
         there[2].unlink()
         there[3].unlink()
+        picture(stage, there[4])  # of the same size, and then of the same time or of one that cannot be
+        os.utime(there[4], (0, stage.draw.choice(TIMES)))
 
 
 @attack(
-    "kill index", "SIGKILL during updates of an index: what it holds is of the folder, and nothing is lost"
+    "kill index",
+    "SIGKILL during updates of an index, with files of impossible times: it holds what the folder holds",
 )
 def kill_index(stage: Stage) -> Outcome:
     """Kill an update at a random moment, then finish it and compare the index with the folder."""
@@ -76,9 +90,10 @@ def kill_index(stage: Stage) -> Outcome:
             known = {item.path for item in index.store.items().values()}
             index.search("red", 5)
             index.update_images(photos)
-            names = {file.name for file in photos.iterdir()}
-            found = {item.path for item in index.store.items().values()}
-            outcome.check(found == names, f"{len(found)} images of {len(names)}; {len(known)} after the kill")
+            contents = {file.name: content_key(file.read_bytes()) for file in photos.iterdir()}
+            found = {item.path: item.key for item in index.store.items().values()}
+            wrong = contents.items() ^ found.items()
+            outcome.check(not wrong, f"other than the folder: {wrong}; {len(known)} after the kill")
             left = [file.name for file in folder.iterdir() if file.name.endswith(".tmp")]
             outcome.check(not left, f"left behind: {left}")
     outcome.measured = f"{kills} kills"
@@ -144,7 +159,10 @@ def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
     train(recipe, read_corpus(corpus), out, resume=(out / "run.json").exists())
 
 
-@attack("kill train", "SIGKILL during training, which goes on: the weights are those of an undisturbed run")
+@attack(
+    "kill train",
+    "SIGKILL during training, which goes on, twice at once: the weights are those of an undisturbed run",
+)
 def kill_train(stage: Stage) -> Outcome:
     """Kill a training a few times at random moments, let it end, and compare the files of weights."""
     outcome, kills = Outcome(), 0
@@ -176,8 +194,12 @@ def kill_train(stage: Stage) -> Outcome:
             process.join()
             if process.exitcode == 0:
                 break
-        else:
-            training(out).join()
+        else:  # two at once, of which one goes on, and the other is refused or finds the run finished
+            both = [training(out), training(out)]
+            for process in both:
+                process.join()
+            codes = [process.exitcode for process in both]  # negative of one that crashed
+            outcome.check(set(codes) in ({0}, {0, 1}), f"two that went on at once: exit {codes}")
         weights = out / "weights.safetensors"
         same = weights.exists() and weights.read_bytes() == expected
         outcome.check(same, "other weights than those of a run that nobody killed")

@@ -25,12 +25,25 @@ with Index.open(sys.argv[1], Colours()) as index:
         pairs = {path.partition(" ")[0] for path in paths}
         assert len(set(paths)) == len(paths) == 2 * len(pairs), sorted(paths)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        before, seen, after = set(index.store.items()), [], None
+        while page := index.store.newest(7, after=after):
+            seen += page
+            after = page[-1].time, page[-1].id
+        ids = [image.id for image in seen]
+        assert len(set(ids)) == len(ids), "an image stood on two pages"
+        assert before & set(index.store.items()) <= set(ids), "an image stood on no page"
+        order = [(image.time, image.id) for image in seen]
+        assert order == sorted(order, reverse=True), order
         tried += 1
 print(tried)
 """
 
 
-@attack("readers", "readers beside a writer, one without the right to write: answers of one moment each")
+@attack(
+    "readers",
+    "readers beside a writer, one without the right to write: answers of one moment each, and on pages each "
+    "image that was there throughout, once",
+)
 def readers(stage: Stage) -> Outcome:
     """Add and delete photos in pairs, while other processes search and count."""
     outcome, folder, photos = Outcome(), stage.folder / "index", stage.folder / "photos"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from seesay.data.remote import is_remote
 
 _NAMELESS = "images"  # of the folder that holds all others, whose own name is empty
 
@@ -51,6 +54,20 @@ class Root:
 def holding(roots: Iterable[Root], path: str) -> Root | None:
     """Return the root that holds a path of the index; None if it is of none."""
     return next((root for root in roots if root.holds(path)), None)
+
+
+def is_possible(path: Path) -> bool:
+    """Return whether the system can have a file or folder of that absolute path; it need not have one."""
+    if is_remote(path):
+        return True
+    try:
+        path.lstat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+    except ValueError:  # a null character
+        return False
+    return path.is_absolute()
 
 
 def named(folders: Sequence[Path], taken: Iterable[str] = ()) -> list[str]:

@@ -23,7 +23,7 @@ from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
-from seesay.search.roots import Root
+from seesay.search.roots import Root, is_possible
 from seesay.search.seal import seal
 from seesay.search.sqlite_file import (
     MOST_SECONDS,
@@ -248,7 +248,10 @@ class Store:
             rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
             if len(rows) > MOST_ROOTS:
                 raise self._damaged(f"more than {MOST_ROOTS} folders")
-            return [Root(name, path_of(folder), seal) for name, folder, seal in rows]
+            roots = [Root(name, path_of(folder), seal) for name, folder, seal in rows]
+            if not all(is_possible(root.folder) for root in roots):
+                raise self._damaged("a folder that cannot be")
+            return roots
 
     def not_read(self) -> dict[str, int]:
         """Return the number of files of each kind that the last updates of the folders did not read."""
