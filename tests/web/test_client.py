@@ -16,8 +16,8 @@ from tests.web.test_serve import serving
 
 
 @pytest.fixture
-def remote(index_path: Path, monkeypatch):
-    with serving(index_path, monkeypatch) as port:
+def remote(index_path: Path):
+    with serving(index_path) as port:
         yield Client(f"http://127.0.0.1:{port}")
 
 
