@@ -454,3 +454,8 @@ def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("seesay.cli.import_module", full)
     assert seesay("runs", code=2).stderr.startswith("seesay: standard output: No space left on device")
+
+
+def test_options_of_the_server_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_SERVE_PORT", "70000")
+    assert "'--port': 70000 is not in the range" in seesay("serve", "photos.seesay", code=2).stderr

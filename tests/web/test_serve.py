@@ -43,7 +43,11 @@ def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str
 
 @contextmanager
 def serving(
-    index_path: Path, proxies: Sequence[str] = (), matcher: Colours | None = None, **limits: float
+    index_path: Path,
+    proxies: Sequence[str] = (),
+    matcher: Colours | None = None,
+    hosts: Sequence[str] = (),
+    **limits: float,
 ) -> Iterator[int]:
     """A server in a thread; yields its port."""
     servers: list[uvicorn.Server] = []
@@ -54,7 +58,8 @@ def serving(
         address.append(url)
         announced.set()
 
-    options = {"port": 0, "ready": ready, "options": ServerOptions(proxies=proxies, limits=Limits(**limits))}
+    chosen = ServerOptions(proxies=proxies, hosts=hosts, limits=Limits(**limits))
+    options = {"port": 0, "ready": ready, "options": chosen}
     thread = threading.Thread(target=serve, args=(opened(index_path, matcher),), kwargs=options)
     with pytest.MonkeyPatch.context() as patch:  # a thread gets no signal: the server is told to stop
         patch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])
@@ -72,6 +77,17 @@ def test_it_announces_its_address_and_answers_there(index_path: Path) -> None:
         response = httpx.get(f"http://127.0.0.1:{port}/api/v1/status")
     assert response.json()["images"] == 5
     assert "server" not in response.headers
+
+
+def test_the_address_it_announces_opens_where_all_are_listened_on(index_path: Path) -> None:
+    class Announced(Exception):
+        pass
+
+    def ready(url: str) -> None:
+        raise Announced(url)
+
+    with pytest.raises(Announced, match=r"^http://localhost:\d+$"):
+        serve(opened(index_path), host="0.0.0.0", port=0, ready=ready)
 
 
 UPLOAD = (

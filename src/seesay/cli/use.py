@@ -295,7 +295,7 @@ Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 """
 
 
-@opt.app.command(epilog=_SERVE_EXAMPLES)
+@opt.app.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
 def serve(
     folders: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="The folders of the indexes.")],
     host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (

@@ -199,7 +199,8 @@ def serve(
                 f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
                 "listen on 127.0.0.1 alone."
             )
-        shown = f"[{host}]" if ":" in host else host
+        opens = "localhost" if host in ("0.0.0.0", "::") else host  # where all are listened on
+        shown = f"[{opens}]" if ":" in opens else opens
         ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
         uvicorn.Server(config).run(sockets=[listening])
 

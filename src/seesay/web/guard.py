@@ -92,7 +92,8 @@ class Guard:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
-            return problem(400, "This server does not answer to that host name; see --allow-host.")
+            host = headers.get("host", "")[:100]
+            return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
         path = scope["path"].removeprefix(self._prefix) or "/"
         is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
