@@ -41,7 +41,6 @@ def edit(folder: Path, *statements: str) -> None:
 USES: dict[str, Callable[[Index, Path], object]] = {
     "search": lambda index, _: index.search("red - blue"),
     "page": lambda index, _: index.store.newest(9),
-    "dates": lambda index, _: index.store.dated([1, 2]),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.facts([1, 2]),
@@ -69,7 +68,7 @@ DEEP = "'" + "[" * 100_000 + "'"
         ("update", "UPDATE items SET mtime_ns = 'late'"),
         ("update", "INSERT INTO skipped VALUES ('a.png', 'late', 'large', 'late', x'00')"),
         ("page", "UPDATE items SET time = NULL"),
-        ("dates", "UPDATE vectors SET height = 1.5"),
+        ("facts", "UPDATE vectors SET height = 1.5"),
         ("months", "UPDATE items SET time = x'ff'"),
         ("folders", "UPDATE items SET path = NULL"),
         ("facts", "UPDATE items SET added = 'once'"),

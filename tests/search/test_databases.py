@@ -242,7 +242,7 @@ def test_a_folder_within_this_process_is_the_same_from_everywhere(
 
 
 def test_a_path_of_very_many_folders_is_bounded() -> None:
-    kept = facts_to_filter(Facts("a/" * 20_000, 1, 1, "2019-06-30T12:00:00", 0.0))["folder"]
+    kept = facts_to_filter(Facts(1, "a.jpg", "a/" * 20_000, 1, 1, "2019-06-30T12:00:00", 0.0))["folder"]
     assert kept == ("a/" * 20_000)[:FOLDER]
 
 

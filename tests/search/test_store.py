@@ -196,7 +196,7 @@ def test_a_page_of_the_newest_images_sorts_nothing(
 def test_ids_that_no_item_can_have_are_absent(store: Store, id_: int) -> None:
     put(store, "a.jpg")
     assert store.vector(id_) is None
-    assert store.items([id_]) == store.facts([id_]) == store.dated([id_]) == {}
+    assert store.items([id_]) == store.facts([id_]) == {}
     assert store.vectors([id_, 1])[0].tolist() == [1]
     time = store.newest(1)[0].time
     assert [each.id for each in store.newest(1 << 70, after=(time, id_))] == ([1] if id_ > 0 else [])

@@ -45,7 +45,7 @@ _SCHEMA = (
         UNIQUE (kind, key)
     )""",
     # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
-    # a photo was taken, else when its file changed: see `Dated`. `folded` is its folder, without case and
+    # a photo was taken, else when its file changed: see `Facts`. `folded` is its folder, without case and
     # accents: to fold a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -47,9 +47,10 @@ _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vec
     items.mtime_ns, items.size, items.ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
 
 _ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 5)
-_DATED_TYPES = (int, str, int, int, str)
 
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
+_FACTS = f"SELECT items.id, path, folded, width, height, time, added {_IMAGES}"
+_FACT_TYPES = (int, str, str, int, int, str, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +75,17 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
-    """An image and its time, "2019-06-30T12:00:00": when it was taken, else when its file changed, in UTC."""
+class Facts:
+    """An image and what filters ask about it.
+
+    Attributes:
+        folder: as `folded_folder` gives it.
+        time: such as "2019-06-30T12:00:00": when it was taken, else when its file changed, in UTC.
+        added: in seconds since 1970.
+    """
 
     id: int
     path: str
-    width: int
-    height: int
-    time: str
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What filters ask about an image: `folder` as `folded_folder`, `time` as `Dated`, `added` since 1970."""
-
     folder: str
     width: int
     height: int
@@ -312,12 +310,11 @@ class Store:
         return items
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
-        """Return the facts of those images by id."""
-        query = f"""SELECT items.id, folded, width, height, time, added {_IMAGES}
-            AND items.id IN (SELECT value FROM json_each(?))"""
+        """Return the facts of those images that still exist, by id."""
+        query = f"{_FACTS} AND items.id IN (SELECT value FROM json_each(?))"
         with self._read() as connection:
-            rows = _typed(connection.execute(query, (_as_json(ids),)), int, str, int, int, str, float)
-        return {row[0]: Facts(*row[1:]) for row in rows}
+            rows = _typed(connection.execute(query, (_as_json(ids),)), *_FACT_TYPES)
+        return {row[0]: Facts(*row) for row in rows}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that a filter lets through, in order."""
@@ -328,7 +325,7 @@ class Store:
 
     def newest(
         self, count: int, where: Filter | None = None, after: tuple[str, int] | None = None
-    ) -> list[Dated]:
+    ) -> list[Facts]:
         """Return the newest images, newest first.
 
         Args:
@@ -342,22 +339,10 @@ class Store:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT items.id, path, width, height, time {_IMAGES}
-                AND ({where.sql}) AND {behind}
-                ORDER BY time DESC, items.id DESC LIMIT ?""",
+                f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ?",
                 (*where.values, *place, min(count, _LAST)),
             )
-            return [Dated(*row) for row in _typed(rows, *_DATED_TYPES)]
-
-    def dated(self, ids: Sequence[int]) -> dict[int, Dated]:
-        """Return the images of those ids that still exist, with their times."""
-        with self._read() as connection:
-            rows = connection.execute(
-                f"""SELECT items.id, path, width, height, time {_IMAGES}
-                AND items.id IN (SELECT value FROM json_each(?))""",
-                (_as_json(ids),),
-            )
-            return {row[0]: Dated(*row) for row in _typed(rows, *_DATED_TYPES)}
+            return [Facts(*row) for row in _typed(rows, *_FACT_TYPES)]
 
     def months(self, where: Filter | None = None) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""

@@ -17,9 +17,9 @@ from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
 from seesay.paths import file_digest
-from seesay.recipes.load import check_member, is_same, member_recipes
+from seesay.recipes.load import check_member, member_recipes
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, WEIGHTS, run_recipe
+from seesay.runs.config import RUN, WEIGHTS
 from seesay.runs.export import try_export
 from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
@@ -34,7 +34,7 @@ from seesay.training.history import Epoch
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import task_for
-from seesay.training.words import learned_from
+from seesay.training.words import check_begun
 
 MEMBERS = "members"
 Train = Callable[[Recipe, Corpus, Path, bool], Run]
@@ -68,7 +68,8 @@ def train_composed(
         member = with_concept_runs(member, out.parent.joinpath)
         folder = out / MEMBERS / member.name
         if is_finished(folder):
-            members.append(_finished(folder, member, corpus))
+            check_begun(folder, member, corpus)
+            members.append(Run.load(str(folder)))
         else:
             members.append(train(member, corpus, folder, (folder / RUN).is_file()))
     return combine_members(with_concept_runs(recipe, out.parent.joinpath), members, corpus, out, callbacks)
@@ -100,7 +101,8 @@ def combine_members(
     task = task_for(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     # A matcher that is fine-tuned may be an ensemble of its own.
-    parts = [matcher] if isinstance(recipe.matcher, FineTunedSettings) else getattr(matcher, "members", [])
+    tunes = isinstance(recipe.matcher, FineTunedSettings)
+    parts = [matcher] if tunes else getattr(matcher, "members", [])
     for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
@@ -109,11 +111,9 @@ def combine_members(
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
     history: list[Epoch] = []
     gates = None
-    learns = isinstance(recipe.matcher, FineTunedSettings) or run.asymmetric
-    with running(
-        callbacks if learns else (), recipe.name, out, recipe.model_dump(mode="json")
-    ) as on_epoch_end:
-        if isinstance(recipe.matcher, FineTunedSettings):
+    learning = callbacks if tunes or run.asymmetric else ()
+    with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
+        if tunes:
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
@@ -162,17 +162,6 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
         return False
     there = TrainingSummary.load(out).members or {}
     return [each.weights for each in there.values()] == [file_digest(member / WEIGHTS) for member in members]
-
-
-def _finished(folder: Path, recipe: Recipe, corpus: Corpus) -> Run:
-    if not is_same(run_recipe(folder), recipe):
-        raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
-    run = Run.load(str(folder))
-    if not learned_from(run, corpus.train_texts()):
-        raise SeesayError(
-            f"{folder}: was trained on other sentences than those of {corpus.root}; choose another folder."
-        )
-    return run
 
 
 def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:

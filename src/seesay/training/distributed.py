@@ -184,30 +184,26 @@ class _Sharing:
         self._sizes: list[int] = []  # how many rows each process has in the layer that sees those of all
 
     def of(self, matcher: nn.Module) -> nn.Module:
-        """Return the matcher, with the same weights, as of a subclass whose methods share their rows."""
-        whole = type(matcher)
-        methods = {
-            name: self._rows_of(getattr(whole, name), arguments)
-            for name, arguments in _ROW_BY_ROW.items()
-            if hasattr(whole, name)
-        }
+        """Return the matcher, with the same weights and methods that share their rows."""
         twin = copy(matcher)
-        twin.__class__ = type(whole.__name__, (whole,), methods)
+        for name, arguments in _ROW_BY_ROW.items():
+            if hasattr(twin, name):
+                setattr(twin, name, self._rows_of(getattr(twin, name), arguments))
         return twin
 
     def _rows_of(self, method: Callable[..., Any], arguments: int) -> Callable[..., Any]:
         """Share the rows of the first arguments, and gather those of the result."""
 
-        def shared_rows(matcher: nn.Module, *given: Any) -> Any:
+        def shared_rows(*given: Any) -> Any:
             count = _rows(given[0])
             if self._active or count < processes():
-                return method(matcher, *given)
+                return method(*given)
             sizes = _shares(count)
             start = sum(sizes[: distributed.get_rank()])
             chosen = torch.arange(start, start + sizes[distributed.get_rank()])
             mine = [_take(each, chosen) for each in given[:arguments]]
             with self._apart():
-                result = method(matcher, *mine, *given[arguments:])
+                result = method(*mine, *given[arguments:])
             if isinstance(result, tuple):
                 return tuple(gather(each, sizes) for each in result)
             return gather(result, sizes)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -28,8 +27,8 @@ from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 
 
-def check_tunable(recipe: Recipe) -> None:
-    """Check that there are CNNs to fine-tune.
+def check_tunable(recipe: Recipe) -> FineTunedSettings:
+    """Check that there are CNNs to fine-tune, and return how.
 
     Raises:
         SeesayError: the recipe has another encoder, or settings that its encoders do not allow.
@@ -49,6 +48,7 @@ def check_tunable(recipe: Recipe) -> None:
             f"Recipe '{recipe.name}': matcher.keep_classes is of logits, which the matcher does not read; "
             "set arrays: [pooled, logits], or leave it out."
         )
+    return settings
 
 
 def _check_views(recipe: Recipe, views: int) -> None:
@@ -83,17 +83,19 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
     Raises:
         SeesayError: there is nothing that can be fine-tuned, or the loss is not finite.
     """
-    check_tunable(run.recipe)
-    settings, out = run.recipe.matcher, run.folder
-    assert isinstance(settings, FineTunedSettings)
+    settings, out = check_tunable(run.recipe), run.folder
     assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
     networks = [load_lite(EncoderSpec.parse(name).name) for name in run.recipe.encoders]
-    from_what = FromPixels if settings.views is None else FromMaps
+    as_learned: AbstractContextManager[PixelsTask]
+    if settings.views is None:
+        from_what, as_learned = FromPixels, nullcontext(PixelsTask(run.recipe, task))
+    else:
+        from_what, as_learned = FromMaps, maps_task(run, task, settings.views, settings.keep_classes)
     module = from_what(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
     out.mkdir(parents=True, exist_ok=True)
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
-    with _from_images(run, task) as tuning:
+    with as_learned as tuning:
         loop = Loop(tuning, view, on_epoch_end)
         if (out / checkpoint.FILE).is_file():
             loop.restore()
@@ -107,15 +109,3 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
     return run.recipe.model_copy(update={"encoders": tuple(names)}), history
-
-
-@contextmanager
-def _from_images(run: Run, task: SentenceTask | ConceptTask) -> Iterator[PixelsTask]:
-    """The task as it is learned from images: from pixels, or from the maps of stages that are not tuned."""
-    settings = run.recipe.matcher
-    assert isinstance(settings, FineTunedSettings)
-    if settings.views is None:
-        yield PixelsTask(run.recipe, task)
-    else:
-        with maps_task(run, task, settings.views, settings.keep_classes) as tuning:
-            yield tuning

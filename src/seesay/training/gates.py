@@ -35,6 +35,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.callbacks import OnEpochEnd
+from seesay.training.checkpoint import copied
 from seesay.training.steps import new_optimizer, set_rate, take_step
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
@@ -141,8 +142,7 @@ def train_gate(
     gate.reset()
     gate.to(device)
     optimizer = new_optimizer(recipe.optimizer, gate.parameters())
-    best = _Best()
-    best.look(0, gate, val, device)
+    (least, area), kept, state = _measured(0, gate, val, device), 0, copied(gate.state_dict())
     steps, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):
@@ -154,12 +154,14 @@ def train_gate(
                 loss = balanced_loss(gate(vectors), labels, train.labels)
                 total += loss.item() / len(steps)
                 take_step(optimizer, loss, gate, recipe.optimizer)
-            of_val = best.look(epoch, gate, val, device)
+            of_val, found = _measured(epoch, gate, val, device)
+            if of_val < least:
+                least, area, kept, state = of_val, found, epoch, copied(gate.state_dict())
             if on_epoch_end is not None:
                 on_epoch_end(epoch, {"loss": total, "val loss": of_val})
             advance(1)
-    gate.load_state_dict(best.state)
-    return GateSummary(epoch=best.epoch, loss=round(best.loss, 4), auc=best.auc)
+    gate.load_state_dict(state)
+    return GateSummary(epoch=kept, loss=round(least, 4), auc=area)
 
 
 def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
@@ -169,27 +171,15 @@ def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
 
 
-class _Best:
-    """The gate with the lowest loss on val so far."""
-
-    def __init__(self) -> None:
-        self.epoch, self.loss = -1, float("inf")
-        self.auc: float | None = None
-        self.state: dict[str, Tensor] = {}
-
-    @torch.inference_mode()
-    def look(self, epoch: int, gate: Gate, val: Queries, device: str) -> float:
-        """Keep the gate if it is the best so far; return its loss on val."""
-        logits = gate(val.vectors.to(device)).float().cpu()
-        loss = float(balanced_loss(logits, val.labels, val.labels))
-        if not np.isfinite(loss):
-            raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
-        if loss >= self.loss:
-            return loss
-        area = auc(logits.numpy(), val.labels.numpy())
-        self.epoch, self.loss, self.auc = epoch, loss, None if area is None else round(area, 4)
-        self.state = {key: value.clone() for key, value in gate.state_dict().items()}
-        return loss
+@torch.inference_mode()
+def _measured(epoch: int, gate: Gate, val: Queries, device: str) -> tuple[float, float | None]:
+    """Return the loss and the AUC of a gate on val after an epoch."""
+    logits = gate(val.vectors.to(device)).float().cpu()
+    loss = float(balanced_loss(logits, val.labels, val.labels))
+    if not np.isfinite(loss):
+        raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
+    area = auc(logits.numpy(), val.labels.numpy())
+    return loss, None if area is None else round(area, 4)
 
 
 def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:

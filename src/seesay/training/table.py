@@ -21,22 +21,21 @@ from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import canonical_changes, is_same, member_changes, settings_digest
+from seesay.recipes.load import canonical_changes, member_changes, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import corpora, find_published
 from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import PaperTable, number
-from seesay.runs.config import VOCABULARY, run_recipe
+from seesay.runs.config import run_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
 from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.train import train
-from seesay.training.words import learned_words
+from seesay.training.words import check_begun
 
 _DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
@@ -164,21 +163,11 @@ class TableRuns:
                 )
 
     def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
-        """The recipe of a run that was begun or finished; it must be this one, on these sentences."""
+        """The recipe of a run that was begun or finished, but for descriptions; it must be this one."""
         there = run_recipe(folder)
-        if not is_same(there.model_copy(update={key: getattr(recipe, key) for key in _DESCRIPTIONS}), recipe):
-            raise SeesayError(f"{folder}: another recipe was trained there; choose another folder.")
-        vocabulary, _ = learned_words(recipe, self._texts)
-        if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
-            raise SeesayError(
-                f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
-                "choose another folder for the runs."
-            )
+        named = {key: getattr(there, key) for key in _DESCRIPTIONS}
+        check_begun(folder, recipe.model_copy(update=named), self.corpus)
         return there
-
-    @cached_property
-    def _texts(self) -> Sequence[str]:
-        return self.corpus.split("train").texts()
 
     @cached_property
     def _data_digest(self) -> str:

@@ -32,7 +32,6 @@ from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint, distributed
 from seesay.training.beside import check_beside
 from seesay.training.callbacks import Callback, running
@@ -44,7 +43,7 @@ from seesay.training.loop import Loop, solve
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
-from seesay.training.words import PretrainedVectors, learned_words, start_words
+from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
 
 # Weights that were learned of other inputs may have the right shapes, but they mean something else.
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
@@ -178,8 +177,8 @@ def _begin(
     vocabulary, concepts = learned_words(recipe, corpus.train_texts())
     if start_from is not None:
         vocabulary = start_from.vocabulary
-    if resume:
-        _check_vocabulary(vocabulary, corpus, out)
+    if resume and (out / VOCABULARY).exists():
+        check_words(out, vocabulary, corpus)
     if start_from is not None:
         encoder = start_from.sentence_encoder
     else:
@@ -243,13 +242,6 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(
             f"{out / RUN}: another recipe was trained there: {differences(there, recipe)}. Omit the "
             "changes to continue this run, or choose another folder."
-        )
-
-
-def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None:
-    if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
-        raise SeesayError(
-            f"{out}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from seesay.data.corpus import Corpus
 from seesay.encoders.detector import Detector
 from seesay.encoders.images.instances import detector_file
 from seesay.encoders.sentences.base import load_sentence_encoder
@@ -17,7 +19,9 @@ from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
+from seesay.recipes.load import is_same
 from seesay.recipes.schema import Recipe
+from seesay.runs.config import RUN, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
@@ -35,6 +39,21 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
 def learned_from(run: Run, texts: Sequence[str]) -> bool:
     """Return whether the run's words are those that its recipe learns from these sentences."""
     return learned_words(run.recipe, texts)[0].words == run.vocabulary.words
+
+
+def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
+    """Raise a `SeesayError` unless the run in a folder has these words, which a corpus's sentences have."""
+    if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
+        raise SeesayError(
+            f"{folder}: was trained on other sentences than those of {corpus.root}; choose another folder."
+        )
+
+
+def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> None:
+    """Raise a `SeesayError` unless the run in a folder is of this recipe, and of a corpus's sentences."""
+    if not is_same(run_recipe(folder), recipe):
+        raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
+    check_words(folder, learned_words(recipe, corpus.train_texts())[0], corpus)
 
 
 def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) -> None:

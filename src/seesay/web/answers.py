@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Self, TypeAlias
 
@@ -15,6 +16,7 @@ from seesay.search.query import Indexed, Query
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
+_CORNERS = ("x1", "y1", "x2", "y2")
 
 
 class _HitAnswer(BaseModel):
@@ -171,32 +173,14 @@ class GroundingAnswer(BaseModel):
     @classmethod
     def from_grounding(cls, found: Grounding, milliseconds: float) -> GroundingAnswer:
         """Answer with a grounding."""
-        phrases = [
-            PhraseAnswer(
-                text=phrase.text,
-                start=phrase.start,
-                end=phrase.end,
-                known=phrase.known,
-                colour=colour(i),
-                boxes=[
-                    BoxAnswer(
-                        **dict(zip(("x1", "y1", "x2", "y2"), place.box, strict=True)),
-                        score=place.score,
-                        probability=place.probability,
-                        fits=place.fits,
-                    )
-                    for place in phrase.places
-                ],
-            )
-            for i, phrase in enumerate(found.phrases)
-        ]
-        return cls(
-            width=found.width,
-            height=found.height,
-            phrases=phrases,
-            corrected_words=dict(found.corrected_words),
-            milliseconds=milliseconds,
-        )
+        phrases = []
+        for i, phrase in enumerate(found.phrases):
+            boxes = [
+                {**place._asdict(), "fits": place.fits, **dict(zip(_CORNERS, place.box, strict=True))}
+                for place in phrase.places
+            ]
+            phrases.append(asdict(phrase) | {"colour": colour(i), "boxes": boxes})
+        return cls.model_validate(asdict(found) | {"phrases": phrases, "milliseconds": milliseconds})
 
 
 class DatedImage(_IndexedImage):

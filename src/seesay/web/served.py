@@ -21,7 +21,7 @@ from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
 from seesay.search.prepared import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
-from seesay.search.store import Dated, Item
+from seesay.search.store import Facts, Item
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class Served:
             raise HTTPException(410, f"{name}: not remembered any more; upload the image again.")
         return Embedded(name, vector)
 
-    def duplicates(self, similarity: float) -> list[list[Dated]]:
+    def duplicates(self, similarity: float) -> list[list[Facts]]:
         """Return the images that look nearly alike, in groups; computed once for each state of the index.
 
         Args:
@@ -192,8 +192,8 @@ class Served:
                 found = near_duplicates(*self.index.store.vectors(changes.ids.tolist()), similarity)
                 self._alike = (state, found)
             groups = self._alike[1]
-        dated = self.index.store.dated([id_ for group in groups for id_ in group])
-        kept = [[dated[id_] for id_ in group if id_ in dated] for group in groups]
+        facts = self.index.store.facts([id_ for group in groups for id_ in group])
+        kept = [[facts[id_] for id_ in group if id_ in facts] for group in groups]
         return [group for group in kept if len(group) > 1]
 
     def image(self, id_: int) -> tuple[Item, Path]:

@@ -89,39 +89,34 @@ class CorpusBuilder:
         return printable(name) in self._position
 
     def find_image(
-        self, name: str, split: str | None, where: str, folder: str = "", row: int | None = None
+        self,
+        name: str,
+        split: str | None,
+        where: str,
+        folder: str = "",
+        row: int | None = None,
+        measured: bool = False,
     ) -> int | None:
         """Find a listed image and add it, once; return its position.
 
-        None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a feature `row`.
-        """
-        if name in self._missing:
-            return None
-        source = None if self.has(name) else self.finder.find(name, folder)
-        if source is None and row is None and not self.has(name):
-            self._drop(name, MISSING_IMAGE, f"{where} {name}")
-            return None
-        return self.image(name, split, source, row)
-
-    def measure_image(self, name: str, split: str | None, where: str) -> int | None:
-        """Find an image of phrases, and read its size, once; return its position.
-
-        None, counted as an issue, if it is missing or cannot be read.
+        None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a feature `row`;
+        or if it is to be `measured`, as an image of phrases is, and its size cannot be read.
         """
         if name in self._missing:
             return None
         if self.has(name):
             return self.image(name, split)
-        source = self.finder.find(name)
-        if source is None:
-            self._drop(name, MISSING_PHRASE_IMAGE, f"{where} {name}")
-            return None
+        source, size = self.finder.find(name, folder), (0, 0)
         try:
-            size = source_size(source, name)
+            if source is not None and measured:
+                size = source_size(source, name)
         except ImageError as error:
             self._drop(name, UNREADABLE_IMAGE, f"{where} {error}")
             return None
-        return self.image(name, split, source, size=size)
+        if source is None and row is None:
+            self._drop(name, MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
+            return None
+        return self.image(name, split, source, row, size)
 
     def image(
         self,

@@ -75,7 +75,7 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
     except (OSError, ValueError, ElementTree.ParseError) as error:
         builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
-    at = builder.measure_image(f"{sentences.stem}.jpg", split, str(sentences))
+    at = builder.find_image(f"{sentences.stem}.jpg", split, str(sentences), measured=True)
     if at is None:
         return
     for number, line in enumerate(read_lines(sentences)):

@@ -87,7 +87,7 @@ def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder
     split = canonical_split(str(row["split"]), where) if _has(row, "split") else None
     if str(row.get("size")).strip() == "guess" and split != "train":
         builder.issues.add(GUESSED_SIZE, where)
-    elif (at := builder.measure_image(image, split, where)) is not None:
+    elif (at := builder.find_image(image, split, where, measured=True)) is not None:
         chain = str(row["chain"]).strip() if _has(row, "chain") else None
         kinds = tuple(kind for kind in str(row.get("kind") or "").strip().split("/") if kind)
         key = at, number if number >= 0 else None, phrase, chain

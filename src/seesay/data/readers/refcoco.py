@@ -71,7 +71,7 @@ def _add(
     builder: CorpusBuilder,
 ) -> None:
     name = need(picture, "file_name", str, where)
-    image = builder.measure_image(name, _split(record.get("split"), where), where)
+    image = builder.find_image(name, _split(record.get("split"), where), where, measured=True)
     if image is None:
         return
     frame = _frame(picture, where)

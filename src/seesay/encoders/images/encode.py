@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -140,22 +140,12 @@ def read_or_encode(
 
 @dataclass
 class Filled:
-    """The outcome of filling stores."""
+    """The outcome of filling stores, or of a few images for them."""
 
     keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
     errors: list[ImageError] = field(default_factory=list)  # of the broken images
     encoded: int = 0  # images that were not in the stores
     stores: Stores = field(default_factory=list)
-
-
-@dataclass
-class ChunkResult(Generic[Out]):
-    """The outcome for a few images: what has been computed, for how many, keys and errors as in `Filled`."""
-
-    computed: Out
-    count: int = 0
-    keys: list[str | None] = field(default_factory=list)
-    errors: list[ImageError] = field(default_factory=list)
 
 
 def fill_stores(
@@ -193,7 +183,7 @@ def fill_stores(
     claims: dict[str, object] = {}
     known = KnownKeys(folder)
 
-    def work(some: Sequence[CorpusImage]) -> ChunkResult[_Features]:
+    def work(some: Sequence[CorpusImage]) -> tuple[Filled, _Features]:
         return _missing_features(list(sources.values()), stores, claims, known, some, decoded)
 
     def keep(chunks: list[_Features]) -> None:
@@ -214,7 +204,7 @@ def fill(
     label: str,
     images: Sequence[In],
     chunk: int,
-    work: Callable[[Sequence[In]], ChunkResult[Out]],
+    work: Callable[[Sequence[In]], tuple[Filled, Out]],
     keep: Callable[[list[Out]], None],
     kept_at_once: int,
 ) -> Filled:
@@ -226,12 +216,12 @@ def fill(
     chunks = [images[i : i + chunk] for i in range(0, len(images), chunk)]
     with progress(label, len(images), "images") as advance:
         try:
-            for done in in_threads(work, chunks):
+            for done, computed in in_threads(work, chunks):
                 filled.keys += done.keys
                 filled.errors += done.errors
-                filled.encoded += done.count
-                waiting.append(done.computed)
-                count += done.count
+                filled.encoded += done.encoded
+                waiting.append(computed)
+                count += done.encoded
                 advance(len(done.keys))
                 if count >= kept_at_once:
                     now, waiting, count = waiting, [], 0
@@ -251,9 +241,8 @@ def _missing_features(
     known: KnownKeys,
     images: Sequence[CorpusImage],
     decoded: Callable[[bytes, str, int], Pixels],
-) -> ChunkResult[_Features]:
-    side = decoded_side(encoders)
-    chunk: ChunkResult[_Features] = ChunkResult([])
+) -> tuple[Filled, _Features]:
+    side, chunk = decoded_side(encoders), Filled()
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
     found = [known.key(image) for image in images]
     stored = [key is not None and all(key in store for store in stores) for key in found]
@@ -276,14 +265,14 @@ def _missing_features(
         chunk.keys.append(key)
         # Files that are equal are encoded once, by the thread that comes first.
         if pixels is not None and claims.setdefault(key, claim := object()) is claim:
-            chunk.count += 1
+            chunk.encoded += 1
             for e in lacking:
                 wanted[e].append((key, encoders[e].prepare(pixels)))
-    chunk.computed = [
+    computed = [
         ([key for key, _ in some], encoder.encode_prepared([each for _, each in some]) if some else {})
         for encoder, some in zip(encoders, wanted, strict=True)
     ]
-    return chunk
+    return chunk, computed
 
 
 def reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:

@@ -17,7 +17,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.array_store import ArrayStore
 from seesay.encoders.images.base import Pixels
-from seesay.encoders.images.encode import ChunkResult, bytes_of, fill
+from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.base import Boxes, RegionEncoder
 from seesay.errors import ImageError
@@ -74,7 +74,7 @@ def fill_regions(
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
     pairs = list(zip(images, extras, strict=True))
 
-    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> ChunkResult[dict[str, Regions]]:
+    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> tuple[Filled, dict[str, Regions]]:
         return _missing_regions(encoder, store, some, count)
 
     def keep(chunks: list[dict[str, Regions]]) -> None:
@@ -88,8 +88,8 @@ def fill_regions(
 
 def _missing_regions(
     encoder: RegionEncoder, store: RegionStore, images: Sequence[tuple[CorpusImage, Boxes]], count: int
-) -> ChunkResult[dict[str, Regions]]:
-    chunk: ChunkResult[dict[str, Regions]] = ChunkResult({})
+) -> tuple[Filled, dict[str, Regions]]:
+    chunk = Filled()
     wanted: dict[str, tuple[Pixels, Boxes]] = {}
     for image, extra in images:
         try:
@@ -105,10 +105,9 @@ def _missing_regions(
             continue
         chunk.keys.append(key)
     rows = encoder.encode_images([p for p, _ in wanted.values()], [b for _, b in wanted.values()])
-    for (key, (_, boxes)), features in zip(wanted.items(), rows, strict=True):
-        chunk.computed[key] = Regions(boxes, features.astype("<f2"))
-    chunk.count = len(wanted)
-    return chunk
+    chunk.encoded = len(wanted)
+    regions = zip(wanted.items(), rows, strict=True)
+    return chunk, {key: Regions(boxes, each.astype("<f2")) for (key, (_, boxes)), each in regions}
 
 
 def _key(data: bytes, extra: Boxes, count: int) -> str:
