@@ -41,7 +41,6 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "like": lambda index, _: index.search("id:1"),
     "sentences": lambda index, photos: index.sentences_for(photos / "red.png"),
     "newest": lambda index, _: index.store.newest(9),
-    "dates": lambda index, _: index.store.dated([1, 2]),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.facts([1, 2]),
