@@ -54,10 +54,11 @@ export class Viewer {
     }
     this.image = image;
     this.zoom.reset();
-    // Browsers do not show all formats; of a photo that is gone there may still be a thumbnail.
-    const sources = image.file ? [image.source] : [api.originalOf(image), api.jpegOf(image), api.thumbnailOf(image)];
-    this.picture.onerror = () => sources.length && (this.picture.src = sources.shift());
-    this.picture.src = sources.shift();
+    this.picture.onerror = () => {
+      this.picture.onerror = null;
+      if (!image.file) this.showMade(image);
+    };
+    this.picture.src = image.file ? image.source : api.originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
     this.facts.textContent = image.width ? `${image.width} × ${image.height}` : "";
@@ -68,6 +69,16 @@ export class Viewer {
     this.showNeighbours();
     this.pointer.show(image);
     this.showDetails(!this.details.hidden);
+  }
+
+  // What the browser cannot show: its thumbnail, until there is a JPEG in full size.
+  showMade(image) {
+    this.picture.src = api.thumbnailOf(image);
+    const whole = new Image();
+    whole.onload = () => {
+      if (this.image === image) this.picture.src = whole.src;
+    };
+    whole.src = api.jpegOf(image);
   }
 
   // More images may have come, or the image may be among them by now.
