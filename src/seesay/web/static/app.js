@@ -78,13 +78,13 @@ async function ask(state, anew) {
   const shown = isSame ? gallery.images.length : 0; // as many are shown again, at the same place
   asked = state;
   pages.leave();
+  if (!isSame) $("sentence").value = state.q ?? ""; // at once: what is typed from now on stays
   if (isOther) {
     await look(state);
     await stacks.learn(served.images);
   }
   if (asked !== state) return;
   pages.leave();
-  if (!isSame) $("sentence").value = state.q ?? "";
   $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
   filters.show(state.where);
@@ -257,7 +257,7 @@ async function showMore() {
   pages = mine;
   $("message").hidden = true;
   filters.show(state.where);
-  gallery.show(mine.images, headings(state));
+  gallery.replace(mine.images, headings(state));
   showYears(state, mine).catch(() => {});
 }
 
@@ -339,7 +339,7 @@ function markYear(state) {
   for (const link of $("years").children) {
     const isHere = state.until?.slice(0, 4) === link.dataset.year;
     link.href = addressOf({ index: state.index, until: isHere ? null : link.dataset.year });
-    link.toggleAttribute("aria-current", isHere);
+    link.setAttribute("aria-current", isHere);
   }
 }
 
@@ -386,6 +386,7 @@ async function look(state) {
   }
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
+  $("indexing").textContent = "";
   if (served.updating) panel.follow().catch(() => {}); // somebody may have begun an update
 }
 

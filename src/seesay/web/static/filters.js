@@ -50,7 +50,7 @@ export class Filters {
   async fill() {
     const folders = await api.folders().catch(() => []);
     const chosen = conditionsIn(read().where).map(folderIn).find(Boolean) ?? "";
-    const names = folders.map(({ folder }) => folder);
+    const names = folders.map(({ folder }) => folder).filter((name) => !name.includes('"')); // which no filter can name
     const others = chosen && !names.includes(chosen) ? [chosen] : [];
     const options = [...others, ...names].map((name) => new Option(name, name));
     this.folder.replaceChildren(new Option(t("allFolders"), ""), ...options);

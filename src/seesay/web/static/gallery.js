@@ -89,6 +89,20 @@ export class Gallery {
     this.layout();
   }
 
+  // Shows others in place of images, such as with new ones among them; what is drawn stays, with the focus.
+  replace(images, headingOf) {
+    const places = new Map(images.map(({ id }, i) => [id, i]));
+    const placeOf = (i) => places.get(this.images[i]?.id);
+    for (const i of [...this.drawn.keys()]) if (placeOf(i) === undefined) this.removeTile(i);
+    this.drawn = new Map([...this.drawn].map(([i, tile]) => [placeOf(i), tile]));
+    for (const [i, tile] of this.drawn) tile.dataset.i = i;
+    this.at = placeOf(this.at) ?? 0;
+    Object.assign(this, { images, headingOf });
+    this.layout();
+    this.makeTabStop(this.at);
+    this.refresh();
+  }
+
   layout() {
     const width = Math.floor(this.element.clientWidth);
     this.lines = []; // rows { top, height, from, widths } and headings { top, height, heading }

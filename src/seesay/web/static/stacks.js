@@ -23,11 +23,11 @@ export class Stacks {
 
   // Learns which images of an index look alike; where that takes long, they are stacked from the next question on.
   learn(images) {
-    this.groups = new Map();
+    const known = (this.groups = new Map()); // an answer that comes late is not of the next index
     this.opened.clear();
     if (!this.isWanted || images < 2 || images > MOST) return Promise.resolve();
     const learned = api.duplicates().then(({ groups }) => {
-      for (const [number, group] of groups.entries()) for (const { id } of group) this.groups.set(id, number);
+      for (const [number, group] of groups.entries()) for (const { id } of group) known.set(id, number);
     }, () => {}); // without them every image is shown
     return Promise.race([learned, new Promise((later) => setTimeout(later, PATIENCE))]);
   }
