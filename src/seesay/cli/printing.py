@@ -315,6 +315,27 @@ def print_left_out(issues: Issues) -> None:
         _print_some(issues.left_out)
 
 
+def print_info(info: Mapping[str, Any]) -> None:
+    """Print what `Index.info` says of an index."""
+    from seesay.data.suffixes import unread_lines
+
+    size = f"{info['bytes'] / 1e6:.1f} MB"
+    lines = [
+        f"{info['index']}: {info['images']} images, {info['sentences']} sentences, {size}",
+        f"run: {info['run']}",
+        f"last change: {info['changed']}",
+        *(
+            f"folder: {each}{'' if is_there else ' (not there now)'}"
+            for each, is_there in info["folders"].items()
+        ),
+        *unread_lines(info["not_read"]),
+        f"faults: {len(info['faults'])}",
+        *(f"  {path}: {reason}" for path, reason in info["faults"].items()),
+    ]
+    for line in lines:
+        print(for_screen(line))
+
+
 def tell_if_small(corpus: Corpus, split: str) -> None:
     """Say on standard error if a split has so few images that its recall means nothing."""
     count = sum(image.split == split for image in corpus.images)

@@ -287,6 +287,15 @@ def ground(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
+@opt.app.command(epilog="Example: seesay info pictures.seesay")
+def info(folder: opt.IndexFolder, as_json: opt.Json = False) -> None:
+    """Show what an index holds: folders, run, counts, size, last change, and files with faults."""
+    from seesay.search import Index
+
+    with Index.open(folder) as opened:
+        console.show(opened.info(), as_json, console.print_info)
+
+
 _SERVE_EXAMPLES = """Example: seesay serve pictures.seesay --port 8080
 
 Several indexes: seesay serve pictures.seesay scans.seesay. The page lets people choose among them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Self
 
@@ -133,6 +134,31 @@ class Index(Searcher):
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
         return cls.create(folder, DEFAULT_RUN if run is None else run, store)
+
+    def info(self) -> dict[str, object]:
+        """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
+
+        `changed` is when it was last written, in UTC; `faults` says why files could not be indexed.
+
+        Raises:
+            SeesayError: the index is damaged or closed, or its folder cannot be read.
+        """
+        self.check_readable()
+        with disk_errors(self.folder):
+            sizes = {file: file.stat() for file in self.folder.rglob("*") if file.is_file()}
+        written = max(status.st_mtime for file, status in sizes.items() if file.name in (FILE, f"{FILE}-wal"))
+        absent = {root.folder for root in self.absent()}
+        return {
+            "index": str(self.folder),
+            "run": self.run_name,
+            "folders": {str(root.folder): root.folder not in absent for root in self.roots()},
+            "images": self.count("image"),
+            "sentences": self.count("sentence"),
+            "bytes": sum(status.st_size for status in sizes.values()),
+            "changed": datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
+            "not_read": self.store.not_read(),
+            "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
+        }
 
     def set_recall(self, recall: float) -> None:
         """Choose lists of vectors by their recall@10, from the next update on.

@@ -1,0 +1,33 @@
+"""What somebody who runs an index asks about it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from PIL import Image
+
+from tests.end_to_end.command import seesay
+
+
+def test_an_index_says_what_it_holds(tmp_path: Path) -> None:
+    photos, index = tmp_path / "photos", tmp_path / "photos.seesay"
+    photos.mkdir()
+    Image.new("RGB", (32, 32), "red").save(photos / "red.png")
+    (photos / "broken.jpg").write_bytes(b"no image")
+    (photos / "film.mp4").write_bytes(b"")
+    seesay("index", photos, "--out", index)
+    info = json.loads(seesay("info", index, "--json").stdout)
+    assert (info["images"], info["sentences"], info["folders"]) == (1, 0, {str(photos): True})
+    assert info["run"] == "seesay-small"
+    assert info["bytes"] > 1000
+    assert info["not_read"] == {"video": 1}
+    assert list(info["faults"]) == ["broken.jpg"]
+    shutil.rmtree(photos)
+    shown = seesay("info", index).stdout.splitlines()
+    assert shown[0].startswith(f"{index}: 1 images, 0 sentences, ")
+    assert shown[3] == f"folder: {photos} (not there now)"
+    assert shown[5] == "faults: 1"
+    assert shown[6].startswith("  broken.jpg: ")
+    assert "no index" in seesay("info", tmp_path / "gone", code=2).stderr
