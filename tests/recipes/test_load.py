@@ -280,7 +280,7 @@ def test_a_corpus_that_a_variant_sets_to_null_is_none_of_its_own() -> None:
         load_recipe("coco/two-branch-plus")
 
 
-def test_a_pair_matcher_is_not_measured_on_all_pairs_of_coco_after_each_epoch() -> None:
+def test_a_pair_matcher_is_not_measured_on_all_pairs_after_each_epoch() -> None:
     for name in ("mcnn-st", "mcnn-ens"):
         assert [load_recipe(name, corpus).val_images for corpus in ("flickr30k", "coco")] == [None, 1000]
 

@@ -79,7 +79,7 @@ def test_each_image_is_drawn_with_one_of_its_sentences() -> None:
     assert seen == set(range(6))
 
 
-def test_images_with_the_same_first_sentence_are_no_negatives_of_each_other() -> None:
+def test_images_with_one_first_sentence_are_no_negatives_of_each_other() -> None:
     batch = BesidePairs(inputs(), BesideSettings(pairs=9), 0).draw("cpu")  # there are only four
     subject = dict(zip(batch.images[:, 0].long().tolist(), batch.image_ids.tolist(), strict=True))
     assert subject[0] == subject[3]

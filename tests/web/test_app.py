@@ -136,7 +136,7 @@ def test_originals_come_unchanged_with_their_type_by_content(
 
 
 @pytest.mark.parametrize(("name", "format"), [("a.heic", "HEIF"), ("a.tif", "TIFF"), ("a.jp2", "JPEG2000")])
-def test_formats_that_browsers_do_not_show_are_there_as_a_jpeg_in_full_size(
+def test_formats_that_browsers_do_not_show_are_sent_as_jpeg_in_full_size(
     name: str, format: str, client: TestClient, photos: Path, index_path: Path
 ) -> None:
     out, exif = io.BytesIO(), Image.Exif()
