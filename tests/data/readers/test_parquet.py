@@ -11,7 +11,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.files import MALFORMED_LINE
-from seesay.data.readers.parquet import MAX_ROWS
+from seesay.data.readers.parquet import MAX_ROWS, MAX_VALUES
 from seesay.errors import ImageError, MissingExtraError, SeesayError
 from tests.data.readers.conftest import jpeg
 from tests.object_stores import Flaky, uploaded
@@ -111,6 +111,20 @@ def test_a_small_file_of_many_rows_is_refused_unread(tmp_path: Path) -> None:
     write_table(pa.table(rows), file)
     assert file.stat().st_size < 200_000
     with pytest.raises(SeesayError, match=r"train\.parquet: 2000001 rows, and at most 2000000 of a file"):
+        read_corpus(file)
+
+
+def test_a_row_of_more_sentences_than_any_corpus_has_is_refused_unread(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    count = MAX_VALUES + 1
+    same = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), ["a dog"])
+    captions = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), same)
+    file = tmp_path / "train.parquet"
+    write_table(pa.table({"image": ["1.jpg"], "caption": captions}), file)
+    assert file.stat().st_size < 10_000
+    with pytest.raises(SeesayError, match=r"train\.parquet: 20000001 values in one column, and at most"):
         read_corpus(file)
 
 

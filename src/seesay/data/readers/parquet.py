@@ -6,6 +6,7 @@ of an image beside the file. Images stay where they are: what is read is the gro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _BUFFER = 1 << 16
 _ONE_READS = Lock()  # of the threads that want one group of rows
 MAX_ROWS = 2_000_000
 """Of a file; a few kilobytes can claim any number of equal rows."""
+MAX_VALUES = 10 * MAX_ROWS
+"""Of a column of a file: a row can hold a list, which can be as long as a file claims."""
 _BATCH = 1024  # rows
 
 
@@ -100,6 +103,10 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         named = image if is_name else f"{image}.path"
         if (count := parquet.metadata.num_rows) > MAX_ROWS:
             raise SeesayError(f"{file}: {count} rows, and at most {MAX_ROWS} of a file are read; divide it.")
+        if (count := _values(parquet, {image, *small})) > MAX_VALUES:
+            raise SeesayError(
+                f"{file}: {count} values in one column, and at most {MAX_VALUES} are read; divide it."
+            )
         for group in range(parquet.num_row_groups):
             batches = parquet.iter_batches(_BATCH, row_groups=[group], columns=[*small, named])
             for row, cells in enumerate(cells for batch in batches for cells in batch.to_pylist()):
@@ -118,6 +125,15 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                     at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
                 for text in texts:
                     builder.sentence(text, at, where)
+
+
+def _values(parquet: Any, columns: set[str]) -> int:
+    """Count the values of the longest of some columns."""
+    counts = Counter[str]()
+    for group in map(parquet.metadata.row_group, range(parquet.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            counts[column.path_in_schema] += column.num_values
+    return max((count for path, count in counts.items() if path.partition(".")[0] in columns), default=0)
 
 
 @contextmanager
