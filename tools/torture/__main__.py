@@ -39,7 +39,7 @@ def main() -> None:
         print(
             f"{name}: {outcome.tried} tried, {len(outcome.failures)} failed; {outcome.measured}", flush=True
         )
-        for failure in outcome.failures[:40]:
+        for failure in outcome.failures[:5]:
             print(f"  {failure}", flush=True)
     if given.write:
         _write(outcomes, seed)

@@ -21,6 +21,8 @@ from fastapi.testclient import TestClient
 
 from seesay.cli import main as run_command
 from seesay.cli import with_all_commands
+from seesay.cli.printing import visible
+from seesay.errors import SeesayError
 from seesay.search import index, searcher
 from seesay.search.index import Index
 from seesay.web.app import create_app
@@ -52,10 +54,14 @@ COMMANDS: dict[str, Callable[..., None]] = {"serve": ask_server}
 
 def run(arguments: Sequence[str]) -> None:
     """Run a command of seesay, or what stands for it."""
-    if arguments[0] in COMMANDS:
-        COMMANDS[arguments[0]](*arguments[1:])
-    else:
+    if arguments[0] not in COMMANDS:
         run_command(arguments)
+        return
+    try:
+        COMMANDS[arguments[0]](*arguments[1:])
+    except SeesayError as error:  # as the command line says it
+        print(f"seesay: {visible(str(error))}", file=sys.stderr)
+        sys.exit(2)
 
 
 def attempt(job: dict[str, Any], failing: Any) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def tables(file: Path) -> dict[str, list[str]]:
 
 def set_column(file: Path, table: str, column: str, value: str) -> bool:
     """Set a column of all rows, whatever the schema forbids; whether that could be done."""
-    loose = "replace(replace(sql, 'NOT NULL', ''), 'CHECK', 'CHECK (1) CHECK')"
+    loose = "sql"
+    for follows in (",", " CHECK", " REFERENCES", "\n"):  # not that of a condition
+        loose = f"replace({loose}, ' NOT NULL{follows}', '{follows}')"
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         before = connection.execute("SELECT rowid, sql FROM sqlite_master").fetchall()
