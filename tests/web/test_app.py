@@ -396,6 +396,26 @@ def test_every_route_documents_its_failures(client: TestClient) -> None:
     assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]
 
 
+def test_a_parameter_that_a_route_does_not_have_is_refused(client: TestClient) -> None:
+    response = client.get("/api/v1/search", params={"q": "red", "were": "width:>1"})
+    assert response.status_code == 422
+    assert response.json()["detail"] == "There is no parameter 'were'; did you mean 'where'?"
+    assert client.get("/api/v1/indexes?x=1").status_code == 422
+    assert client.get("/api/v1/status?index=").status_code == 404
+
+
+def test_the_schema_names_operations_and_the_token(index_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef0123")
+    app = create_app(opened(index_path), ServerOptions(token_file=tmp_path / "token"))
+    paths = app.openapi()["paths"]
+    assert paths["/api/v1/search"]["get"]["operationId"] == "search"
+    assert paths["/api/v1/search"]["get"]["security"] == [{"token": []}]
+    assert paths["/healthz"]["get"]["security"] == []
+    names = [operation["operationId"] for operations in paths.values() for operation in operations.values()]
+    assert len(set(names)) == len(names)
+    assert app.openapi()["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+
+
 def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> None:
     class Slow(Colours):
         working = most = 0

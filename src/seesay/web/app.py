@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -27,7 +27,7 @@ from seesay.grounding.ground import GROUND_RUN, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks
 from seesay.web import log_line
-from seesay.web.access import Access
+from seesay.web.access import Access, is_open
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
 from seesay.web.connections import Connection, is_local, networks
 from seesay.web.guard import Guard
@@ -35,6 +35,7 @@ from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
 from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
+from seesay.web.routes.parameters import check_parameters
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered
@@ -87,13 +88,14 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         redoc_url=None,
         lifespan=lifespan,
         responses=failures(400, 401, 403, 429, 500, 503),
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service, app.state.access = service, access
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
     app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)
     for module in (queries, images, indexes):
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(check_parameters)], responses=failures(422))
     app.include_router(probe_routes(metrics))
     app.include_router(page_routes(access, prefix))
     app.mount("/static", StaticFiles(directory=STATIC))
@@ -102,11 +104,16 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Return the schema, which describes failures as they are."""
+        """Return the schema, which describes failures as they are, and the token if one is needed."""
         if self.openapi_schema is None:
             schema = super().openapi()
-            components = schema.setdefault("components", {}).setdefault("schemas", {})
-            components["Problem"] = Problem.model_json_schema()
+            components = schema.setdefault("components", {})
+            components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+            if self.state.access is not None:
+                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+                for path, operations in schema["paths"].items():
+                    for operation in operations.values():
+                        operation["security"] = [] if is_open(path) else [{"token": []}]
         return super().openapi()
 
 

@@ -7,10 +7,11 @@ import json
 import math
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import Depends, File, Query, Request, UploadFile
+from fastapi import Depends, File, Query, Request, UploadFile, params
 from fastapi import Path as PathParameter
+from fastapi.dependencies.utils import get_flat_params
 
-from seesay.errors import QueryError
+from seesay.errors import QueryError, did_you_mean
 from seesay.search.hits import Place
 from seesay.web.options import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.served import Served
@@ -22,6 +23,20 @@ _MAX_CURSOR = 200  # characters
 async def _service(request: Request) -> Service:
     found: Service = request.app.state.service
     return found
+
+
+async def check_parameters(request: Request) -> None:
+    """Refuse a parameter of the query that the route does not have: a misspelt filter would find everything.
+
+    Raises:
+        QueryError: there is such a parameter.
+    """
+    fields = get_flat_params(request.scope["route"].dependant)
+    known = [field.alias for field in fields if isinstance(field.field_info, params.Query)]
+    for name in request.query_params:
+        if name not in known:
+            there = did_you_mean(name, known) or f"; there are: {', '.join(known) or 'none'}."
+            raise QueryError(f"There is no parameter '{name[:100]}'{there}")
 
 
 TheService: TypeAlias = Annotated[Service, Depends(_service)]
