@@ -128,6 +128,23 @@ def test_a_row_of_more_sentences_than_any_corpus_has_is_refused_unread(tmp_path:
         read_corpus(file)
 
 
+@pytest.mark.parametrize("as_struct", [False, True])
+def test_rows_that_share_an_image_share_its_memory(tmp_path: Path, as_struct: bool) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    image = bytes(range(256)) * 4096
+    cell = {"bytes": image, "path": "1.jpg"} if as_struct else image
+    rows = pa.table({"image": [cell] * 64, "caption": ["a dog"] * 64})
+    write_table(rows, tmp_path / "train.parquet", dictionary_pagesize_limit=1 << 22)
+    del rows
+    source = read_corpus(tmp_path).images[0].source
+    assert source is not None
+    before = pa.total_allocated_bytes()
+    assert source.read() == image
+    assert pa.total_allocated_bytes() - before < 8 * len(image)
+
+
 def test_rows_of_a_group_are_numbered_from_its_beginning(tmp_path: Path) -> None:
     write(tmp_path / "train.parquet", group=5000, image=cells("1.jpg") * 3000, caption=["a"] * 2999 + [None])
     corpus = read_corpus(tmp_path)

@@ -144,12 +144,21 @@ def _opened(file: Path) -> Iterator[Any]:
     remote = as_remote(file)
     try:
         with remote.open(buffering=_BUFFER) if remote else file.open("rb") as raw:
-            yield ParquetFile(raw)
+            metadata = ParquetFile(raw).metadata
+            leaves = map(metadata.schema.column, range(metadata.num_columns))
+            # Equal images are one in memory, as in the file: any number of rows can share one.
+            images = [leaf.path for leaf in leaves if _is_bytes(leaf)]
+            yield ParquetFile(raw, metadata=metadata, read_dictionary=images)
     except ArrowException as error:
         if isinstance(error, OSError) and error.errno:
             raise
         reason = str(error).splitlines()[0]
         raise SeesayError(f"{file}: truncated or damaged Parquet file ({reason}); copy it again.") from error
+
+
+def _is_bytes(leaf: Any) -> bool:
+    """Return whether a column holds bytes rather than texts."""
+    return bool(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "NONE")
 
 
 @lru_cache(_GROUPS_KEPT)
