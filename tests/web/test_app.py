@@ -401,6 +401,7 @@ def test_a_parameter_that_a_route_does_not_have_is_refused(client: TestClient) -
     assert response.status_code == 422
     assert response.json()["detail"] == "There is no parameter 'were'; did you mean 'where'?"
     assert client.get("/api/v1/indexes?x=1").status_code == 422
+    assert client.get("/api/v1/indexes?index=photos").status_code == 200  # as the page asks
     assert client.get("/api/v1/status?index=").status_code == 404
 
 

@@ -28,14 +28,16 @@ async def _service(request: Request) -> Service:
 async def check_parameters(request: Request) -> None:
     """Refuse a parameter of the query that the route does not have: a misspelt filter would find everything.
 
+    Every route takes `index`, which the page and clients send with each request.
+
     Raises:
         QueryError: there is such a parameter.
     """
     fields = get_flat_params(request.scope["route"].dependant)
-    known = [field.alias for field in fields if isinstance(field.field_info, params.Query)]
+    known = ["index", *(field.alias for field in fields if isinstance(field.field_info, params.Query))]
     for name in request.query_params:
         if name not in known:
-            there = did_you_mean(name, known) or f"; there are: {', '.join(known) or 'none'}."
+            there = did_you_mean(name, known) or f"; there are: {', '.join(dict.fromkeys(known))}."
             raise QueryError(f"There is no parameter '{name[:100]}'{there}")
 
 
