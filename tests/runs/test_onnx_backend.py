@@ -10,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.paths import file_digest
 from seesay.runs.config import RunConfig
 from seesay.runs.export import export_run
 from seesay.runs.folders import run_folder
@@ -136,3 +138,22 @@ assert not {{"torch", "pydantic", "onnx"}} & set(sys.modules), sorted(sys.module
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["images", "other"])
+def test_a_graph_that_cannot_be_computed_is_named(tmp_path: Path, name: str) -> None:
+    """It fits its checksum, as that of a stranger's run may."""
+    shutil.copytree(run_folder("seesay-small"), tmp_path, dirs_exist_ok=True)
+    given = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "d"])
+    made = onnx.helper.make_tensor_value_info("made", onnx.TensorProto.FLOAT, None)
+    shape = onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [1], [7])
+    node = onnx.helper.make_node("Reshape", [name, "shape"], ["made"])
+    graph = onnx.helper.make_graph([node], "graph", [given], [made], [shape])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "images.onnx")
+    config = RunConfig.load(tmp_path)
+    there = replace(config.graphs["images"], digest=file_digest(tmp_path / "images.onnx"), weights=())
+    backend = OnnxBackend(tmp_path, replace(config, graphs={"images": there}))
+    with pytest.raises(SeesayError, match=r"images\.onnx: cannot be computed") as raised:
+        backend.encode_images(np.zeros((2, sum(config.image_dims)), np.float32))
+    assert "\n" not in str(raised.value)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
@@ -113,8 +113,14 @@ class OnnxBackend:
             if graph not in self._sessions:
                 self._sessions[graph] = _open(self._folder, self._config, graph)
             session = self._sessions[graph]
-        given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
-        output: Vectors = session.run(None, given)[0]
+        try:
+            given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
+            output: Vectors = session.run(None, given)[0]
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            raise SeesayError(
+                f"{self._folder / graph}.onnx: cannot be computed ({first_line(error)}); export the run "
+                f"again with `seesay export {self._folder}`."
+            ) from error
         return output
 
 
