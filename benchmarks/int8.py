@@ -2,10 +2,10 @@
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
 and the recall of the shipped weights with each of them. Of another split than val only the recall is
-measured. Needs a captioned corpus, and the run of `seesay train seesay-small` that was shipped, which has its
+measured. Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` that they are from, which has its
 networks in 32 bits:
 
-    python -m benchmarks.int8 [--data shared/flickr8k] [--split val] [--run runs/seesay-small]
+    python -m benchmarks.int8 [--data shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def main() -> int:
     parser = arguments(__doc__ or "", data="a captioned corpus")
     parser.add_argument("--split", default="val", help="whose images and sentences are encoded")
     parser.add_argument(
-        "--run", type=Path, default=Path("runs/seesay-small"), help="the run that was shipped"
+        "--run", type=Path, default=Path("runs/seesay-small-tuned"), help="the run that was shipped"
     )
     options = parser.parse_args()
     for path, option in ((options.data, "--data"), (options.run, "--run")):

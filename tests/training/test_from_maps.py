@@ -61,7 +61,7 @@ def few(corpus: Corpus) -> Corpus:
 @pytest.fixture(scope="module")
 def tuned(few: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned") / "run"
-    train(load_recipe("seesay-small", changes=SMALL), few, folder)
+    train(load_recipe("seesay-small-tuned", changes=SMALL), few, folder)
     return folder
 
 
@@ -139,7 +139,7 @@ def test_ten_crops_are_views(few: Corpus, tmp_path: Path) -> None:
     """A step sees one of them; what is measured is their mean, as the trained encoder has it."""
     others = [change for change in SMALL if not change.startswith(("encoders", "matcher.views"))]
     changes = (*others, f"encoders=['{NETWORK}:ten']", "matcher.views=10", "optimizer.lr=1e-8")
-    run = train(load_recipe("seesay-small", changes=changes), few, tmp_path / "ten")
+    run = train(load_recipe("seesay-small-tuned", changes=changes), few, tmp_path / "ten")
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     assert abs(found["metrics"]["mR"] - TrainingSummary.load(run.folder).best_val["metrics"]["mR"]) < 5
 
@@ -155,7 +155,7 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
     moved = []
     for keep in (0.0, 100.0):
         changes = (*SMALL, f"matcher.keep_classes={keep}", "optimizer.lr=0.001", "schedule.epochs=2")
-        run = train(load_recipe("seesay-small", changes=changes), few, tmp_path / str(keep))
+        run = train(load_recipe("seesay-small-tuned", changes=changes), few, tmp_path / str(keep))
         moved.append(float((answers(run.recipe.encoders[0]) - answers(NETWORK)).abs().sum()))
     assert moved[1] < moved[0]
 
@@ -171,7 +171,7 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
 )
 def test_what_cannot_be_tuned_from_maps(changes: list[str], said: str) -> None:
     with pytest.raises(SeesayError, match=said):
-        check_tunable(load_recipe("seesay-small", changes=changes))
+        check_tunable(load_recipe("seesay-small-tuned", changes=changes))
 
 
 def test_what_was_never_seen_cannot_be_kept() -> None:

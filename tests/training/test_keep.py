@@ -27,7 +27,7 @@ SIZES = "hidden: 16, word_dim: 8, members: 2, class_names: 1.5"
 def small(dim: int, *changes: str) -> Recipe:
     matcher = f"matcher={{kind: joint-projection, dim: {dim}, {SIZES}, image_dropout: 0, hidden_dropout: 0}}"
     return load_recipe(
-        "seesay-small-512",
+        "seesay-small",
         changes=[*INPUTS, matcher, "beside={}", "keep.phrases=100", "schedule.epochs=1", *changes],
     )
 
