@@ -2,8 +2,8 @@
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
 and the recall of the shipped weights with each of them. Of another split than val only the recall is
-measured. Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` that they are from, which has its
-networks in 32 bits:
+measured. Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` that they are from,
+which has its networks in 32 bits:
 
     python -m benchmarks.int8 [--data shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
 """

@@ -2,10 +2,11 @@
 
 python -m tools.quantise RUN [DATA] [FOLDER]
 
-RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose train split
-calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a release: it needs
-PyTorch and the packages of the networks, the files that it writes need ONNX Runtime. The same run, packages
-and data give the same bytes; their hashes are to be written into `seesay.encoders.images.efficientnet`.
+RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose
+train split calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a
+release: it needs PyTorch and the packages of the networks, the files that it writes need ONNX Runtime.
+The same run, packages and data give the same bytes; their hashes are to be written into
+`seesay.encoders.images.efficientnet`.
 """
 
 from __future__ import annotations

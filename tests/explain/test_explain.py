@@ -59,7 +59,7 @@ def small_run() -> Run:
     """A bag of words that reads through MiniLM too."""
     vocabulary = Vocabulary(WORDS)
     recipe = load_recipe(
-        "seesay-small",
+        "projection",
         changes=[
             "encoders=[efficientnet-lite0]",
             "arrays=[pooled]",

@@ -30,7 +30,7 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert RunConfig.load(folder) == changed != config
     recipe = run_recipe(folder)
     assert (recipe.name, recipe.encoders, recipe.arrays) == (config.name, config.encoders, config.arrays)
-    assert recipe.matcher.kind == config.kind == "fine-tuned"
+    assert recipe.matcher.kind == config.kind == "joint-projection"
 
 
 @pytest.mark.parametrize("change", ["other", "cut", "gone"])

@@ -134,7 +134,7 @@ def test_sentences_are_any_strings_and_nothing_else(small: Run) -> None:
 
 def test_a_run_prints_its_name_and_needs_a_device_that_is_there() -> None:
     run = Run.load("seesay-small", "cpu")
-    assert repr(run) == f"Run('seesay-small', matcher='fine-tuned', dim={run.dim})"
+    assert repr(run) == f"Run('seesay-small', matcher='joint-projection', dim={run.dim})"
     assert run.device == "cpu"
     with pytest.raises(SeesayError, match=r'device: .* got "cudda"'):
         Run.load("seesay-small", "cudda")

@@ -259,12 +259,14 @@ def settings_digest(recipe: Recipe) -> str:
 
     Neither names nor the seed count, nor the folders of other runs, which differ between machines and seeds:
     those of a teacher and of image encoders, which recorded rows name without them. Of the members of a
-    composed matcher only their matchers count. Box voting is no part of training.
+    composed matcher only their matchers count. Box voting is no part of training. Keys that recipes got after
+    rows were recorded count where they are set.
     """
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
     without: dict[str, Any] = {**dict.fromkeys(named, True), "regions": {"box_voting"}}
     values = recipe.model_dump(mode="json", exclude=without)
     values["loss"].pop("teacher", None)
+    values = {key: value for key, value in values.items() if value or key not in ("beside", "keep")}
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

@@ -284,7 +284,11 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
             "only matchers of images and sentences learn from several corpora, by mini-batches and with "
             "fixed encoders; leave it out",
         )
-    if recipe.keep is not None and (matcher.is_composed or concepts or solved or not matcher.indexable):
+    if (
+        recipe.keep is not None
+        and checked
+        and (matcher.is_composed or concepts or solved or not matcher.indexable)
+    ):
         yield "keep", "scores of a run are kept in an embedding matcher of images and sentences; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
