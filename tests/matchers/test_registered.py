@@ -56,8 +56,9 @@ CASES: dict[str, dict[str, Any]] = {
     "uncommon-vse": {"instances": 5, "dim": 6, "attention": 4},
     "vse++": VSEPP,
 }
-# A classifier, a module of one's own that no recipe builds, and two whose sides have one width.
-NO_MATCHERS = {"concepts", "external", "cosine", "adapter"}
+# A classifier, a module of one's own that no recipe builds, two whose sides have one width, and one that
+# reads the logits of a thousand classes (test_projection.py).
+NO_MATCHERS = {"concepts", "external", "cosine", "adapter", "joint-projection"}
 
 
 def settings_of(kind: str, **changes: object) -> MatcherSettings:

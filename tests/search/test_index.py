@@ -474,9 +474,9 @@ def test_the_run_that_it_names_is_loaded_once_and_when_first_needed(tmp_path: Pa
         with pytest.raises(SeesayError, match="colours: no run there"):
             unknown.search("red")
     with Index.open_or_create(tmp_path / "shipped") as shipped:
-        shipped.add_sentences(["a dog runs", "a red car"])
+        shipped.add_sentences(["a dog runs", "a red square"])
     with Index.open_or_create(str(tmp_path / "shipped")) as again:
-        assert again.sentences_for(photos / "red.png", k=1)[0].text == "a red car"
+        assert again.sentences_for(photos / "red.png", k=1)[0].text == "a red square"
         assert again.run is again.run
         assert again.run.name == again.run_name == "seesay-small"
     with pytest.raises(SeesayError, match="original run"):
