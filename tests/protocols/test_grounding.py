@@ -135,9 +135,7 @@ def test_phrases_and_captions_are_not_mixed_up(subject: PhraseSubject, scenes: P
     with pytest.raises(SeesayError, match="the protocol for them is 'grounding'"):
         evaluate(subject.run, read_corpus(scenes, phrases=True), "standard")
     with pytest.raises(SeesayError, match="'grounding' needs phrases with boxes"):
-        evaluate("seesay-small", scenes / "captions", "grounding") if False else evaluate(
-            "seesay-small", read_corpus(scenes), "grounding"
-        )
+        evaluate("seesay-small", read_corpus(scenes), "grounding")
     with pytest.raises(SeesayError, match="iou is for protocol 'grounding', not 'standard'"):
         evaluate("seesay-small", read_corpus(scenes), iou="mdetr")
 

@@ -57,7 +57,7 @@ def served(
         opened(index, matcher), ServerOptions(ground_run=ground_run, rerank_run=rerank_run, **options)
     )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)  # which a failing test leaves behind
     thread.start()
     while not server.started:
         time.sleep(0.01)

@@ -67,10 +67,14 @@ class Member(nn.Module):
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Return unit vectors (m, dim)."""
-        # Scaled so that a component of the unit sentence vector is about as large as a word's.
-        vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
-        joined = torch.cat([vectors, mean_words(self.words, sentences)], dim=1)
-        return functional.normalize(self.sentence_map(joined), dim=1)
+        return functional.normalize(self.sentence_map(_joined(self.words, sentences)), dim=1)
+
+
+def _joined(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
+    """Return what a perceptron reads of sentences: their vectors, and the means of their words', (m, d)."""
+    # Scaled so that a component of the unit sentence vector is about as large as a word's.
+    vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
+    return torch.cat([vectors, mean_words(words, sentences)], dim=1)
 
 
 class ClassEvidence(nn.Module):
@@ -111,10 +115,13 @@ class ClassEvidence(nn.Module):
 class _OfPackagedVectors(EmbeddingMatcher):
     """What matchers of packaged vectors share: how they read images, sentences and class evidence."""
 
-    image_dims: tuple[int, ...]
-    vocabulary_size: int
-    sentence_dim: int
     evidence: ClassEvidence | None
+
+    def __init__(self, image_dims: Sequence[int], vocabulary_size: int, sentence_dim: int) -> None:
+        super().__init__()
+        self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
+        self.sentence_dim = sentence_dim
+        self._pooled_dim = sum(width for width in image_dims if width != CLASSES)
 
     @staticmethod
     def reads_vectors(settings: Any) -> bool:
@@ -193,13 +200,10 @@ class Projection(_OfPackagedVectors):
         hidden_dropout: Dropout = 0.3,
         class_names: NonNegative = 0.0,
     ) -> None:
-        super().__init__()
-        self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
-        self.sentence_dim = sentence_dim
-        learned = sum(width for width in image_dims if width != CLASSES)
+        super().__init__(image_dims, vocabulary_size, sentence_dim)
         dropouts = (image_dropout, sentence_dropout, hidden_dropout)
         self.members = nn.ModuleList(
-            Member(learned, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
+            Member(self._pooled_dim, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
             for _ in range(members)
         )
         self.evidence = ClassEvidence(sentence_dim, class_names) if class_names else None
@@ -278,6 +282,8 @@ class JointProjection(_OfPackagedVectors):
         torch.Size([4, 2])
     """
 
+    evidence: ClassEvidence
+
     def __init__(
         self,
         image_dims: Sequence[PositiveInt],
@@ -292,12 +298,9 @@ class JointProjection(_OfPackagedVectors):
         hidden_dropout: Dropout = 0.1,
         class_names: Positive = 1.5,
     ) -> None:
-        super().__init__()
-        self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
-        self.sentence_dim = sentence_dim
-        learned = sum(width for width in image_dims if width != CLASSES)
+        super().__init__(image_dims, vocabulary_size, sentence_dim)
         self.image_dropout = nn.Dropout(image_dropout)
-        self.image_map = nn.Linear(learned, dim)
+        self.image_map = nn.Linear(self._pooled_dim, dim)
         self.image_classes = nn.Linear(CLASSES, dim, bias=False)
         self.words = nn.ModuleList(
             nn.EmbeddingBag(vocabulary_size, word_dim, mode="mean") for _ in range(members)
@@ -313,19 +316,15 @@ class JointProjection(_OfPackagedVectors):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
-        assert self.evidence is not None
         seen = self.evidence.embed_images(self._logits(images))
         pooled = self.image_dropout(self._pooled(images))
         return functional.normalize(self.image_map(pooled) + self.image_classes(seen), dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        assert self.evidence is not None
         read = self._read(sentences)
-        starts = read.lengths.cumsum(0) - read.lengths
-        vectors = read.vectors * math.sqrt(read.vectors.shape[1])
         layers = [
-            layer(torch.cat([vectors, words(read.words, starts)], dim=1))
+            layer(_joined(cast(nn.EmbeddingBag, words), read))
             for layer, words in zip(self.hidden, self.words, strict=True)
         ]
         meant = self.sentence_classes(self._classes_of(self.evidence, read))
@@ -354,8 +353,7 @@ class JointProjection(_OfPackagedVectors):
             sentence_axes[:width].chunk(len(members)),
         )
         image_map, sentence_map = self.image_map, self.sentence_map
-        pooled, starts = ensemble._pooled(images), read.lengths.cumsum(0) - read.lengths
-        vectors = read.vectors * math.sqrt(read.vectors.shape[1])
+        pooled = ensemble._pooled(images)
         weight, bias, outer = torch.zeros_like(image_map.weight), torch.zeros_like(image_map.bias), []
         sentence_bias = torch.zeros_like(sentence_map.bias)
         share = math.sqrt(1 / len(members))
@@ -364,13 +362,12 @@ class JointProjection(_OfPackagedVectors):
             axes = of_images[number].T * (share * math.sqrt(0.5) / mapped)
             weight += axes @ _linear(member.image_map, 1).weight
             bias += axes @ _linear(member.image_map, 1).bias
-            joined = torch.cat([vectors, member.words(read.words, starts)], dim=1)
-            axes = of_sentences[number].T * (share / member.sentence_map(joined).norm(dim=1).mean())
+            mapped = member.sentence_map(_joined(member.words, read)).norm(dim=1).mean()
+            axes = of_sentences[number].T * (share / mapped)
             outer.append(axes @ _linear(member.sentence_map, 4).weight)
             sentence_bias += axes @ _linear(member.sentence_map, 4).bias
             self.words[number].load_state_dict(member.words.state_dict())
             cast(nn.Sequential, self.hidden[number])[1].load_state_dict(member.sentence_map[1].state_dict())
-        assert self.evidence is not None
         assert ensemble.evidence is not None
         self.evidence.load_state_dict(ensemble.evidence.state_dict())
         inner, outer_map = _linear(members[0].image_map, 1), _linear(members[0].sentence_map, 4)
