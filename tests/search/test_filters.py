@@ -156,4 +156,22 @@ def test_the_command_suggests_a_folder(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         main(["search", str(tmp_path / "index"), "a beach", "--where", "folder:holidy"])
     told = capsys.readouterr().err
-    assert "no image matches --where 'folder:holidy'; did you mean 'Holiday 2019'?" in told
+    assert "no image matches --where 'folder:holidy'; did you mean 'folder:\"Holiday 2019\"'?" in told
+
+
+@pytest.mark.parametrize(
+    ("where", "meant"),
+    [
+        ("folder:rmoe", "folder:rome"),
+        ("taken:2019 folder:OSTERSUNT width:>9", "taken:2019 folder:Östersund width:>9"),
+        ('folder:"new yrok"', 'folder:"New York"'),
+        ("folder:japan", None),
+        ("folder:italy taken:1999", None),
+        ("width:1", None),
+    ],
+)
+def test_a_filter_that_no_image_passes_may_have_meant_another(
+    index: Index, where: str, meant: str | None
+) -> None:
+    answer = index.search("red", where=where)
+    assert (list(answer), answer.where_meant) == ([], meant)

@@ -99,6 +99,9 @@ def test_filters(client: TestClient) -> None:
 
     assert paths("folder:sub") == ["sub/green.png"]
     assert paths("width:<10") == []
+    for address in "search?q=red&", "images?":
+        answer = client.get(f"/api/v1/{address}where=folder:subb").json()
+        assert (answer["results"], answer["where_meant"]) == ([], "folder:sub")
     response = client.get("/api/v1/search", params={"q": "red", "where": "taken:soon"})
     assert response.status_code == 422
     assert "no date" in response.json()["detail"]

@@ -13,11 +13,10 @@ import typer
 
 from seesay.cli import options as opt
 from seesay.cli import printing as console
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
     from seesay.search import Query
-    from seesay.search.store import Store
     from seesay.search.update import UpdateReport
 
 
@@ -177,25 +176,14 @@ def search(
             write_sheet(opened, query, answer, sheet)
             console.tell(f"Page: {sheet}")
             webbrowser.open(sheet.as_uri())
-        meant = _folder_meant(opened.store, where) if where and not answer else ""
     if not answer:
         if where:
-            console.tell(f"{folder}: no image matches --where '{where}'{meant or '.'}")
+            meant = f"; did you mean '{answer.where_meant}'?" if answer.where_meant else "."
+            console.tell(f"{folder}: no image matches --where '{where}'{meant}")
         else:
             out = quote(str(folder))
             console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")
         raise typer.Exit(opt.NOTHING_FOUND)
-
-
-def _folder_meant(store: Store, where: str) -> str:
-    """Suggest a folder in place of one in the filter that there is not."""
-    from seesay.search.filters import Filter
-
-    names = {name for folder in store.folders() for name in folder.split("/")}
-    for limit in Filter.parse(where).limits:
-        if limit.field == "folder" and not store.folders_with(str(limit.value)):
-            return did_you_mean(str(limit.value), names)
-    return ""
 
 
 def _query(text: str) -> Query:

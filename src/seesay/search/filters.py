@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from typing import Self
 
 from seesay.errors import QueryError, did_you_mean
@@ -30,6 +31,8 @@ _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
+_WORDS = re.compile(r"[\s_-]+")
+_LETTERS = 60  # of a folder's name that are compared: comparing takes their square
 _COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
 _SHAPES = ("portrait", "landscape", "square")
 _ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
@@ -128,6 +131,36 @@ def folded(text: str) -> str:
 def folded_folder(path: str) -> str:
     """Return the folder of an image as filters compare it, by the image's path; "" if it is in none."""
     return folded(path.rpartition("/")[0])
+
+
+def filter_meant(where: str, folders: Collection[str]) -> str | None:
+    """Return a filter with the name that is most alike in place of a folder that there is not.
+
+    Args:
+        where: a filter.
+        folders: the paths of those that there are.
+
+    Returns:
+        None if the filter names no such folder, or no name is like it.
+
+    Example:
+        >>> filter_meant("folder:holidy taken:2019", ["Holiday in Rome/first day", "work"])
+        'folder:"Holiday in Rome" taken:2019'
+    """
+    paths = [folded(path) for path in folders]
+    names = {
+        folded(word)[:_LETTERS]: name
+        for name in {name for path in folders for name in path.split("/") if '"' not in name}
+        for word in (*_WORDS.split(name), name)
+    }
+    for condition in _CONDITION.finditer(where):
+        wanted = folded(condition[2].strip('"'))
+        if condition[1].lower() != "folder" or any(wanted in path for path in paths):
+            continue
+        for near in get_close_matches(wanted[:_LETTERS], names, n=1):
+            value = f'"{names[near]}"' if " " in names[near] else names[near]
+            return where[: condition.start(2)] + value + where[condition.end(2) :]
+    return None
 
 
 def _folder(value: str) -> list[Limit]:

@@ -88,6 +88,7 @@ class Answer(list[Hit]):
         unknown_words: words of the query that mean nothing to the run, in lower case.
         corrected_words: misspelt words of the query, and what was searched for in their place.
         end: where the next page begins; None if there are no more hits.
+        where_meant: the filter that may have been meant, if no image passes the given one; else None.
 
     Example:
         >>> from seesay.search import Answer
@@ -102,11 +103,13 @@ class Answer(list[Hit]):
         unknown_words: Sequence[str] = (),
         end: Place | None = None,
         corrected_words: Mapping[str, str] | None = None,
+        where_meant: str | None = None,
     ) -> None:
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
         self.end = end
         self.corrected_words = dict(corrected_words or {})
+        self.where_meant = where_meant
 
     @property
     def nothing_fits(self) -> bool:
@@ -115,7 +118,7 @@ class Answer(list[Hit]):
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, such as re-ranked ones."""
-        return Answer(hits, self.unknown_words, self.end, self.corrected_words)
+        return Answer(hits, self.unknown_words, self.end, self.corrected_words, self.where_meant)
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; paths are those of files if their `roots` are given."""

@@ -17,7 +17,7 @@ from seesay.data.images import Photo
 from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.prepared import PreparedQuery, embed_image, prepare_queries
@@ -173,7 +173,12 @@ class Searcher:
         # The best of the whole gallery is needed to judge sentences, and may not be on this page.
         is_elsewhere = bool(asked.query.sentences) and (among is not None or after is not None or bool(own))
         best = self.nearest("image", asked.vector, 1) if is_elsewhere else []
-        return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected)
+        meant = self.filter_meant(where) if where and not found and after is None else None
+        return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected, meant)
+
+    def filter_meant(self, where: str) -> str | None:
+        """Return the filter that may have been meant by one that no image passes; None if none is like it."""
+        return filter_meant(where, self.store.folders(limit=10_000))
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.

@@ -16,6 +16,7 @@ from seesay.search.query import Indexed, Query
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
+_WHERE_MEANT = "the filter that may have been meant, if no image passes `where`"
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 
@@ -88,6 +89,7 @@ class _Answers(BaseModel):
                 "unknown_words": answer.unknown_words,
                 "corrected_words": answer.corrected_words,
                 "nothing_fits": answer.nothing_fits,
+                "where_meant": answer.where_meant,
                 "milliseconds": milliseconds,
                 "reranking": reranking,
             }
@@ -113,6 +115,7 @@ class Images(_Answers):
         {}, description="misspelt words of the query, and what was searched for in their place"
     )
     query: list[PartAnswer] = Field([], description="the parts of the query")
+    where_meant: str | None = Field(None, description=_WHERE_MEANT)
 
     def to(self, query: Query) -> Self:
         """Add the query that this answers."""
@@ -194,6 +197,7 @@ class DatedImages(BaseModel):
 
     results: list[DatedImage]
     next: str | None = Field(description="the cursor of the next page; null after the last one")
+    where_meant: str | None = Field(None, description=_WHERE_MEANT)
 
 
 class Month(BaseModel):

@@ -93,10 +93,17 @@ async def newest(
     after = (f"{until}~", 0) if until else None  # "~" sorts after all that follows in a time
     if cursor is not None:
         after = time_of(cursor)
-    found = await service.run(lambda: served.index.store.newest(limit + 1, Filter.parse(where), after))
-    page = found[:limit]
-    following = cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None
-    return DatedImages(results=[DatedImage.model_validate(each) for each in page], next=following)
+
+    def work() -> DatedImages:
+        found = served.index.store.newest(limit + 1, Filter.parse(where), after)
+        page = found[:limit]
+        return DatedImages(
+            results=[DatedImage.model_validate(each) for each in page],
+            next=cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None,
+            where_meant=served.index.filter_meant(where) if where and not (found or cursor) else None,
+        )
+
+    return await service.run(work)
 
 
 @router.get("/months", responses=failures(404, 422))

@@ -193,7 +193,7 @@ function tell(state, answer) {
   const facts = [];
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length || state.until;
-    if (isFiltered) sayFilteredOut(state);
+    if (isFiltered) sayFilteredOut(state, answer.where_meant);
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -216,10 +216,9 @@ function asTyped({ q, ...state }, { query: parts = [], corrected_words: correcte
 }
 
 // No photo passes the filter: perhaps a folder was meant that is called otherwise.
-async function sayFilteredOut(state) {
+function sayFilteredOut(state, meant) {
   say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
-  const meant = await filters.meant(state.where).catch(() => null);
-  if (!meant || asked !== state) return;
+  if (!meant) return;
   const link = document.createElement("a");
   link.href = addressOf({ ...state, where: meant, view: null });
   link.textContent = meant;

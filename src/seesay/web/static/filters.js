@@ -56,26 +56,4 @@ export class Filters {
     this.folder.replaceChildren(new Option(t("allFolders"), ""), ...options);
     this.folder.value = chosen;
   }
-
-  // The filter with the folder that is most alike in place of one that there is not; null if none is.
-  async meant(where) {
-    const conditions = conditionsIn(where);
-    const at = conditions.findIndex(folderIn);
-    if (at < 0) return null;
-    const parts = (await api.folders()).flatMap(({ folder }) => folder.split("/"));
-    const wanted = folderIn(conditions[at]);
-    const fit = (name) => Math.max(...[name, ...name.split(/[\s_-]+/)].map((each) => alike(each, wanted)));
-    const [best] = [...new Set(parts)].map((name) => [fit(name), name]).sort(([a], [b]) => b - a);
-    return best && best[0] >= 0.5 ? conditions.with(at, quoted(best[1])).join(" ") : null;
-  }
-}
-
-// How alike two names are, from 0 to 1: the share of their pairs of letters that both have.
-function alike(a, b) {
-  const pairsOf = (name) => {
-    const letters = name.toLowerCase().normalize("NFD").replace(/\p{M}/gu, "");
-    return new Set([...letters].slice(0, 100).map((letter, i, all) => letter + (all[i + 1] ?? "")));
-  };
-  const [ours, theirs] = [pairsOf(a), pairsOf(b)];
-  return (2 * [...ours].filter((pair) => theirs.has(pair)).length) / (ours.size + theirs.size || 1);
 }
