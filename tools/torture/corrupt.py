@@ -40,7 +40,7 @@ def _damage(draw: Random, file: Path) -> None:
 
 @attack(
     "corrupt",
-    "damaged indexes, runs, recipes and corpora on the command line: exit 0 to 2, never a traceback",
+    "damaged indexes, runs, recipes and corpora on the command line: exit status 0 to 2, no traceback",
 )
 def corrupt(stage: Stage) -> Outcome:
     """Damage a copy of a sound one, then use it."""

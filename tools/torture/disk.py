@@ -86,8 +86,8 @@ def spread(count: int) -> list[int]:
 
 @attack(
     "failing disk",
-    "ENOSPC, EIO or EROFS at every call of index, update, search, serve, evaluate and export on their files, "
-    "once or from there on: one line, and the next run repairs",
+    "ENOSPC, EIO or EROFS in the file system calls of index, update, search, serve, evaluate and export, "
+    "once or from then on: a one-line error, and the next run repairs",
 )
 def failing_disk(stage: Stage) -> Outcome:
     """Count the calls of each command, then let each of them fail, in an order that is cut short evenly."""

@@ -98,7 +98,7 @@ def _png(width: int, height: int) -> bytes:
 
 
 @attack(
-    "bombs", f"small files of huge images: {SECONDS:g} s and {BYTES / 1e9:g} GB beside the pixels for each"
+    "bombs", f"decompression bombs: at most {SECONDS:g} s and {BYTES / 1e9:g} GB besides the pixels for each"
 )
 def bombs_within_budgets(stage: Stage) -> Outcome:
     """Decode every bomb in a process of its own."""
@@ -179,7 +179,7 @@ print(tried, slowest)
 """
 
 
-@attack("damage", "images damaged at random: pixels or an error, never a crash")
+@attack("damage", "randomly damaged images: pixels or an error, no crash")
 def damage(stage: Stage) -> Outcome:
     """Fuzz in processes of their own, so that a crash is seen."""
     outcome, slowest = Outcome(), 0.0

@@ -67,7 +67,7 @@ def change(stage: Stage, photos: Path) -> None:
 
 @attack(
     "kill index",
-    "SIGKILL during updates of an index, with files of impossible times: it holds what the folder holds",
+    "SIGKILL during index updates, some files with impossible times: the index matches the folder",
 )
 def kill_index(stage: Stage) -> Outcome:
     """Kill an update at a random moment, then finish it and compare the index with the folder."""
@@ -120,7 +120,7 @@ def write_features(folder: Path, start: int, written: int) -> None:
         os._exit(1)
 
 
-@attack("kill features", "SIGKILL while features are written: every row that was written is there, and right")
+@attack("kill features", "SIGKILL while features are written: every row reported as written is there and correct")
 def kill_features(stage: Stage) -> Outcome:
     """Fork a writer, kill it at a random moment, and read all that it said it had written."""
     outcome, folder, done = Outcome(), stage.folder / "features", -1
@@ -161,7 +161,7 @@ def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
 
 @attack(
     "kill train",
-    "SIGKILL during training, which goes on, twice at once: the weights are those of an undisturbed run",
+    "SIGKILL during training, then two resumed at once: the weights of an uninterrupted run",
 )
 def kill_train(stage: Stage) -> Outcome:
     """Kill a training a few times at random moments, let it end, and compare the files of weights."""

@@ -145,7 +145,7 @@ def serving_run(stage: Stage, photos: Path) -> Iterator[tuple[int, int]]:
 @attack(
     "mixed load",
     "searches, uploads, pages and updates together: "
-    f"memory grows by at most {FLAT:.0%} after a quarter of the time",
+    f"memory grows by at most {FLAT:.0%} after the first quarter",
 )
 def mixed_load(stage: Stage) -> Outcome:
     """Note the server's memory every second; compare its medians after the first quarter and at the end."""

@@ -17,7 +17,7 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 
 @attack(
-    "operations", "generated requests to every operation of the API: as its OpenAPI schema says, never 500"
+    "operations", "generated requests to every operation of the API: responses match the OpenAPI schema, never 500"
 )
 def operations(stage: Stage) -> Outcome:
     """Run schemathesis against a server."""
@@ -45,7 +45,7 @@ def operations(stage: Stage) -> Outcome:
     return outcome
 
 
-@attack("many requests", f"{REQUESTS:,} requests, or as many as there is time for: memory flat to {FLAT:.0%}")
+@attack("many requests", f"{REQUESTS:,} requests, or as many as time allows: memory flat to {FLAT:.0%}")
 def many_requests(stage: Stage) -> Outcome:
     """Ask from four connections that stay open; compare memory after a tenth with memory at the end."""
     outcome, counts = Outcome(), [0] * 4

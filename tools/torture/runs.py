@@ -119,8 +119,8 @@ MUTATIONS = {
 
 @attack(
     "runs",
-    "run.json, SafeTensors, ONNX and NPY files changed by who knows their formats, checksums included: "
-    "exit 0 to 2 within a minute, never a traceback or a crash",
+    "run.json, SafeTensors, ONNX and NPY files manipulated with valid structure and checksums: "
+    "exit status 0 to 2 within a minute, no traceback or crash",
 )
 def runs(stage: Stage) -> Outcome:
     """Change one file, correct the checksums that name it, and measure with it."""

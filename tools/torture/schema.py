@@ -126,8 +126,8 @@ def _script(statements: str) -> Callable[[Path], bool]:
 
 @attack(
     "schema",
-    "every column of every table of an index set to 27 values that it never holds, and views and triggers "
-    "without end: an answer or one line, within 30 s",
+    "every column of every table of an index set to 27 unexpected values, and endless views and triggers: "
+    "an answer or a one-line error within 30 s",
 )
 def schema(stage: Stage) -> Outcome:
     """Damage a copy of a sound index in each way, in an order that is drawn, and use it in each way."""

@@ -102,7 +102,7 @@ def memory(process: int) -> int:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
-@attack("slow clients", "300 half-sent requests at a time, while somebody searches")
+@attack("slow clients", "300 half-sent requests at a time during searches")
 def slow_clients(stage: Stage) -> Outcome:
     """Keep connections open with half of a request."""
     outcome = Outcome()
@@ -130,7 +130,7 @@ def slow_clients(stage: Stage) -> Outcome:
     return outcome
 
 
-@attack("hostile uploads", "four clients that upload bombs, while somebody searches")
+@attack("hostile uploads", "four clients that upload bombs during searches")
 def hostile_uploads(stage: Stage) -> Outcome:
     """Upload bombs, and photographs at the limit, from four threads."""
     outcome = Outcome()
