@@ -120,7 +120,9 @@ def write_features(folder: Path, start: int, written: int) -> None:
         os._exit(1)
 
 
-@attack("kill features", "SIGKILL while features are written: every row reported as written is there and correct")
+@attack(
+    "kill features", "SIGKILL while features are written: every row reported as written is there and correct"
+)
 def kill_features(stage: Stage) -> Outcome:
     """Fork a writer, kill it at a random moment, and read all that it said it had written."""
     outcome, folder, done = Outcome(), stage.folder / "features", -1

@@ -17,7 +17,8 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 
 @attack(
-    "operations", "generated requests to every operation of the API: responses match the OpenAPI schema, never 500"
+    "operations",
+    "generated requests to every operation of the API: responses match the OpenAPI schema, never 500",
 )
 def operations(stage: Stage) -> Outcome:
     """Run schemathesis against a server."""
