@@ -41,8 +41,8 @@ print(tried)
 
 @attack(
     "readers",
-    "readers beside a writer, one without write permission: each answer shows a single state, and paging shows "
-    "each image that was there throughout exactly once",
+    "readers beside a writer, one without write permission: each answer shows a single state, and "
+    "paging shows each image that was there throughout exactly once",
 )
 def readers(stage: Stage) -> Outcome:
     """Add and delete photos in pairs, while other processes search and count."""
