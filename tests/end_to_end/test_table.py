@@ -7,8 +7,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from seesay.data.readers import read_corpus
 from seesay.results.rows import record_row
 from tests.end_to_end.command import seesay
 from tests.results.made import row
@@ -21,7 +23,8 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     table = ("table", "two-branch-2", "--data", scenes, "--rows", "two-branch-linear", *options)
     done = seesay(*table, "--seeds", "1,2", "--out", "table.md", "--record", "results", cwd=tmp_path)
     assert "row 1/1 two-branch-linear seed 2" in done.stderr
-    assert "40.1" in done.stdout  # the paper's R@1
+    assert "40.1" in done.stdout  # the paper's R@1, under the name of its corpus
+    assert "Flickr30k" in done.stdout
     assert "±" in done.stdout
     assert "`two-branch-linear`" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert (tmp_path / "table.png").is_file()
@@ -35,7 +38,38 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     runs = [f"runs/scenes/two-branch-linear-seed{seed}" for seed in (1, 2)]
     (line,) = json.loads(seesay("table", *runs, "--json", cwd=tmp_path).stdout)["rows"]
     assert line["measured"][0] == whole["rows"][0]["measured"][0]  # kept
-    assert line["published"]["corpus"] == "flickr30k"
+    assert line["published"] is None  # a paper's row of another corpus does not stand beside one's own
+
+
+def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_path: Path) -> None:
+    part = read_corpus(scenes).split("test")
+    right = np.eye(len(part.images), dtype=np.float32)
+    np.save(tmp_path / "scores.npy", right[:, part.image_of_sentence()])
+    np.save(tmp_path / "images.npy", right)
+    np.save(tmp_path / "sentences.npy", np.roll(right, 1, axis=0)[part.image_of_sentence()])
+    entries = ("seesay-small", "scores.npy", "images.npy,sentences.npy")
+    table = ("table", *entries, "--data", scenes, "--metrics", "R@1,mR", "--intervals")
+
+    seesay(*table, "--out", "table.tex", cwd=tmp_path)
+    tex = (tmp_path / "table.tex").read_text(encoding="utf-8")
+    assert r"recipe & S R@1 & I R@1 & mR \\" in tex  # neither other metrics nor a paper's
+    perfect = r"\textbf{100.0} {\scriptsize [100.0, 100.0]}"
+    assert f"scores.npy & {' & '.join([perfect] * 3)}" in tex
+    assert re.search(r"images.npy,sentences.npy & 0\.0 \{\\scriptsize \[0\.0, 0\.0\]\}", tex)
+    assert r"\toprule" in tex
+    evaluated = json.loads(seesay("evaluate", entries[0], "--data", scenes, "--json").stdout)
+    mean, ends = evaluated["metrics"]["mR"], evaluated["intervals"]["mR"]
+    assert rf"{mean:.1f} {{\scriptsize [{ends[0]:.1f}, {ends[1]:.1f}]}} \\" in tex
+
+    whole = json.loads(seesay(*table, "--json", cwd=tmp_path).stdout)
+    assert [row["measured"][0]["metrics"]["S R@1"] for row in whole["rows"][1:]] == [100.0, 0.0]
+    assert whole["rows"][0]["measured"][0]["intervals"]["mR"] == ends
+    seesay(*table, "--out", "table.csv", cwd=tmp_path)
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        first = next(csv.DictReader(file))
+    assert (float(first["mR low"]), float(first["mR high"])) == tuple(ends)
+    assert "files of scores have none" in seesay(*table, "--record", "r", code=2, cwd=tmp_path).stderr
+    assert "No metric 'R@7'" in seesay(*table[:-2], "R@7", code=2, cwd=tmp_path).stderr
 
 
 def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.protocols.evaluate import evaluate
+from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
 from seesay.report.internals import concept_scores
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
-from seesay.report.write import check_out, open_entries, short_names, write_report
+from seesay.report.write import check_out, short_names, write_report
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run

@@ -213,7 +213,8 @@ def report(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
-    from seesay.report.write import check_out, open_entries, write_report
+    from seesay.protocols.evaluate import open_entries
+    from seesay.report.write import check_out, write_report
     from seesay.results.rows import source_commit
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
@@ -231,8 +232,8 @@ def table(
         list[str] | None,
         typer.Argument(
             metavar="TABLE|RUN...",
-            help="The name of a table or its YAML file, or runs to compare. Without it, the tables are "
-            "listed.",
+            help="The name of a table or its YAML file, or runs and other models' results to compare, named "
+            "as for evaluate. Without it, the tables are listed.",
         ),
     ] = None,
     data: Annotated[
@@ -267,14 +268,26 @@ def table(
         bool, typer.Option("--train/--no-train", help="Train the runs that are missing or unfinished.")
     ] = True,
     record: opt.Record = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC,...",
+            help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
+        ),
+    ] = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Show the 95 % interval of each value of a single seed.")
+    ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write the table: .md with a plot beside it, .tex, .csv or .json."),
+        typer.Option(
+            help="Also write the table: .md with a plot beside it, .tex (LaTeX with booktabs), .csv or .json."
+        ),
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Show runs, or the recipes of a paper's table, beside the published rows.
+    """Show runs and scores, or the recipes of a paper's table, beside the published rows of the corpus.
 
     With --data, runs that are missing are trained and measured; run it again to resume.
     """
@@ -293,15 +306,19 @@ def table(
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
+        from seesay.protocols.evaluate import open_entries
+        from seesay.runs.run import Run
         from seesay.runs.summary import open_corpus_of
-        from seesay.training.table import load_runs, measure_runs
+        from seesay.training.table import measure_entries
 
         _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")
-        loaded = load_runs(what)
+        entries = open_entries(what)
+        loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
-        shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
+        shown = measure_entries(entries, corpus, split, protocol, console.tell, record, commit)
     elif data is None:
-        _refuse({"--set": change, "--record": record}, "needs a corpus to measure on; name it with --data.")
+        needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
+        _refuse(needing, "needs a corpus to measure on; name it with --data.")
         rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
         shown = recorded_table(definition, rows_of, split)
     else:
@@ -310,6 +327,7 @@ def table(
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
         shown = measure_table(runs, numbers, console.tell, record)
+    shown.metrics, shown.intervals = tuple(metrics.split(",")) if metrics else shown.metrics, intervals
     if out is not None:
         write_table(shown, out)
     console.show(shown, as_json, lambda _: console.wide().print(for_terminal(shown)))
@@ -318,15 +336,17 @@ def table(
 
 
 def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
-    """Return the table of that name; None for runs."""
+    """Return the table of that name; None for runs and scores."""
     from seesay.recipes.table import is_table, load_table
 
     if not is_table(what[0]):
         from seesay.encoders.spec import is_two_tower
+        from seesay.protocols.external_scores import ExternalScores
         from seesay.runs.folders import shipped_runs
 
         known = {run.name for run in shipped_runs()}
-        if len(what) > 1 or what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir():
+        is_run = what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir()
+        if len(what) > 1 or is_run or ExternalScores.of(what[0]) is not None:
             return None
     elif len(what) > 1:
         raise SeesayError(f"{what[0]} is a table, which is shown alone; if it is a run, write ./{what[0]}.")

@@ -153,6 +153,20 @@ def open_entry(entry: Measurable) -> Entry:
     return Run.load(str(entry))
 
 
+def open_entries(names: Sequence[str]) -> list[Entry]:
+    """Open runs and external scores by their names.
+
+    Raises:
+        SeesayError: one does not exist, or is named twice.
+    """
+    entries = [open_entry(name) for name in names]
+    known = [each.folder.resolve() if isinstance(each, Run) else each.name for each in entries]
+    for name, each in zip(names, known, strict=True):
+        if known.count(each) > 1:
+            raise SeesayError(f"{name}: named twice; name each once.")
+    return entries
+
+
 def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
     """Return the protocol of that name, or the default of such runs.
 

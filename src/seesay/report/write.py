@@ -10,7 +10,7 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS
-from seesay.protocols.evaluate import Entry, measure, open_entry, protocol_for, subject_of
+from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.table import corpus_title
@@ -25,19 +25,6 @@ from seesay.runs.run import Run
 
 _MAX_NAMED = 4  # runs in the title
 _CONCEPTS = "concepts"
-
-
-def open_entries(names: Sequence[str]) -> list[Entry]:
-    """Open runs and external scores by their names.
-
-    Raises:
-        SeesayError: one does not exist, or is named twice.
-    """
-    entries = [open_entry(name) for name in names]
-    known = [entry.name for entry in entries]
-    if twice := [name for name in known if known.count(name) > 1]:
-        raise SeesayError(f"{twice[0]}: named twice; name each once.")
-    return entries
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:

@@ -51,7 +51,7 @@ def markdown_table(table: PaperTable, names: bool = True) -> str:
             of = f" ({sources})" if sources else ""
             lines.append([f"**{group}**{of}", *[""] * (len(headings) - 1)])
         for line, cells in below:
-            name, *rest = (f"**{cell.text}**" if cell.best else cell.text for cell in cells)
+            name, *rest = (_joined(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in cells)
             first = f"`{line.name}`{name.removeprefix(line.name)}"
             system = line.published.system if line.published else ""
             lines.append([first, *rest, *([system] if names else [])])
@@ -81,8 +81,9 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """Return a line for each row: mean, deviation and the paper's value of every metric, not rounded."""
-    kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", PAPER)]
+    """Return a line for each row: every metric's mean, deviation, interval and the paper's, not rounded."""
+    ends = ("low", "high") if table.intervals else ()
+    kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", *ends, PAPER)]
     about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
@@ -92,7 +93,8 @@ def as_csv(table: PaperTable) -> str:
         origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
         words = [line.row.group or "", line.name, " ".join(line.row.changes)]
         row = [*map(_no_formula, words), len(line.rows), *map(_no_formula, origin)]
-        writer.writerow(row + [value for column in table.all_columns for value in _values(line, column)])
+        values = (_values(line, column, bool(ends)) for column in table.all_columns)
+        writer.writerow(row + [value for each in values for value in each])
     return written.getvalue()
 
 
@@ -146,7 +148,8 @@ def for_terminal(table: PaperTable) -> Group:
     first, *others = table.headings()
     shown.add_column(first, no_wrap=True)
     for heading in others:
-        shown.add_column(heading, style="dim" if heading == PAPER else "", justify="right", overflow="fold")
+        style = "dim" if heading.startswith(PAPER) else ""
+        shown.add_column(heading, style=style, justify="right", overflow="fold")
     notes = []
     for group, sources, below in table.groups():
         if group:
@@ -156,18 +159,26 @@ def for_terminal(table: PaperTable) -> Group:
         for line, cells in below:
             # Narrow, so that seven columns and the paper's seven fit.
             texts = [Text(c.text.replace(" ± ", "±"), "bold not dim" if c.best else "") for c in cells]
+            for text, cell in zip(texts, cells, strict=True):
+                text.append(_joined("", cell).replace(", ", ","), "not bold dim")
             shown.add_row(*texts, style="" if line.rows else "dim")
     return Group(shown, *(Text(note) for note in (*notes, *table.notes())))
 
 
-def _values(line: Line, column: str) -> tuple[float | str, ...]:
+def _values(line: Line, column: str, intervals: bool) -> tuple[float | str, ...]:
     values, printed = line.measured(column), line.printed.get(column)
     deviation = stdev(values) if len(values) > 1 else ""
-    return fmean(values) if values else "", deviation, "" if printed is None else printed
+    ends = (line.interval(column) or ("", "")) if intervals else ()
+    return fmean(values) if values else "", deviation, *ends, "" if printed is None else printed
+
+
+def _joined(text: str, cell: Cell) -> str:
+    return f"{text} {cell.interval}" if cell.interval else text
 
 
 def _latex_cell(cell: Cell) -> str:
-    return f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text)
+    text = f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text)
+    return text + (f" {{\\scriptsize {cell.interval}}}" if cell.interval else "")
 
 
 def _escaped(text: str) -> str:

@@ -48,6 +48,7 @@ class Provenance(BaseModel):
     """The origin of a recorded result.
 
     Attributes:
+        recipe: its name; in a table, external scores have only their own name, and the seconds.
         settings_digest: of the settings that it was trained with; rows of earlier versions have none.
         seconds: the time of measuring.
         commit: of the source, with "+" if files differed from it; None outside git.
@@ -61,8 +62,8 @@ class Provenance(BaseModel):
 
     recipe: str
     system: str | None = None
-    seed: int
-    encoder: str
+    seed: int = 0
+    encoder: str = ""
     crops: str | None = None
     changes: list[str] | None = None
     departures: list[str] = Field(default_factory=list)
@@ -101,10 +102,14 @@ class Row:
         except SeesayError as failure:
             raise SeesayError(f"{where}: {failure}") from None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the row as JSON-ready values, without what is not known of the training."""
+    def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
+        """Return the row as JSON-ready values, without what is not known of the training.
+
+        Args:
+            uncertainty: include the notes and intervals of the result.
+        """
         provenance = self.provenance.model_dump(mode="json", exclude_unset=True)
-        return self.result.to_dict(uncertainty=False) | provenance
+        return self.result.to_dict(uncertainty) | provenance
 
     @property
     def features(self) -> str:

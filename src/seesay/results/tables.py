@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from pydantic import JsonValue
 
 from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import Interval
 from seesay.protocols.base import Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
@@ -78,19 +79,25 @@ class Line:
         """The column's values, one for each seed."""
         return values_of((row.result.row for row in self.rows), column)
 
+    def interval(self, column: str) -> Interval | None:
+        """The 95 % interval of the column's only value; None if there are several seeds, or it has none."""
+        return self.rows[0].result.intervals.get(column) if len(self.rows) == 1 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text, and whether it is the best of its column."""
+    """A value as text, whether it is the best of its column, and its 95 % interval if that is shown."""
 
     text: str
     best: bool = False
+    interval: str = ""
 
 
 class PaperTable:
     """The lines of a table on a split of a corpus, to which measured rows are added.
 
     `metrics` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
+    With `intervals`, cells of a single measurement have its 95 % interval.
 
     Raises:
         SeesayError: a row names a published row that the paper does not have.
@@ -101,6 +108,7 @@ class PaperTable:
     ) -> None:
         self.definition, self.corpus, self.split = definition, corpus, split
         self.metrics = tuple(metrics) or definition.metrics
+        self.intervals = False
         self.lines = [Line(row, self._published(row)) for row in definition.rows]
 
     def add(self, name: str, measured: Row) -> None:
@@ -127,9 +135,16 @@ class PaperTable:
 
     @property
     def columns(self) -> list[str]:
-        """The columns to show; Med r only if every paper prints it, unless `metrics` names it."""
+        """The columns to show; Med r only if every paper prints it, unless `metrics` names it.
+
+        Raises:
+            SeesayError: there is no column of a name in `metrics`.
+        """
         if wanted := set(self.metrics):
-            return [c for c in self.all_columns if c in wanted or c.partition(" ")[2] in wanted]
+            known = {column: {column, column.partition(" ")[2]} for column in self.all_columns}
+            if missing := sorted(wanted.difference(*known.values())) if known else []:
+                raise SeesayError(f"No metric '{missing[0]}' in this table; there are: {', '.join(known)}.")
+            return [column for column, names in known.items() if names & wanted]
         papers = [line.printed for line in self.lines if line.printed]
         return [
             column
@@ -139,8 +154,13 @@ class PaperTable:
         ]
 
     def headings(self) -> list[str]:
-        """The row's name, then each column, with the paper's beside it if a paper has it."""
-        beside = ([column, PAPER] if self.is_printed(column) else [column] for column in self.columns)
+        """The row's name, then each column, with the paper's beside it if a paper has it.
+
+        A paper's column names its corpus if that is not the one measured.
+        """
+        others = self.paper_corpora
+        paper = PAPER if self.corpus in others or len(others) != 1 else f"{PAPER}, {corpus_title(others[0])}"
+        beside = ([column, paper] if self.is_printed(column) else [column] for column in self.columns)
         return ["recipe", *(heading for pair in beside for heading in pair)]
 
     def cells(self) -> list[list[Cell]]:
@@ -153,7 +173,8 @@ class PaperTable:
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
             best = _best([fmean(values) if values else None for values in ours], column)
-            shown = [[Cell(spread(values), is_best)] for values, is_best in zip(ours, best, strict=True)]
+            ends = [_brackets(line.interval(column)) if self.intervals else "" for line in self.lines]
+            shown = [[Cell(*each)] for each in zip(map(spread, ours), best, ends, strict=True)]
             if self.is_printed(column):
                 theirs = [line.printed.get(column) for line in self.lines]
                 best = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
@@ -183,12 +204,15 @@ class PaperTable:
             alone = any(len(line.rows) == 1 for line in self.lines)
             where = "With ± they" if alone else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
+        if self.intervals:
+            notes.append("In brackets: 95 % bootstrap intervals, the images drawn with all their queries.")
         if convention := conventions(row.result.about for row in rows):
             notes.append(convention)
         departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
         if departures and self.definition.paper:
             notes.append(f"Ours depart: {'; '.join(departures)}.")
         notes += self._features()
+        notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
         variants = [line.row for line in self.lines if line.row.changes]
         notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
         named = set(canonical_changes(change for row in variants for change in row.changes))
@@ -205,7 +229,7 @@ class PaperTable:
             {
                 "row": line.name,
                 **({"group": line.row.group} if line.row.group else {}),
-                "measured": [row.to_dict() for row in line.rows],
+                "measured": [row.to_dict(uncertainty=True) for row in line.rows],
                 PAPER: dict(line.printed),
                 "published": _published_as(line.published),
             }
@@ -240,7 +264,7 @@ class PaperTable:
         """The image features of each row, if they differ."""
         seen: dict[str, list[str]] = {}
         for line in self.lines:
-            for features in dict.fromkeys(row.features for row in line.rows):
+            for features in dict.fromkeys(row.features for row in line.rows if row.features):
                 seen.setdefault(features, []).append(line.name)
         if len(seen) < 2:
             return []
@@ -315,6 +339,10 @@ def _published_as(published: PublishedRow | None) -> JsonValue:
         return None
     keys = ("system", "source", "table", "corpus", "protocol", "note")
     return {key: getattr(published, key) for key in keys}
+
+
+def _brackets(ends: Interval | None) -> str:
+    return f"[{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:

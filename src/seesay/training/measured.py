@@ -43,7 +43,7 @@ def kept_or_measured(folders: Sequence[Path], name: str, data: str, measure: Cal
         with suppress(SeesayError):  # a row that an earlier version kept otherwise is measured again
             return Row.from_dict(found.get("row"), str(path))
     row = measure()
-    kept[name] = {"of": of, "row": row.to_dict()}
+    kept[name] = {"of": of, "row": row.to_dict(uncertainty=True)}
     with suppress(OSError):
         replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
     return row

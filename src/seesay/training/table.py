@@ -1,4 +1,4 @@
-"""Runs as rows of a table, beside published ones: those of a paper's table, and any runs.
+"""Rows of a table, beside published ones: the runs of a paper's table, or any runs and external scores.
 
 Each run of a paper's table is trained, resumed or taken as it is, then measured.
 
@@ -19,13 +19,13 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
-from seesay.protocols.evaluate import evaluate, protocol_for
+from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
 from seesay.recipes.load import canonical_changes, member_changes, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.published import corpora, find_published
-from seesay.results.rows import Row, provenance, record_row
+from seesay.results.published import find_published
+from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
 from seesay.results.tables import PaperTable, number
 from seesay.runs.config import run_recipe
 from seesay.runs.run import Run
@@ -135,7 +135,7 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            return _measure_run(runs[0], self.corpus, self.split, protocol, self.commit)
+            return _measure_entry(runs[0], self.corpus, self.split, protocol, self.commit)
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
@@ -205,21 +205,8 @@ def measure_table(
     return table
 
 
-def load_runs(names: Sequence[str]) -> list[Run]:
-    """Load the runs in those folders, or the shipped ones of those names.
-
-    Raises:
-        SeesayError: one does not exist, or is named twice.
-    """
-    runs = [Run.load(name) for name in names]
-    folders = [run.folder.resolve() for run in runs]
-    if twice := [str(folder) for folder in folders if folders.count(folder) > 1]:
-        raise SeesayError(f"{twice[0]}: named twice.")
-    return runs
-
-
-def measure_runs(
-    runs: Sequence[Run],
+def measure_entries(
+    entries: Sequence[Entry],
     corpus: Corpus,
     split: str,
     protocol: str | None,
@@ -227,69 +214,85 @@ def measure_runs(
     record: Path | None = None,
     commit: str | None = None,
 ) -> PaperTable:
-    """Return a table of runs; those that differ only in their seed share a row.
+    """Return a table of runs and external scores; runs that differ only in their seed share a row.
+
+    Published rows stand beside them if they are of the same corpus.
 
     Args:
-        runs: in the order of the rows.
+        entries: in the order of the rows.
         corpus: the corpus to measure on.
         split: the split to measure.
-        protocol: the protocol; by default that of the first run.
-        tell: called with a line before each run.
+        protocol: the protocol; by default that of the first entry.
+        tell: called with a line before each entry.
         record: the folder of results that rows are recorded in.
         commit: of the source, for the record.
 
     Raises:
-        SeesayError: the protocol does not fit a run or the corpus.
+        SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
     """
-    chosen = protocol_for(runs[:1], protocol).name
+    if record is not None:
+        provenance_of(entries, "mean", None, 0, None)
+    chosen = protocol_for(entries[:1], protocol).name
     data = data_digest(corpus, split)
-    rows = _rows(runs, corpus.name, chosen)
+    rows = _rows(entries, corpus.name, chosen)
     definition = TableDefinition(
         name="runs",
-        title=f"Runs on {corpus_title(corpus.name)}",
+        title=f"{chosen} on {corpus_title(corpus.name)}, {split}",
         corpus=corpus.name,
-        beside=tuple(corpora()),
         protocol=chosen,
         rows=tuple(dict.fromkeys(rows)),
     )
     table = PaperTable(definition, corpus.name, split)
-    for at, (run, row) in enumerate(zip(runs, rows, strict=True), start=1):
-        tell(f"run {at}/{len(runs)} {run.name}")
-        name = f"{run.recipe.name} {chosen} {split}"
-        measure = partial(_measure_run, run, corpus, split, chosen, commit)
-        keep = not run.pretrained  # whose folder is not ours to write to
-        measured = kept_or_measured([run.folder], name, data, measure) if keep else measure()
+    for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
+        tell(f"row {at}/{len(entries)} {entry.name}")
+        measure = partial(_measure_entry, entry, corpus, split, chosen, commit)
+        if isinstance(entry, Run) and not entry.pretrained:  # whose folder is not ours to write to
+            name = f"{entry.recipe.name} {chosen} {split}"
+            measured = kept_or_measured([entry.folder], name, data, measure)
+        else:
+            measured = measure()
         table.add(row.name, measured)
         if record is not None:
             record_row(record, corpus.name, measured)
     return table
 
 
-def _measure_run(run: Run, corpus: Corpus, split: str, protocol: str, commit: str | None) -> Row:
+def _measure_entry(entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None) -> Row:
     started = time.monotonic()
-    result = evaluate(run, corpus, protocol, split, resamples=0)
-    return Row(provenance(run, time.monotonic() - started, commit), result)
+    result = evaluate(entry, corpus, protocol, split)
+    seconds = time.monotonic() - started
+    if isinstance(entry, Run):
+        return Row(provenance(entry, seconds, commit), result)
+    return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
 
 
-def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
+def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
     """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
-    kinds = [
-        (run.recipe.name, *canonical_changes(c for c in run.recipe.changes if not c.startswith("seed=")))
-        for run in runs
-    ]
-    seeds = [(kind, run.recipe.seed) for kind, run in zip(kinds, runs, strict=True)]
+    kinds = [_kind(entry) for entry in entries]
+    seeds = [(kind, _seed(entry)) for kind, entry in zip(kinds, entries, strict=True)]
     repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
     rows = []
-    for run, kind in zip(runs, kinds, strict=True):
-        name = run.name if kind in repeated else " ".join(kind)
-        rows.append(TableRow(name=name, recipe=run.recipe.name, published=_published(run, corpus, protocol)))
+    for entry, kind in zip(entries, kinds, strict=True):
+        name = entry.name if kind in repeated else " ".join(kind)
+        published = _published(entry, corpus, protocol) if isinstance(entry, Run) else None
+        rows.append(TableRow(name=name, recipe=kind[0], published=published))
     return rows
 
 
+def _kind(entry: Entry) -> tuple[str, ...]:
+    """The recipe of a run and the changes to it but for the seed, or the name of external scores."""
+    if not isinstance(entry, Run):
+        return (entry.name,)
+    changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
+    return entry.recipe.name, *changes
+
+
+def _seed(entry: Entry) -> int | None:
+    return entry.recipe.seed if isinstance(entry, Run) else None
+
+
 def _published(run: Run, corpus: str, protocol: str) -> str | None:
-    """The printed name of the run's system, if a paper has a row of it."""
-    for name in filter(None, (run.recipe.system, run.recipe.name)):
-        for where in dict.fromkeys((corpus, *corpora())):
-            if found := find_published(name, where, protocol):
-                return found.system
-    return None
+    """The printed name of the run's system, if a paper has a row of it on that corpus."""
+    names = filter(None, (run.recipe.system, run.recipe.name))
+    rows = (find_published(name, corpus, protocol) for name in names)
+    return next((row.system for row in rows if row is not None), None)
