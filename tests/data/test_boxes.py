@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seesay.data.boxes import as_boxes, clip, enclosing, from_inclusive, iou, vote
+from seesay.data.boxes import as_boxes, clip, enclosing, from_inclusive, iou, jittered, vote
 from seesay.errors import SeesayError
 
 
@@ -138,3 +138,14 @@ def test_far_boxes_and_improbable_ones_have_no_vote():
     np.testing.assert_array_equal(alone, near[0])
     np.testing.assert_array_equal(vote(near, [1.0, 1.0], 0, 0.9), near[0])
     np.testing.assert_array_equal(vote(near, [1.0, 1.0], 0, 0.5), [0, 0, 10, 12])
+
+
+def test_jittered_boxes_are_near_inside_and_the_same_each_time():
+    box = [5, 0, 90, 40]
+    drawn = jittered(box, 92, 50, count=9, min_iou=0.7)
+    assert drawn.shape == (9, 4)
+    assert (iou(drawn, [box]) >= 0.7).all()
+    np.testing.assert_array_equal(drawn, clip(drawn, 92, 50))
+    assert len(np.unique(drawn, axis=0)) == 9
+    np.testing.assert_array_equal(drawn, jittered(box, 92, 50, count=9, min_iou=0.7))
+    assert not len(jittered([4, 4, 4, 9], 92, 50, count=9, min_iou=0.7))  # without area

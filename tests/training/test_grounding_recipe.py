@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.inputs import phrase_inputs
@@ -25,3 +27,19 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
 def test_its_recall_chooses_the_epoch(grounding_run: Path) -> None:
     assert TrainingSummary.load(grounding_run).monitor == "R@1"
     assert "val R@1" in dict(list_runs(grounding_run.parent))[str(grounding_run)]
+
+
+def test_boxes_around_true_ones_are_regions_of_training_alone(scenes: Path, grounding_run: Path) -> None:
+    run, corpus = Run.load(str(grounding_run)), read_corpus(scenes, phrases=True)
+    jittered = run.recipe.model_copy(
+        update={"regions": run.recipe.regions.model_copy(update={"positives": "jittered"})}
+    )
+    for split, more in (("train", 9), ("val", 0)):
+        plain, drawn = (
+            phrase_inputs(recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+            for recipe in (run.recipe, jittered)
+        )
+        for few, many, proposed in zip(plain.regions, drawn.regions, plain.proposals, strict=True):
+            assert len(many.boxes) - len(few.boxes) == more * (len(few.boxes) - proposed)
+            np.testing.assert_array_equal(many.boxes[: len(few.boxes)], few.boxes)
+        np.testing.assert_array_equal(drawn.true_region, plain.true_region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.data.boxes import iou
+from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.inputs import PhraseInputs
-from seesay.training.phrase_sampler import FAR, NEAR, PhraseSampler
+from seesay.runs.inputs import NEAR, PhraseInputs
+from seesay.training.phrase_sampler import FAR, PhraseSampler
 
 SIDE = 100
 
@@ -57,7 +58,7 @@ def overlaps(data: PhraseInputs, sampler: PhraseSampler, regions: np.ndarray, ph
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 1000), st.sampled_from(["single", "augmented"]), st.booleans())
+@given(st.integers(0, 1000), st.sampled_from(["single", "augmented", "jittered"]), st.booleans())
 def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbours: bool) -> None:
     data = inputs(seed)
     sampler = PhraseSampler(data, RegionSettings(positives=positives, negatives=5))
@@ -89,6 +90,24 @@ def test_neighbourhood_sampling_gives_every_target_two_matches(seed: int) -> Non
     there = [min(2, len(sampler.near[man])) for man in men]
     assert (relations.matching.numpy()[:, first].sum(axis=0) >= there).all()
     assert {1, 4} <= set(phrases.tolist())
+    added = [int(np.flatnonzero(phrases == he)[0]) for he in (1, 4)]  # which the step itself has added
+    there = [min(2, len(sampler.near[he])) for he in (1, 4)]
+    assert (relations.matching.numpy()[:, added].sum(axis=0) >= there).all()
+
+
+def test_boxes_drawn_around_true_ones_are_positives_and_no_negatives() -> None:
+    data = inputs(5)
+    drawn = [jittered(box, SIDE, SIDE, 9, NEAR) for box in data.regions[0].boxes[-2:]]
+    regions = [
+        Regions(boxes := np.concatenate([r.boxes, *drawn]), np.zeros((len(boxes), 3), np.float16))
+        for r in data.regions
+    ]
+    data = replace(data, regions=regions)
+    plain, many = (PhraseSampler(data, RegionSettings(positives=kind)) for kind in ("augmented", "jittered"))
+    for few, more in zip(plain.near, many.near, strict=True):
+        assert set(few) < set(more)
+        assert len(more) >= len(few) + 9
+    assert all((a == b).all() for a, b in zip(plain.far, many.far, strict=True))
 
 
 @pytest.mark.parametrize("positives", ["single", "augmented"])

@@ -77,6 +77,21 @@ def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> 
     return np.asarray(weights @ array[voters] / weights.sum(), np.float32)
 
 
+def jittered(box: ArrayLike, width: float, height: float, count: int, min_iou: float) -> NDArray[np.float32]:
+    """Draw boxes near one box of an image of that size, at most `count` of them, (n, 4).
+
+    Each side is moved by up to an eighth of the box's extent. The same box always gets the same ones.
+
+    >>> jittered([20, 20, 60, 60], 100, 100, count=2, min_iou=0.7).shape
+    (2, 4)
+    """
+    array = as_boxes(np.asarray(box)[None])
+    generator = np.random.default_rng(np.frombuffer(array.astype("<f4").tobytes(), "<u4"))
+    extent = np.tile(array[0, 2:] - array[0, :2], 2)
+    moved = clip(array + generator.uniform(-1 / 8, 1 / 8, (8 * count, 4)) * extent, width, height)
+    return moved[iou(moved, array)[:, 0] >= min_iou][:count]
+
+
 def enclosing(boxes: ArrayLike) -> NDArray[np.float32]:
     """Compute the smallest box that holds all of these, (4,); raise SeesayError if there is none."""
     array = as_boxes(boxes)

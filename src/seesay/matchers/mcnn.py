@@ -21,7 +21,8 @@ What the paper leaves open, and is done here:
   so padding cannot change a score. A window whose real features happen to be all zeros is not gated.
 * The joint representation is the last layer's features of both places, one behind the other.
 * Dropout acts on both layers of the MLP. Weights start as He et al. 2015 propose, biases at zero.
-* A word that training never saw is a vector of zeros; one that GloVe lacks starts at random.
+* The vector of the unknown word, as which words are read that training never saw, starts at zero, and word
+  dropout trains it; a word that GloVe lacks starts at random.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ class RegionSettings(Settings):
 
     Attributes:
         proposals: number of proposals of an image.
-        positives: the true box alone, or also proposals that overlap it with IoU >= 0.7.
+        positives: the true box alone, or also proposals that overlap it with IoU >= 0.7, or also boxes drawn
+            around it that do.
         negatives: maximum number of proposals with IoU < 0.3 for a phrase, drawn anew each time; None: all.
         geometry: whether a region's features include its place and size.
         box_voting: the best box of a phrase is the mean of the boxes that overlap it with this IoU or more,
@@ -122,7 +123,7 @@ class RegionSettings(Settings):
     """
 
     proposals: int = Field(200, gt=0)
-    positives: Literal["single", "augmented"] = "augmented"
+    positives: Literal["single", "augmented", "jittered"] = "augmented"
     negatives: int | None = Field(None, gt=0)
     geometry: bool = False
     box_voting: float | None = Field(None, gt=0, lt=1)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.boxes import jittered
 from seesay.data.corpus import Corpus, Sentence
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
@@ -37,6 +38,9 @@ from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
+
+NEAR = 0.7  # the IoU with the true region from which a region is a positive one
+JITTERED = 9  # boxes near each true one; the paper has 10.7 positives a phrase with the true one
 
 _ROWS = 1 << 15  # sentences encoded at a time
 
@@ -79,7 +83,8 @@ class PhraseInputs:
 
     Attributes:
         corpus: its images and phrases.
-        regions: for each image its proposals, then the true boxes of its phrases; empty for a broken image.
+        regions: for each image its proposals, then the true boxes of its phrases, then boxes near these if
+            the recipe learns from such; empty for a broken image.
         proposals: number of proposals of each image, (n,).
         sentences: the phrases, prepared.
         true_region: for each phrase the index of its true region in its image, (m,).
@@ -186,6 +191,8 @@ def phrase_inputs(
         raise SeesayError(f"Recipe '{recipe.name}' matches whole images; use a grounding recipe for phrases.")
     part = corpus.split(split)
     named, true_region = _named_boxes(part)
+    if split == "train" and recipe.regions.positives == "jittered":
+        named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
     regions = load_region_encoder(recipe.encoders[0], default_device())
     fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals)
     if all(key is None for key in fill.keys):
@@ -211,6 +218,11 @@ def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.in
         named.append(unique)
         place[mine] = inverse.reshape(-1)
     return named, place
+
+
+def _with_near(boxes: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
+    """True boxes (k, 4) of an image of that size, then JITTERED boxes near each."""
+    return np.concatenate([boxes, *(jittered(box, *size, JITTERED, NEAR) for box in boxes)])
 
 
 def fitted_sentence_encoder(

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from seesay.data.boxes import iou
 from seesay.losses.base import LabelledPairs, Relations
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.inputs import PhraseInputs
+from seesay.runs.inputs import NEAR, PhraseInputs
 
-NEAR, FAR = 0.7, 0.3  # IoU with the true region: at least a positive's, less than a negative's
+FAR = 0.3  # the IoU with the true region below which a region is a negative one
 Numbers = NDArray[np.int64]
 
 
@@ -41,12 +41,12 @@ class PhraseSampler:
         self.far: list[Numbers] = []
         truths = data.corpus.enclosing_boxes()
         for phrase, image in enumerate(owners):
-            proposals = data.regions[image].boxes[: data.proposals[image]]
-            overlap = iou(proposals, truths[phrase : phrase + 1])[:, 0]
-            start = self.first_region[image]
-            near = start + np.flatnonzero(overlap >= NEAR)
-            self.near.append(np.append(near, self.true[phrase]))
-            self.far.append(start + np.flatnonzero(overlap < FAR))
+            overlap = iou(data.regions[image].boxes, truths[phrase : phrase + 1])[:, 0]
+            start, proposed = self.first_region[image], overlap[: data.proposals[image]]
+            likely = overlap if settings.positives == "jittered" else proposed
+            near = start + np.flatnonzero(likely >= NEAR)
+            self.near.append(np.union1d(near, self.true[phrase]))
+            self.far.append(start + np.flatnonzero(proposed < FAR))
 
     def triplets(
         self, phrases: Numbers, neighbours: bool, generator: np.random.Generator
@@ -59,7 +59,7 @@ class PhraseSampler:
             Regions (n,) and phrases (m,) by number, and who matches whom.
         """
         regions = self.true[phrases]
-        if self.settings.positives == "augmented":  # step 2
+        if self.settings.positives != "single":  # step 2
             regions = np.array([generator.choice(self.near[phrase]) for phrase in phrases])
         if neighbours:  # step 3c
             regions, phrases = self._with_neighbours(regions, phrases, generator)
@@ -90,7 +90,7 @@ class PhraseSampler:
         Returns:
             Regions (n,) and phrases (m,) by number, and the pairs of their rows.
         """
-        augmented = self.settings.positives == "augmented"
+        augmented = self.settings.positives != "single"
         left, right, labels = [], [], []
         for phrase in phrases:
             far = self.far[phrase]
@@ -122,13 +122,20 @@ class PhraseSampler:
             others = same[same != phrase]
             if len(others):
                 more.append((region, int(generator.choice(others))))
-        if self.settings.positives == "augmented":
-            for phrase, region in _alone(phrases, regions):
-                others = self.near[phrase][self.near[phrase] != region]
-                if len(others):
-                    more.append((int(generator.choice(others)), phrase))
-        added = np.array(more, np.int64).reshape(-1, 2)
-        return np.concatenate([regions, added[:, 0]]), np.concatenate([phrases, added[:, 1]])
+        regions, phrases = _with_pairs(regions, phrases, more)
+        if self.settings.positives == "single":
+            return regions, phrases
+        more = []
+        for phrase, region in _alone(phrases, regions):
+            others = self.near[phrase][self.near[phrase] != region]
+            if len(others):
+                more.append((int(generator.choice(others)), phrase))
+        return _with_pairs(regions, phrases, more)
+
+
+def _with_pairs(regions: Numbers, phrases: Numbers, more: list[tuple[int, int]]) -> tuple[Numbers, Numbers]:
+    added = np.array(more, np.int64).reshape(-1, 2)
+    return np.concatenate([regions, added[:, 0]]), np.concatenate([phrases, added[:, 1]])
 
 
 def _alone(targets: Numbers, matches: Numbers) -> list[tuple[int, int]]:
