@@ -1,9 +1,10 @@
 """Up to ten million vectors in the stores of vectors, and what that means for ten thousand millions.
 
 Drawing, filling and searching are processes of their own, so that the memory is that of searching alone. A
-row that was recorded before and is not measured again stays. Databases are the editions within a process. The
-plan is computed from the recorded rows of this benchmark and of `benchmarks.int8`, and from two prices that
-are assumptions: a core for an hour, and a GB of memory for an hour.
+row that was recorded before and is not measured again stays. PostgreSQL is a server that the tests start; the
+other databases are the editions within a process. The plan is computed from the recorded rows of this
+benchmark and of `benchmarks.int8`, and from two prices that are assumptions: a core for an hour, and a GB of
+memory for an hour.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors
+from seesay.search.stores.postgresql import PostgreSQL
+from tests.search.stores import SERVERS, address
 
 T = TypeVar("T")
 UPDATE = 10_000
@@ -38,7 +41,9 @@ WAYS = {
     "recall": f"embedded, `--recall {RECALL}`",
     "qdrant": "Qdrant's edition within a process",
     "milvus": "Milvus Lite",
+    "postgresql": "PostgreSQL, a server",
 }
+DATABASES = ("qdrant", "milvus", "postgresql")
 
 # What stops working first, by the number of images, and what one does about it.
 BREAKS = {
@@ -83,6 +88,8 @@ def _key(row: dict[str, Any]) -> tuple[str, int]:
 def measured(way: str, count: int) -> dict[str, Any]:
     """Measure one size of one store."""
     load = os.getloadavg()[0]
+    if way == "postgresql":  # one server for all the processes that use it
+        os.environ[SERVERS[way]] = address(way, Path())
     with tempfile.TemporaryDirectory() as folder:
         filled = _alone(_fill, Path(folder), count)
         built = _alone(_build, Path(folder), way)
@@ -138,10 +145,10 @@ class _Best:
 
 def _opened(folder: Path, way: str) -> tuple[Store, VectorStore]:
     store = Store.open(folder / "index.sqlite")
-    address = f"{way}+path:{folder}/vectors" if way in ("qdrant", "milvus") else ""
+    where = address(way, folder) if way in DATABASES else ""
     (folder / "vectors").mkdir(exist_ok=True)
     hints = np.load(folder / "update.npz")["hints"]
-    return store, open_vectors(address, store, "image", folder / "vectors" / "lists", lambda: hints)
+    return store, open_vectors(where, store, "image", folder / "vectors" / "lists", lambda: hints)
 
 
 def _build(folder: Path, way: str) -> dict[str, Any]:
@@ -152,11 +159,14 @@ def _build(folder: Path, way: str) -> dict[str, Any]:
     started = time.perf_counter()
     near.save()
     seconds = time.perf_counter() - started
+    if isinstance(near, PostgreSQL):
+        size = near.size()
+    else:
+        size = sum(file.stat().st_size for file in (folder / "vectors").rglob("*") if file.is_file())
     near.close()
-    files = [file for file in (folder / "vectors").rglob("*") if file.is_file()]
     return {
         "build s": round(seconds, 1),
-        "vectors MB": round(sum(file.stat().st_size for file in files) / 1e6),
+        "vectors MB": round(size / 1e6),
         "build peak MiB": round(peak_mib()),
     }
 
@@ -178,7 +188,7 @@ def _search(folder: Path, way: str) -> dict[str, Any]:
         for number, vector in enumerate(np.load(folder / "update.npz")["more"]):
             writer.put_vector("image", f"{number + (1 << 64):032x}", vector, (640, 480))
             writer.put_image(f"more/{number}.jpg", f"{number + (1 << 64):032x}", 0, 0)
-    if way in ("qdrant", "milvus"):
+    if way in DATABASES:
         near.save()
     near.refresh()
     updated = time.perf_counter() - started

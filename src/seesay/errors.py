@@ -48,6 +48,7 @@ _EXTRAS = {
     "cluster": {"ray": "Ray"},
     "milvus": {"pymilvus": "Milvus's client"},
     "parquet": {"pyarrow": "pyarrow"},
+    "postgresql": {"psycopg": "PostgreSQL's client"},
     "qdrant": {"qdrant_client": "Qdrant's client", "httpx": "Qdrant's client"},
     "tensorboard": {"tensorboard": "TensorBoard"},
     "wandb": {"wandb": "Weights & Biases"},

@@ -211,7 +211,7 @@ NEED_PYTORCH = {
     "seesay.runs.predictions",
     "seesay.runs.trained",
 }
-NEED_AN_EXTRA = {"seesay.search.stores.milvus", "seesay.search.stores.qdrant"}
+NEED_AN_EXTRA = {f"seesay.search.stores.{name}" for name in ("milvus", "postgresql", "qdrant")}
 
 
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:

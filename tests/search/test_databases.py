@@ -69,6 +69,10 @@ def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., obj
 def drop_collection(index: Index) -> None:
     near = collection(index)
     with near._connected() as client:
+        if near.address.startswith("postgresql:"):
+            with client.transaction() as connection:
+                connection.execute(f'DROP TABLE "{near.name}"')
+            return
         drop = getattr(client, "drop_collection", None) or client.delete_collection
         drop(near.name)
 
@@ -125,9 +129,10 @@ def test_a_collection_that_vanishes_is_no_empty_answer(
         index.update_images(photos)
         assert len(paths(index)) == 3
         asked = list[object]()
-        told_before(index, monkeypatch, asked.append, "get_collection", "describe_collection")
+        names = ("get_collection", "describe_collection", "transaction")
+        told_before(index, monkeypatch, lambda *_: asked.append(1), *names)
         assert len(paths(index)) == 3
-        assert not asked  # a query is one request
+        assert len(asked) == where.startswith("postgresql:")  # a query is one request
         drop_collection(index)
         with pytest.raises(SeesayError, match="cannot be used"):
             index.search("green")
@@ -162,10 +167,11 @@ def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, w
         assert index.search("yellow")[0].path == "yellow.png"
 
 
+@pytest.mark.parametrize("store", ["postgresql", "qdrant"])
 def test_queries_of_a_server_do_not_wait_for_an_update(
-    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+    with Index.create(tmp_path / "index", Colours(), address(store, tmp_path)) as index:
         index.update_images(photos)
         near = collection(index)
         assert near.concurrent == near._is_remote()
@@ -189,6 +195,8 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
 def test_a_database_that_forgets_the_mark_is_too_old(
     tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if where.startswith("postgresql:"):
+        pytest.skip("PostgreSQL has always kept comments")
     with Index.create(tmp_path / "index", Colours(), where) as index:
         with collection(index)._connected() as client:
             kind = type(client)
@@ -296,7 +304,10 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
     ("wrong", "told"),
     [
         ("qdrant", r"write STORE\+ADDRESS"),
-        ("qdrnt+http://localhost:1", "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, qdrant"),
+        (
+            "qdrnt+http://localhost:1",
+            "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, postgresql, ",
+        ),
         ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
         ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
         ("qdrant+localhost:6333", r"write qdrant\+http://HOST:PORT"),
@@ -304,11 +315,15 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
         ("qdrant+:memory:", r"or qdrant\+path:FOLDER"),
         ("milvus+vectors.db", r"or milvus\+path:FOLDER"),
         ("milvus+http://localhost:port", r"write milvus\+http://HOST:PORT"),
+        ("postgresql://127.0.0.1:1/photos", "PostgreSQL cannot be used .*; start it, or check the address"),
+        ("postgresql://127.0.0.1:port/photos", "write postgresql://USER@HOST:PORT/DATABASE"),
+        ("postgresql+http://127.0.0.1", "write postgresql://USER@HOST:PORT/DATABASE"),
     ],
 )
 def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
-    if wrong.startswith("milvus"):
-        pytest.importorskip("pymilvus", reason="pymilvus is not installed")
+    for store, package in (("milvus", "pymilvus"), ("postgresql", "psycopg")):
+        if wrong.startswith(store):
+            pytest.importorskip(package, reason=f"{package} is not installed")
     with pytest.raises(SeesayError, match=told), Index.create(tmp_path / "index", Colours(), wrong) as index:
         index.update_images(photos)
     # What is no address leaves nothing that the next attempt, with another one, would meet.
@@ -329,14 +344,21 @@ def test_an_index_from_elsewhere_reaches_nothing_unasked(
         assert len(paths(index)) == 3
 
 
-@pytest.mark.parametrize(("store", "client"), [("milvus", "pymilvus"), ("qdrant", "qdrant_client")])
+@pytest.mark.parametrize(
+    ("store", "client", "url"),
+    [
+        ("milvus", "pymilvus", "milvus+http://localhost:6333"),
+        ("postgresql", "psycopg", "postgresql://localhost/photos"),
+        ("qdrant", "qdrant_client", "qdrant+http://localhost:6333"),
+    ],
+)
 def test_without_its_client_the_extra_is_named(
-    store: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: str, client: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, f"seesay.search.stores.{store}", raising=False)
     monkeypatch.setitem(sys.modules, client, None)
     with pytest.raises(MissingExtraError, match=rf"pip install .*\[{store}\]'"):
-        Index.create(tmp_path / "index", Colours(), f"{store}+http://localhost:6333")
+        Index.create(tmp_path / "index", Colours(), url)
 
 
 def test_the_command_takes_a_store(

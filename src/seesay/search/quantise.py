@@ -91,7 +91,7 @@ def lists_of_recall(
     """
     own = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
     asked = [store.vectors(own.tolist())[1].astype(np.float32), *([queries] if len(queries) else [])]
-    truths = _tenth_best(store, ids, asked)
+    truths = tenth_best(store, ids, asked)
     cells = _Cells(store, ids)
     for quantiser in _quantisers(store.dim):
         made, before = cells.lists(quantiser), 0.0
@@ -162,10 +162,10 @@ def refined(
     return ids[order], scores[order]
 
 
-def _tenth_best(
+def tenth_best(
     store: Store, ids: NDArray[np.int64], asked: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """The score of the tenth best item for each query, (q,): whoever reaches it is among the ten best."""
+    """Return the score of the tenth best item for each query, (q,), which the ten best reach."""
     best = [np.full((len(queries), _AT), -np.inf, np.float32) for queries in asked]
     for _, vectors in store.parts(ids):
         for queries, kept in zip(asked, best, strict=True):

@@ -69,11 +69,11 @@ class VectorStore(Protocol):
         ...
 
 
-Opened = Callable[[str, Store, Kind], VectorStore]
+Opened = Callable[[str, Store, Kind, Queries | None], VectorStore]
 """Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
 
 _SPACE = re.compile(r"\s")
-_DATABASES = ("milvus", "qdrant")  # whose modules need an extra each
+_DATABASES = ("milvus", "postgresql", "qdrant")  # whose modules need an extra each
 
 VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
 register_store = VECTOR_STORES.register
@@ -85,11 +85,12 @@ def open_vectors(
     """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
 
     Args:
-        address: a scheme that is registered, "+", and what it takes; empty for the embedded store.
+        address: a scheme that is registered, "+", and what it takes, or "postgresql://…"; empty for the
+            embedded store.
         store: of the items.
         kind: of the items.
         cache: a file for the embedded store.
-        queries: for which the embedded store measures the recall that an index asks for.
+        queries: for which a store measures recall.
 
     Raises:
         SeesayError: there is no such store.
@@ -100,7 +101,7 @@ def open_vectors(
 
         return Neighbours(store, kind, cache, queries=queries)
     name, rest = _divided(address)
-    return VECTOR_STORES[name](rest, store, kind)
+    return VECTOR_STORES[name](rest, store, kind, queries)
 
 
 def store_address(address: str) -> str:
@@ -115,6 +116,10 @@ def store_address(address: str) -> str:
     name, rest = _divided(address)
     if name not in _DATABASES:
         return address
+    if name == "postgresql":
+        from seesay.search.stores.postgresql import checked_address
+
+        return checked_address(rest)
     scheme, _, folder = rest.partition(":")
     if scheme == "path" and folder:
         return f"{name}+path:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
@@ -143,6 +148,10 @@ def _is_url(text: str) -> bool:
 def _divided(address: str) -> tuple[str, str]:
     """Return the name of a store, which is registered then, and what it takes."""
     name, plus, rest = address.partition("+")
+    if address.startswith(
+        ("postgresql:", "postgres:", "postgresql+")
+    ):  # may hold a password, and a plus in it
+        name, plus, rest = "postgresql", "+", address
     if not (plus and rest):
         raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
     if name in _DATABASES:

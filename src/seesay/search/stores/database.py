@@ -24,7 +24,7 @@ from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
-from seesay.search.stores import Found, next_page
+from seesay.search.stores import Found, Queries, next_page
 
 
 class _Closable(Protocol):
@@ -59,6 +59,7 @@ class Collection(ABC, Generic[Client]):
         address: of the database.
         store: of the items.
         kind: of the items.
+        queries: for which a database that does not choose how it searches measures recall.
 
     Attributes:
         concurrent: see `VectorStore`; servers are, editions within a process are not.
@@ -67,7 +68,8 @@ class Collection(ABC, Generic[Client]):
 
     numbers_at_once = 500_000
 
-    def __init__(self, address: str, store: Store, kind: Kind) -> None:
+    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
+        self._queries = queries
         self.address, self.dim = address, store.dim
         self.name = f"seesay_{store.meta['identity']}_{kind}"
         self._has_facts = kind == "image"
@@ -119,6 +121,9 @@ class Collection(ABC, Generic[Client]):
     @abstractmethod
     def passing(self, where: Filter) -> Any:
         """Return the filter in the database's own terms, so that it is applied there."""
+
+    def _settle(self, client: Client) -> None:
+        """Build what the database does not build by itself, after an update has been written."""
 
     @abstractmethod
     def _connect(self) -> Client:
@@ -183,6 +188,7 @@ class Collection(ABC, Generic[Client]):
             self._write(client, changes.ids)
             if self._count(client) != len(changes.alive):
                 self._write(client, self._lost(client, changes.alive))
+            self._settle(client)
             self._mark(client, new)
             if self._marked(client) != new:
                 raise SeesayError(

@@ -1,0 +1,458 @@
+"""Vectors in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import select
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, LiteralString
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
+
+from seesay.errors import SeesayError, first_line
+from seesay.progress import tell
+from seesay.search.filters import Filter, Limit
+from seesay.search.quantise import tenth_best
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Facts, Store
+from seesay.search.stores import Found, Queries, register_store
+from seesay.search.stores.database import (
+    MARK,
+    NO_MARK,
+    SECONDS,
+    Collection,
+    facts_to_filter,
+    moment,
+)
+
+RECALL = 0.95
+"""Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
+
+_EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # `hnsw.ef_search`, of which pgvector takes 1,000
+_LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
+_SAMPLE = 100  # vectors of the index that recall is measured for, beside the queries that are given
+_ROUNDING = 1e-5  # of an inner product in single precision, relative
+_CONNECTIONS = 8  # of a process to a database, at most
+_CONNECT_SECONDS = 10
+_BUILD_BYTES = 2 << 30  # that the server may use to build a graph
+_MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
+_READ = 100_000  # ids in a request
+_NEEDS = (0, 8)  # version of pgvector: iterative scans
+
+_COLUMNS: dict[str, LiteralString] = {
+    "folder": "uuid",
+    "orientation": "text",
+    "time": "bigint",
+    "width": "integer",
+    "height": "integer",
+    "added": "double precision",
+}
+_INDEXED = ("folder", "time", "added")  # what few images may share
+_PORT = re.compile("[0-9,]*")
+_SIGNS: dict[str, LiteralString] = {"=": "=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
+
+Statement = sql.SQL | sql.Composed
+Values = dict[str, Any]
+Among = tuple[Statement, Values]
+"""A condition and its parameters."""
+
+
+def checked_address(address: str) -> str:
+    """Return the address of a database, which the index remembers and errors show, and therefore no password.
+
+    Raises:
+        SeesayError: it is no such address, or holds a password. The message repeats neither.
+    """
+    try:
+        known = conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        known = {}
+    # Of a password with a slash, libpq takes the beginning for a port, and the rest for a database.
+    is_whole = _PORT.fullmatch(str(known.get("port", ""))) and "@" not in str(known.get("dbname", ""))
+    if not (known and is_whole and address.startswith(("postgresql://", "postgres://"))):
+        raise SeesayError("--store: for PostgreSQL, write postgresql://USER@HOST:PORT/DATABASE.")
+    if known.keys() & {"password", "sslpassword"}:
+        raise SeesayError(
+            "--store: an index would remember the password in this address; leave it out, and set PGPASSWORD "
+            "or write it to ~/.pgpass."
+        )
+    return address
+
+
+class Connections:
+    """Connections to a database, each of one thread at a time; no more than a few, which are kept.
+
+    Every setting is of one transaction, so that poolers such as PgBouncer can stand between.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._idle: list[psycopg.Connection] = []
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+
+    @contextmanager
+    def transaction(
+        self, settings: Values | None = None, seconds: float = SECONDS
+    ) -> Iterator[psycopg.Connection]:
+        """A connection within a transaction; its statements are sent together until a result is read.
+
+        Args:
+            settings: of PostgreSQL, for this transaction.
+            seconds: that a statement may take; 0 for any time.
+        """
+        if not self._free.acquire(timeout=SECONDS):
+            raise SeesayError(f"{self._address}: all {_CONNECTIONS} connections are busy; try again later.")
+        try:
+            connection = self._connection()
+            settings = {"statement_timeout": round(seconds * 1000), **(settings or {})}
+            values = [str(each) for pair in settings.items() for each in pair]
+            calls = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
+            try:
+                with connection.pipeline(), connection.transaction():
+                    connection.execute(sql.SQL("SELECT {}").format(calls), values)
+                    yield connection
+            finally:
+                self._idle.append(connection)
+        finally:
+            self._free.release()
+
+    def _connection(self) -> psycopg.Connection:
+        """An idle connection that the server has not closed meanwhile, or a new one."""
+        with suppress(IndexError):  # there is none
+            while connection := self._idle.pop():
+                # Nothing arrives at an idle connection but its end, or a last message.
+                if not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]:
+                    return connection
+                connection.close()
+        # Prepared statements are planned for any parameters, and poolers do not keep them.
+        return psycopg.connect(
+            self._address, autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
+        )
+
+    def execute(self, statement: Statement, values: Values | None = None) -> None:
+        """Execute one statement in a transaction."""
+        with self.transaction() as connection:
+            connection.execute(statement, values)
+
+    def rows(
+        self, query: Statement, values: Values | None = None, settings: Values | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, see `transaction` for the settings."""
+        with self.transaction(settings) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def upsert(self, query: Statement, rows: Sequence[Values]) -> None:
+        """Execute a statement for each row, all in one transaction."""
+        with self.transaction() as connection:
+            connection.cursor().executemany(query, rows)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with suppress(IndexError):
+            while connection := self._idle.pop():
+                connection.close()
+
+
+class _Vector(bytes):
+    """A vector as pgvector receives one, in big-endian single or half precision."""
+
+    @classmethod
+    def of(cls, row: NDArray[np.floating], precision: str) -> _Vector:
+        return cls(struct.pack("!HH", len(row), 0) + row.astype(precision).tobytes())
+
+
+class _VectorDumper(Dumper):
+    """Sends a vector as it is; the statement names its type, whose number differs between databases."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: _Vector) -> bytes:
+        return bytes(obj)
+
+
+psycopg.adapters.register_dumper(_Vector, _VectorDumper)
+
+
+@register_store("postgresql")
+class PostgreSQL(Collection[Connections]):
+    """Vectors of one kind in a table of PostgreSQL, in half precision, with pgvector's graph (HNSW).
+
+    The address is libpq's, "postgresql://USER@HOST:PORT/DATABASE?…"; a password is taken from PGPASSWORD or
+    ~/.pgpass. A collection's mark is in the comment of its table, with how wide the graph is searched
+    (`hnsw.ef_search`): the least that reaches `RECALL` when an update has built the graph or doubled it.
+    Folders are compared by a digest, since PostgreSQL indexes no value of more than 2,700 bytes.
+
+    Attributes:
+        graph_from: number of vectors from which there is a graph; fewer are all compared.
+    """
+
+    graph_from = 10_000
+
+    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
+        super().__init__(address, store, kind, queries)
+        self._table = sql.Identifier(self.name)
+        self._comment: Values = {}
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connections]:
+        try:
+            yield self._client()
+        except psycopg.Error as failure:
+            raise SeesayError(
+                f"{self.address}: PostgreSQL cannot be used ({first_line(failure)[:200]}); start it, or "
+                "check the address and PGPASSWORD."
+            ) from failure
+
+    def _connect(self) -> Connections:
+        return Connections(self.address)
+
+    def _marked(self, client: Connections) -> str | None:
+        query = sql.SQL("SELECT to_regclass({0})::oid, obj_description(to_regclass({0}), 'pg_class')")
+        ((table, comment),) = client.rows(query.format(sql.Literal(self._table.as_string())))
+        self._comment = _read_comment(comment)
+        return None if table is None else str(self._comment.get(MARK, NO_MARK))
+
+    def _create(self, client: Connections) -> None:
+        if self.dim > _MOST_DIMENSIONS:
+            raise SeesayError(
+                f"{self.address}: pgvector searches vectors of up to {_MOST_DIMENSIONS} numbers, and those "
+                f"of this run have {self.dim}; use another store."
+            )
+        self._check_pgvector(client)
+        columns = [sql.SQL("id bigint PRIMARY KEY"), sql.SQL("vector halfvec({}) NOT NULL").format(self.dim)]
+        if self._has_facts:
+            columns += [
+                sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
+                for name, kind in _COLUMNS.items()
+            ]
+        create = sql.SQL("CREATE TABLE {} ({})").format(self._table, sql.SQL(", ").join(columns))
+        client.execute(create)
+
+    def _check_pgvector(self, client: Connections) -> None:
+        """Create the extension if that is needed, and check its version."""
+        available = sql.SQL("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
+        if not client.rows(available):
+            raise SeesayError(
+                f"{self.address}: PostgreSQL has no pgvector; install 0.8 or newer on the server."
+            )
+        client.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS vector"))
+        found = sql.SQL("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        ((version,),) = client.rows(found)
+        if tuple(int(part) for part in str(version).split(".")[:2]) < _NEEDS:
+            raise SeesayError(
+                f"{self.address}: pgvector is {version}, and 0.8 is needed; upgrade it, and run "
+                "`ALTER EXTENSION vector UPDATE`."
+            )
+
+    def _put(
+        self,
+        client: Connections,
+        ids: list[int],
+        vectors: NDArray[np.float32],
+        facts: Sequence[Facts | None],
+    ) -> None:
+        names = ["id", "vector", *(_COLUMNS if self._has_facts else ())]
+        values = [
+            sql.SQL("%(vector)s::halfvec") if name == "vector" else sql.Placeholder(name) for name in names
+        ]
+        query = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (id) DO UPDATE SET {}").format(
+            self._table,
+            sql.SQL(", ").join(map(sql.Identifier, names)),
+            sql.SQL(", ").join(values),
+            sql.SQL(", ").join(
+                sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names[1:]
+            ),
+        )
+        rows = [
+            {"id": id_, "vector": _Vector.of(row, ">f2"), **_columns(each)}
+            for id_, row, each in zip(ids, vectors, facts, strict=True)
+        ]
+        client.upsert(query, rows)
+
+    def _settle(self, client: Connections) -> None:
+        """Build the graph once there are enough vectors, and choose how wide it is searched."""
+        count = self._count(client)
+        if count < self.graph_from or count < 2 * self._comment.get("measured", 0):
+            return
+        self._build(client, count)
+        self._comment |= {"ef": self._ef_of_recall(client), "measured": count}
+
+    def _build(self, client: Connections, count: int) -> None:
+        """Build what indexes are missing, and have the planner look at the table."""
+        memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
+        with client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
+            for name in _INDEXED if self._has_facts else ():
+                connection.execute(
+                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} ({})").format(
+                        sql.Identifier(f"{self.name}_{name}"), self._table, sql.Identifier(name)
+                    )
+                )
+            connection.execute(
+                sql.SQL(
+                    "CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_ip_ops) "
+                    "WITH (m = {}, ef_construction = {})"
+                ).format(sql.Identifier(f"{self.name}_graph"), self._table, _LINKS, _EF_CONSTRUCTION)
+            )
+            connection.execute(sql.SQL("ANALYZE {}").format(self._table))
+
+    def _ef_of_recall(self, client: Connections) -> int:
+        """The least width of search of the graph that reaches `RECALL`, for images and for sentences."""
+        alive = self._store.changes(self._kind).alive
+        own = np.random.default_rng(0).permutation(alive)[:_SAMPLE]
+        asked = [self._store.vectors(own.tolist())[1].astype(np.float32)]
+        if self._queries is not None:
+            asked.append(self._queries()[:_SAMPLE])
+        truths = tenth_best(self._store, alive, asked)
+        for ef in _EFS:
+            found = min(
+                np.mean([self._share(client, ef, *each) for each in zip(queries, tenth, strict=True)])
+                for queries, tenth in zip(asked, truths, strict=True)
+                if len(queries)
+            )
+            if found >= RECALL:
+                break
+        tell(
+            f"PostgreSQL: {len(alive)} vectors, hnsw.ef_search {ef}; recall@10 {found:.3f}, at least "
+            f"{RECALL} is wanted."
+        )
+        return ef
+
+    def _share(self, client: Connections, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
+        """The share of the ten nearest that a search finds whose scores reach that of the tenth."""
+        _, scores = self._in_graph(client, query, 10, None, ef)
+        return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
+
+    def _mark(self, client: Connections, mark: str) -> None:
+        text = sql.Literal(json.dumps(self._comment | {MARK: mark}))
+        client.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._table, text))
+
+    def _count(self, client: Connections, among: Among | None = None) -> int:
+        where, values = among or _ALL
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._table, where)
+        return int(client.rows(query, values)[0][0])
+
+    def _ids(self, client: Connections) -> Iterator[Sequence[int]]:
+        query = sql.SQL("SELECT id FROM {} WHERE id > %(after)s ORDER BY id LIMIT {}").format(
+            self._table, _READ
+        )
+        after = -1
+        while rows := client.rows(query, {"after": after}):
+            yield [id_ for (id_,) in rows]
+            after = rows[-1][0]
+
+    def _delete(self, client: Connections, ids: list[int]) -> None:
+        client.execute(sql.SQL("DELETE FROM {} WHERE id = ANY(%(ids)s)").format(self._table), {"ids": ids})
+
+    def _nearest(
+        self,
+        client: Connections,
+        query: NDArray[np.float32],
+        count: int,
+        among: Among | None,
+        exact: bool,
+    ) -> Found:
+        if not exact and (ef := self._comment.get("ef")):
+            ids, scores = self._in_graph(client, query, count, among, ef)
+            # Where a filter lets few through, the graph is left before they are found.
+            if len(ids) == count:
+                return ids, scores
+        where, values = among or _ALL
+        return self._scored(client, query, self._table, where, values, count)
+
+    def _in_graph(
+        self, client: Connections, query: NDArray[np.float32], count: int, among: Among | None, ef: int
+    ) -> Found:
+        """Search the graph; the nearest by half precision are compared once more by all of the query's."""
+        where, values = among or _ALL
+        near = sql.SQL(
+            "(SELECT id, vector FROM {} WHERE {} ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {})"
+        ).format(self._table, where, 2 * count)
+        settings = {
+            "hnsw.ef_search": max(ef, min(2 * count, _EFS[-1])),
+            "hnsw.iterative_scan": "relaxed_order",
+        }
+        return self._scored(client, query, near, sql.SQL("true"), values, count, settings)
+
+    def _scored(
+        self,
+        client: Connections,
+        query: NDArray[np.float32],
+        table: sql.Composable,
+        where: Statement,
+        values: Values,
+        count: int,
+        settings: Values | None = None,
+    ) -> Found:
+        """Return the best of a table by exact inner products; equal ones in order of ids."""
+        statement = sql.SQL(
+            "SELECT id, -(vector::vector <#> %(query)s::vector) AS score FROM {} AS items WHERE {} "
+            "ORDER BY score DESC, id LIMIT {}"
+        ).format(table, where, count)
+        rows = client.rows(statement, {**values, "query": _Vector.of(query, ">f4")}, settings)
+        return np.array([id_ for id_, _ in rows], np.int64), np.array([s for _, s in rows], np.float32)
+
+    def size(self) -> int:
+        """Return the bytes of the table and its indexes on the server's disk."""
+        with self._connected() as client:
+            query = sql.SQL("SELECT pg_total_relation_size({}::regclass)")
+            return int(client.rows(query.format(sql.Literal(self._table.as_string())))[0][0])
+
+    def passing(self, where: Filter) -> Among:
+        """Return the filter as a condition in SQL with its parameters."""
+        parts, values = list[Statement](), Values()
+        for number, limit in enumerate(where.limits):
+            name = f"value{number}"
+            values[name] = self._value(limit)
+            if limit.field == "folder":
+                parts.append(sql.SQL("folder = ANY({})").format(sql.Placeholder(name)))
+            else:
+                comparison = sql.SQL("{} {} {}")
+                column, sign = sql.Identifier(limit.field), sql.SQL(_SIGNS[limit.sign])
+                parts.append(comparison.format(column, sign, sql.Placeholder(name)))
+        return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
+
+    def _value(self, limit: Limit) -> Any:
+        if limit.field == "folder":  # the index knows which folders have this part in their path
+            return [_digest(folder) for folder in self._store.folders_with(str(limit.value))]
+        return moment(str(limit.value)) if limit.field == "time" else limit.value
+
+
+_ALL: Among = (sql.SQL("true"), {})
+
+
+def _columns(facts: Facts | None) -> Values:
+    if facts is None:
+        return dict.fromkeys(_COLUMNS)
+    known = facts_to_filter(facts)
+    return known | {"folder": _digest(known["folder"])}
+
+
+def _digest(folder: str) -> UUID:
+    """16 bytes in place of a path, which may be longer than what PostgreSQL indexes."""
+    return UUID(bytes=hashlib.blake2b(folder.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+def _read_comment(text: object) -> Values:
+    """What `_mark` wrote; nothing of a comment that is another's."""
+    try:
+        found = json.loads(str(text))
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    numbers = {name: found[name] for name in ("ef", "measured") if isinstance(found.get(name), int)}
+    if not 1 <= numbers.get("ef", 1) <= _EFS[-1]:
+        return {}
+    return numbers | ({MARK: found[MARK]} if isinstance(found.get(MARK), str) else {})
