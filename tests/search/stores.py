@@ -55,7 +55,16 @@ def _postgresql() -> str:
         shutil.chown(folder, user)
     data = folder / "data"
     quick = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
-    make: list[str | Path] = [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync", "--encoding=utf8"]
+    make: list[str | Path] = [
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "--auth=trust",
+        "--no-sync",
+        "--encoding=utf8",
+    ]
     with (folder / "log").open("w") as log:
         made = subprocess.run(make, user=user, stdout=log, stderr=log)
         if made.returncode:
