@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import CorpusImage
+from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
 from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images import encode
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
@@ -147,9 +147,9 @@ def test_several_encoders_see_each_image_once(
     encoders = [load_image_encoder(name) for name in (ENCODER, f"{ENCODER}-int8")]
     alone = fill_stores(encoders, tmp_path / "alone", images)
     fill_stores(encoders[:1], tmp_path / "together", images[:4])  # of which the other lacks all
-    decoded, decode = list[str](), encode.decode
+    decoded, pixels = list[str](), EncodedImage.pixels
     monkeypatch.setattr(
-        encode, "decode", lambda data, name, side: (decoded.append(name), decode(data, name, side))[1]
+        EncodedImage, "pixels", lambda image, side: (decoded.append(image.name), pixels(image, side))[1]
     )
     together = fill_stores_on_cluster(encoders, tmp_path / "together", images, "auto")
     assert len(decoded) == len(images)

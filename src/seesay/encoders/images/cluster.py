@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import content_key
 from seesay.device import default_device
 from seesay.encoders.feature_store import FeatureStore, KnownKeys, one_an_encoder, open_stores, sources_of
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import CHUNK, Filled, encode_chunk, reading
+from seesay.encoders.images.encode import CHUNK, Filled, missing_features
 from seesay.errors import ImageError, SeesayError, naming_extras
 from seesay.progress import progress
 
@@ -121,39 +120,27 @@ class Worker:
 
         The arrays of an image that it did not encode are zeros.
         """
-        images = list(block["image"])
-        keys, errors = [""] * len(images), [""] * len(images)
-        todo: list[tuple[int, bytes]] = []
-        for row, read in enumerate(reading(images)):
-            try:
-                data = read()
-            except ImageError as error:
-                errors[row] = str(error)
-                continue
-            keys[row] = content_key(data)
-            if any(keys[row] not in known for known in self.known):
-                todo.append((row, data))
-        found: Columns = {}
+        images, claims = list(block["image"]), dict[str, object]()
+        parts = [
+            missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
+            for i in range(0, len(images), CHUNK)
+        ]
+        keys = [key for filled, _ in parts for key in filled.keys]
+        errors = iter([error for filled, _ in parts for error in filled.errors])
+        found: Columns = {
+            "place": block["place"],
+            "key": np.array([key or "" for key in keys]),
+            "error": np.array(["" if key else str(next(errors)) for key in keys]),
+        }
         for e, encoder in enumerate(self.encoders):
-            found[_column(e, _ENCODED)] = np.zeros(len(images), bool)
+            computed = [features[e] for _, features in parts if features[e][0]]
+            rows = [keys.index(key) for encoded, _ in computed for key in encoded]
+            found[_column(e, _ENCODED)] = np.isin(np.arange(len(keys)), rows)
             for name, dim in encoder.dims.items():
-                found[_column(e, name)] = np.zeros((len(images), dim), np.float32)
-        for start in range(0, len(todo), CHUNK):
-            rows, data_of = zip(*todo[start : start + CHUNK], strict=True)
-            lacking = [e for e, known in enumerate(self.known) if any(keys[row] not in known for row in rows)]
-            names = [images[row].name for row in rows]
-            part = encode_chunk([self.encoders[e] for e in lacking], data_of, names)
-            good = [row for row, broken in zip(rows, part.errors, strict=True) if broken is None]
-            for row, broken in zip(rows, part.errors, strict=True):
-                errors[row] = str(broken or "")
-            if not good:
-                continue
-            for e, arrays in zip(lacking, part.arrays, strict=True):
-                found[_column(e, _ENCODED)][good] = True
-                for name, values in arrays.items():
-                    found[_column(e, name)][good] = values
-        about = {"place": block["place"], "key": np.array(keys), "error": np.array(errors)}
-        return about | found
+                column = found[_column(e, name)] = np.zeros((len(keys), dim), np.float32)
+                if rows:
+                    column[rows] = np.concatenate([arrays[name] for _, arrays in computed])
+        return found
 
 
 def _column(encoder: int, name: str) -> str:

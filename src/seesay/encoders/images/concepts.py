@@ -67,36 +67,25 @@ class StoredHead(NamedTuple):
     @classmethod
     def _read(cls, name: str) -> StoredHead:
         spec = EncoderSpec.parse(name)
-        if spec.weights:
-            path = tuned_file(spec)
-            try:
-                about = metadata(path)
-                arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
-                encoder = about[BASE]
-            except (OSError, SafetensorError, ValueError, LookupError) as failure:
-                raise _no_head(path, failure) from failure
-            return cls(encoder, arrays, _layers(path), path, instances)
-        run = spec.variant
-        if not run:
+        if not (spec.variant or spec.weights):
             raise SeesayError(
                 f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
                 "`seesay train concepts --out RUN` makes one."
             )
-        path = Path(run) / _WEIGHTS
+        path = tuned_file(spec) if spec.weights else Path(spec.variant) / _WEIGHTS
         if not path.is_file():
             raise SeesayError(
-                f"Encoder '{name}': no trained run at {run}; `seesay train concepts --out {run}` makes one."
+                f"Encoder '{name}': no trained run at {spec.variant}; "
+                f"`seesay train concepts --out {spec.variant}` makes one."
             )
         try:
-            inputs = read_small_json(path.parent / HEAD_INPUTS)
-            encoder, arrays = str(inputs["encoder"]), tuple(map(str, inputs["arrays"]))
-            instances = int(inputs.get("instances", 0))
-        except (OSError, ValueError, TypeError, KeyError):
-            raise SeesayError(
-                f"Encoder '{name}': {run} predicts no concepts (no {HEAD_INPUTS}); "
-                "train the recipe 'concepts'."
-            ) from None
-        adopt_tuned(encoder, path.parent)
+            about = _about(spec)
+            arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
+            encoder = about[BASE]
+        except (OSError, SafetensorError, ValueError, LookupError) as failure:
+            raise _no_head(path, failure) from failure
+        if not spec.weights:
+            adopt_tuned(encoder, path.parent)
         return cls(encoder, arrays, _layers(path), path, instances)
 
     @property
@@ -238,7 +227,7 @@ def save_head_inputs(
     `folds` says whether the run keeps scores by heads that were not trained on an image, too, and `instances`
     how many regions the features lay end to end.
     """
-    about = {"encoder": encoder, "arrays": list(arrays), "folds": folds, "instances": instances}
+    about = {BASE: encoder, "arrays": ",".join(arrays), "folds": str(folds), "instances": str(instances)}
     replace_text(folder / HEAD_INPUTS, json.dumps(about) + "\n")
 
 
@@ -252,10 +241,7 @@ def keep_concepts(name: str, folder: Path) -> str:
         return name
     head = StoredHead.from_name(name)
     copy_tuned(head.encoder, head.path.parent, folder)
-    about = {BASE: head.encoder, "arrays": ",".join(head.arrays), "folds": str(_folds(head.path.parent))}
-    if head.instances:
-        about["instances"] = str(head.instances)
-    kept = save_tuned(name, load_file(head.path), folder, about)
+    kept = save_tuned(name, load_file(head.path), folder, _about(spec))
     adopt_tuned(kept, folder)
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # for a training that is resumed
         with replacing(_held_out_file(kept)) as beside:
@@ -280,15 +266,11 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     """
     spec = EncoderSpec.parse(encoder)
     run = spec.variant
-    if spec.name != "concepts" or not run:
+    if spec.name != "concepts" or not run or _about(spec).get("folds", "0") == "0":
         return None
-    if spec.weights:
-        folds, path = int(metadata(tuned_file(spec)).get("folds", "0")), _held_out_file(encoder)
-        path = path if path.is_file() else Path(run) / _HELD_OUT
-    else:
-        folds, path = _folds(Path(run)), Path(run) / _HELD_OUT
-    if not folds:
-        return None
+    path = Path(run) / _HELD_OUT
+    if spec.weights and (kept := _held_out_file(encoder)).is_file():
+        path = kept
     if not path.is_file():
         raise SeesayError(
             f"Encoder '{encoder}': {path} is missing, the scores that matchers learn from; train the "
@@ -305,12 +287,22 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     return _scores(tensors["logits"][[row[name] for name in names]])
 
 
-def _folds(run: Path) -> int:
-    """How many folds a run of concepts was trained with; 0 if it does not say."""
+def _about(spec: EncoderSpec) -> dict[str, str]:
+    """Return what is known of the head that a run keeps, or of that of the run that a name ends with.
+
+    These are the encoder, its arrays, and how many folds and regions the head was trained with.
+    """
+    if spec.weights:
+        return metadata(tuned_file(spec))
     try:
-        return int(read_small_json(run / HEAD_INPUTS).get("folds", 0))
-    except (OSError, ValueError, TypeError, AttributeError):
-        return 0
+        return {
+            str(key): str(value) for key, value in read_small_json(Path(spec.variant) / HEAD_INPUTS).items()
+        }
+    except (OSError, ValueError, AttributeError):
+        raise SeesayError(
+            f"Encoder '{spec}': {spec.variant} predicts no concepts (no {HEAD_INPUTS}); train the recipe "
+            "'concepts'."
+        ) from None
 
 
 def _held_out_file(kept: str) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,7 +21,6 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import (
-    FeatureStore,
     KnownKeys,
     Stores,
     one_an_encoder,
@@ -184,7 +183,7 @@ def fill_stores(
     known = KnownKeys(folder)
 
     def work(some: Sequence[CorpusImage]) -> tuple[Filled, _Features]:
-        return _missing_features(list(sources.values()), stores, claims, known, some, decoded)
+        return missing_features(list(sources.values()), stores, claims, some, known, decoded)
 
     def keep(chunks: list[_Features]) -> None:
         for e, store in enumerate(stores):
@@ -234,19 +233,29 @@ def fill(
 _Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys and their features
 
 
-def _missing_features(
+def missing_features(
     encoders: Sequence[ImageEncoder],
-    stores: Sequence[FeatureStore],
+    stores: Sequence[Container[str]],
     claims: dict[str, object],
-    known: KnownKeys,
     images: Sequence[CorpusImage],
-    decoded: Callable[[bytes, str, int], Pixels],
+    known: KnownKeys | None = None,
+    decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> tuple[Filled, _Features]:
+    """Encode what is missing of a few images, and return for each encoder the new keys and their features.
+
+    Args:
+        encoders: whose features are computed from pixels.
+        stores: for each encoder, the content keys that it need not encode.
+        claims: of images that are being encoded, by content key; shared by all who fill the stores.
+        images: to encode.
+        known: content keys of images that were read before, to which those of others are added.
+        decoded: see `fill_stores`.
+    """
     side, chunk = decoded_side(encoders), Filled()
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
-    found = [known.key(image) for image in images]
+    found = [known.key(image) if known else None for image in images]
     stored = [key is not None and all(key in store for store in stores) for key in found]
-    reads = iter(reading([image for image, is_stored in zip(images, stored, strict=True) if not is_stored]))
+    reads = iter(_reading([image for image, is_stored in zip(images, stored, strict=True) if not is_stored]))
     for image, key, is_stored in zip(images, found, stored, strict=True):
         if is_stored:
             chunk.keys.append(key)
@@ -254,7 +263,8 @@ def _missing_features(
         try:
             data = next(reads)()
             key = content_key(data)
-            known.note(image, key)
+            if known:
+                known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
             pixels = decoded(data, image.name, side).view(SharedPixels) if lacking else None
@@ -275,7 +285,7 @@ def _missing_features(
     return chunk, computed
 
 
-def reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
+def _reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
     """Return functions that do as `bytes_of` for each image; those at URLs are all asked for at once."""
     if any(is_remote(getattr(image.source, "path", "")) for image in images):
         return [_requests().submit(bytes_of, image).result for image in images]
