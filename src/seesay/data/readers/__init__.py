@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
+from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import columns_named, tables_in
 from seesay.data.remote import as_remote, path_of
 from seesay.data.walk import outside_allowed
@@ -120,9 +121,19 @@ class Reader(ABC):
             raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
         return files
 
-    @abstractmethod
     def read(self, path: Path, images: Path | None = None) -> Corpus:
         """Read a corpus whose images are below `images`, by default beside it.
+
+        Raises:
+            SeesayError: the corpus cannot be read.
+        """
+        builder = CorpusBuilder(path, images)
+        self.add(path, builder)
+        return builder.finish()
+
+    @abstractmethod
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        """Add the images and sentences of a path to the builder of a corpus.
 
         Raises:
             SeesayError: the corpus cannot be read.

@@ -49,16 +49,21 @@ class CorpusBuilder:
 
     Args:
         path: a folder, or a file in it; the corpus is named after it.
-        name: of the corpus, if it has one of its own.
         images: the folder to search for images, if it is another one.
+
+    Attributes:
+        root: the folder of the corpus.
+        name: of the corpus.
+        issues: that were found so far.
+        features: precomputed ones, whose rows the images name.
     """
 
-    def __init__(self, path: Path, name: str | None = None, images: Path | None = None) -> None:
+    def __init__(self, path: Path, images: Path | None = None) -> None:
         self.root = path if path.is_dir() else path.parent
+        self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
+        self.features: FeatureRows | NDArray[np.float32] | None = None
         self._path, self._images_root = path, images
-        stem = Path(path.name.removesuffix(".gz")).stem
-        self._name = name or (path.resolve().name if path.is_dir() else stem)
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
         self._seen: set[tuple[int, str]] = set()
@@ -180,29 +185,35 @@ class CorpusBuilder:
         if inside:
             self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
 
-    def finish(self, features: FeatureRows | NDArray[np.float32] | None = None) -> Corpus:
-        """Return the corpus; raise SeesayError if no image, or no phrase of the images, is left."""
+    def finish(self) -> Corpus:
+        """Return the corpus; raise SeesayError if no image, or no phrase of the images, is left.
+
+        Of phrases the root is the table, one of several in a folder.
+        """
+        has_boxes = any(image.size != (0, 0) for image in self._images)
+        if has_boxes:
+            self._keep_described()
         if not self._images:
             raise self._nothing_left()
-        if any(image.size != (0, 0) for image in self._images):
-            return self._finish_phrases()
         images, sentences = self._split(self._images), tuple(self._sentences)
-        counts = Counter(sentence.image for sentence in sentences)
-        for at, image in enumerate(images if sentences else ()):
+        if sentences and not has_boxes:
+            self._count_sentences()
+        root = self._path if has_boxes else self.root
+        return Corpus(self.name, root, images, sentences, self.issues, self.features, self._images_root)
+
+    def _keep_described(self) -> None:
+        """Leave out images without phrases; phrases of an image with equal boxes share a chain."""
+        position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
+        self._images = [self._images[old] for old in position]
+        self._sentences = [replace(p, image=position[p.image]) for p in _chained(self._sentences)]
+
+    def _count_sentences(self) -> None:
+        counts = Counter(sentence.image for sentence in self._sentences)
+        for at, image in enumerate(self._images):
             if counts[at] == 0:
                 self.issues.add(NO_SENTENCES, image.name)
             elif counts[at] != 5:
                 self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
-        return Corpus(self._name, self.root, images, sentences, self.issues, features, self._images_root)
-
-    def _finish_phrases(self) -> Corpus:
-        """The corpus of the images that have phrases; its root is the table, one of several in a folder."""
-        if not self._sentences:
-            raise self._nothing_left()
-        position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
-        images = self._split([self._images[old] for old in position])
-        phrases = tuple(replace(p, image=position[p.image]) for p in _chained(self._sentences))
-        return Corpus(self._name, self._path, images, phrases, self.issues, None, self._images_root)
 
     def _drop(self, image: str, kind: str, where: str) -> None:
         self._missing.add(image)

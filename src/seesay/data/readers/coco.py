@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import need, read_json, split_in_name
@@ -30,7 +29,7 @@ class CocoReader(Reader):
             return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
         return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         files = self.find(path)
         years = {year for file in files for year in _YEAR.findall(file.stem)}
         if len(years) > 1:
@@ -38,14 +37,12 @@ class CocoReader(Reader):
                 f"{path}: captions of {' and '.join(sorted(years))}, which are the same images split "
                 "differently; keep one year's, or give the path of one file."
             )
-        root = path if path.is_dir() else path.parent
-        if path.is_file() and root.name == "annotations":
-            root = root.parent
-        builder = CorpusBuilder(root, f"coco{years.pop() if years else ''}", images=images)
+        if path.is_file() and builder.root.name == "annotations":
+            builder.root = builder.root.parent
+        builder.name = f"coco{years.pop() if years else ''}"
         for file in files:
             document = read_json(file)
             _add_sentences(document, file, _add_images(document, file, builder), builder)
-        return builder.finish()
 
 
 def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[int | str, int | None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.corpus import SPLITS, Box, Corpus
+from seesay.data.corpus import SPLITS, Box
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
@@ -56,8 +56,7 @@ class Flickr30kEntitiesReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
-        builder = CorpusBuilder(path, images=images)
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
@@ -66,7 +65,6 @@ class Flickr30kEntitiesReader(Reader):
                 builder.issues.add(NO_SPLIT_LISTED, file.stem)
             else:
                 _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
-        return builder.finish()
 
 
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
@@ -30,16 +29,15 @@ class FlickrTokenReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
-        root = path if path.is_dir() else file.parent
-        builder = CorpusBuilder(root, images=images)
+        root = builder.root
+        builder.name = root.resolve().name
         lists = ((list_, match[1]) for list_ in _near(root) if (match := _LIST.fullmatch(list_.name)))
         splits = builder.read_split_lists(lists, _stem)
         described = _add_sentences(file, splits, builder)
         for stem in sorted(splits.keys() - {_stem(name) for name in described}):
             builder.find_image(f"{stem}.jpg", splits[stem], f"{root}: in the {splits[stem]} list,")
-        return builder.finish()
 
 
 def _add_sentences(file: Path, splits: dict[str, str], builder: CorpusBuilder) -> set[str]:

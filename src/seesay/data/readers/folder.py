@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import tables_in
@@ -31,16 +30,14 @@ class FolderReader(Reader):
     def recognises(self, path: Path) -> bool:
         return path.is_dir() and not tables_in(path) and any(map(_is_image, walk_files(path)))
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
-        builder = CorpusBuilder(path, images=images)
         for file in walk_files(path):
             if _is_image(file):
                 builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
             elif unread_kind(file.name):
                 builder.issues.add(UNREADABLE_KIND, str(file))
-        return builder.finish()
 
 
 def _is_image(file: Path) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import Corpus
 from seesay.data.features import RegionFiles, find_region_files
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
@@ -36,12 +35,12 @@ class KarpathyReader(Reader):
             return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
         return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
         document = read_json(file)
         records = need(document, "images", list, str(file))
         name = document.get("dataset")
-        builder = CorpusBuilder(file, name if isinstance(name, str) else None, images=images)
+        builder.name = name if isinstance(name, str) else file.stem
         matrix, regions = file.parent / FEATURES, find_region_files(file.parent)
         features: NDArray[np.float32] | RegionFiles | None = None
         if regions:
@@ -54,7 +53,7 @@ class KarpathyReader(Reader):
             at = _add_image(builder, record, where, features)
             if at is not None:
                 _add_sentences(builder, at, record, where, seen)
-        return builder.finish(features.features if isinstance(features, RegionFiles) else features)
+        builder.features = features.features if isinstance(features, RegionFiles) else features
 
 
 def _any_there(builder: CorpusBuilder, records: list[Any]) -> bool:

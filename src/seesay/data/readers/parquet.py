@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import (
@@ -79,11 +78,9 @@ class ParquetReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return files_of_suffix(path, ".parquet")
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
-        builder = CorpusBuilder(path, images=images)
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         for file in self.find(path):
             _read_file(file, builder)
-        return builder.finish()
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:

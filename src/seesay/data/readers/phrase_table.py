@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.corpus import Box, Corpus
+from seesay.data.corpus import Box
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
@@ -56,9 +56,8 @@ class PhraseTableReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return _TABLE.files(path)
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
-        builder = CorpusBuilder(path, images=images)
         groups: dict[_Key, _Group] = {}
         for where, row in _TABLE.rows(file, builder.issues):
             try:
@@ -67,7 +66,6 @@ class PhraseTableReader(Reader):
                 builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
         for (image, number, text, chain), group in groups.items():
             builder.phrase(text, image, group.boxes, group.where, group.frame, chain, group.kinds, number)
-        return builder.finish()
 
 
 def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder: CorpusBuilder) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import Corpus
 from seesay.data.features import FeatureRows
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
@@ -34,11 +33,10 @@ class PrecompReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return sorted(path.glob(f"*{_SUFFIX}"))
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         if path.is_file():
             raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
         stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]
-        builder = CorpusBuilder(path, images=images)
         if "testall" in stems and "test" in stems:
             stems.remove("test")
             builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
@@ -54,7 +52,7 @@ class PrecompReader(Reader):
             _add_split(builder, path / f"{stem}_caps.txt", stem, rows, start)
             parts.append(rows)
             start += len(rows)
-        return builder.finish(FeatureRows(parts))
+        builder.features = FeatureRows(parts)
 
 
 def _load(path: Path) -> NDArray[np.generic]:

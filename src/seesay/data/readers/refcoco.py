@@ -12,7 +12,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
@@ -36,7 +35,7 @@ class RefCocoReader(Reader):
         pairs = [sorted(path.glob(f"{stem}*.json")) for stem in ("instances", "refs")]
         return [file for files in pairs for file in files] if all(pairs) else []
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         files = self.find(path)
         if len(files) != 2:
             names = ", ".join(file.name for file in files)
@@ -46,7 +45,6 @@ class RefCocoReader(Reader):
         pictures = _by_id(document, "images", instances)
         annotations = _by_id(document, "annotations", instances)
         categories = _by_id(document, "categories", instances) if "categories" in document else {}
-        builder = CorpusBuilder(path, images=images)
         records = read_json(refs)
         if not isinstance(records, list):
             raise SeesayError(f"{refs}: expected a list of refs, not {type(records).__name__}.")
@@ -59,7 +57,6 @@ class RefCocoReader(Reader):
                 continue
             category = categories.get(annotation.get("category_id"), {}).get("name")
             _add(record, annotation, picture, (str(category),) if category else (), where, builder)
-        return builder.finish()
 
 
 def _add(

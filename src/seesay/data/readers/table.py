@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import (
@@ -58,7 +57,7 @@ class TableReader(Reader):
         """Return the tables; without any that fits, those whose columns are to be refused."""
         return self.files(path) or tables_in(path) or super().find(path, single)
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         files = self.find(path)
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
@@ -66,10 +65,8 @@ class TableReader(Reader):
             raise SeesayError(
                 f"{path}: several tables ({names}), which are not named after splits; give the path of one."
             )
-        builder = CorpusBuilder(path, images=images)
         for file, split in zip(files, splits, strict=True):
             _read_table(file, split, builder)
-        return builder.finish()
 
 
 def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:

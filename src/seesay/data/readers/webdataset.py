@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from seesay.data.corpus import Corpus
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import (
@@ -51,8 +50,7 @@ class WebDatasetReader(Reader):
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
-        builder = CorpusBuilder(path, images=images)
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
         for shard in self.find(path):
             members = tar_members(shard)
             below = shard.relative_to(builder.root).with_suffix("").as_posix()
@@ -70,7 +68,6 @@ class WebDatasetReader(Reader):
                     builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image next to offset {offset}")
                 for second in sample.images[1:]:
                     builder.issues.add(SECOND_IMAGE, f"{shard}: {second}")
-        return builder.finish()
 
 
 def _has_pair(shard: Path) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,6 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import (
+    FeatureStore,
     KnownKeys,
     Stores,
     one_an_encoder,
@@ -235,7 +236,7 @@ _Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys 
 
 def missing_features(
     encoders: Sequence[ImageEncoder],
-    stores: Sequence[Container[str]],
+    stores: Sequence[FeatureStore | frozenset[str]],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
     known: KnownKeys | None = None,
