@@ -1,13 +1,11 @@
 """Hooks of the documentation site.
 
 MkDocs: pages outside docs/ are added to the site, and links to files that are not in the site become text.
-Griffe, which reads the docstrings: examples become sections, wherever they stand in a docstring, and fields
-of answers have their descriptions.
+Griffe, which reads the docstrings: examples become sections, wherever they are in a docstring.
 """
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 from pathlib import Path
@@ -70,24 +68,6 @@ class Examples(griffe.Extension):
         if obj.docstring:
             text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
             obj.docstring.value = re.sub(r"^>>> (?:.+\n?)+", _section, text, flags=re.MULTILINE)
-
-
-class Fields(griffe.Extension):
-    """A field of pydantic is documented by its description, and has no value that readers want to see."""
-
-    def on_attribute(self, *, attr: griffe.Attribute, **_: object) -> None:
-        """Turn the call of `Field` into a docstring."""
-        call = attr.value
-        if not isinstance(call, griffe.ExprCall) or str(call.function) != "Field":
-            return
-        described = [
-            str(given.value)
-            for given in call.arguments
-            if isinstance(given, griffe.ExprKeyword) and given.name == "description"
-        ]
-        attr.value = None
-        if described:
-            attr.docstring = griffe.Docstring(str(ast.literal_eval(described[0])), parent=attr)
 
 
 def _section(found: re.Match[str]) -> str:
