@@ -318,7 +318,7 @@ def test_files_that_are_gone_are_said_to_be_gone(run: Path, photos: Path, tmp_pa
     shutil.copytree(photos, tmp_path / "photos")
     seesay("index", tmp_path / "photos", "--out", tmp_path / "index", "--run", run)
     min((tmp_path / "photos").glob("*_*.jpg")).unlink()
-    assert "1 of these files are gone" in seesay("search", tmp_path / "index", "red", "-k", 100).stderr
+    assert "1 of these files are missing" in seesay("search", tmp_path / "index", "red", "-k", 100).stderr
     rows = json.loads(seesay("search", tmp_path / "index", "red", "-k", 100, "--json").stdout)["results"]
     assert [Path(row["path"]).exists() for row in rows] == ["gone" not in row for row in rows]
     assert sum("gone" in row for row in rows) == 1
@@ -336,7 +336,7 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     assert sorted(line.split("  ")[-1] for line in found) == [str(first / "a.png"), str(second / "a.png")]
     second.rename(tmp_path / "away")
     said = seesay("search", tmp_path / "index", "a red circle").stderr
-    assert f"1 of these files are in {second}, which is not available now" in said
+    assert f"1 of these files are in {second}, which is not available" in said
     report = seesay("index", "--out", tmp_path / "index")
     assert "2 images (1 unchanged)" in report.stdout
     assert f"{second}: missing or empty; its images stay in the index." in report.stderr
@@ -445,7 +445,9 @@ def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("seesay.cli.import_module", broken)
     said = seesay("runs", code=2).stderr
-    assert said.strip() == "seesay: use.py: Input/output error; mend the disk and run the same command again."
+    assert (
+        said.strip() == "seesay: use.py: Input/output error; check the disk and run the same command again."
+    )
 
 
 def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def test_an_index_says_what_it_holds(tmp_path: Path) -> None:
     shutil.rmtree(photos)
     shown = seesay("info", index).stdout.splitlines()
     assert shown[0].startswith(f"{index}: 1 images, 0 sentences, ")
-    assert shown[3] == f"folder: {photos} (not there now)"
+    assert shown[3] == f"folder: {photos} (not available)"
     assert shown[5] == "faults: 1"
     assert shown[6].startswith("  broken.jpg: ")
     assert "no index" in seesay("info", tmp_path / "gone", code=2).stderr

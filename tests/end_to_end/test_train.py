@@ -23,14 +23,14 @@ def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr("seesay.training.loop.Loop.run", interrupted)
         with pytest.raises(SystemExit) as end:
             main([*map(str, command), *SMALL])
-    assert str(end.value).startswith("seesay: stopped; to go on: seesay train irmatch-s")
+    assert str(end.value).startswith("seesay: stopped; to continue: seesay train irmatch-s")
     assert str(end.value).endswith(" --resume")
 
     said = seesay(*command, "--resume", "--set", "epochs=80", code=2).stderr
     assert "this run used schedule.epochs=1, you asked for 80" in said
 
     done = seesay(*command, "--resume")  # reads the run's own recipe
-    assert "Split val has 1 image; of at most ten, R@10 is always 100." in done.stderr
+    assert "Split val has 1 image; with at most ten, R@10 is always 100." in done.stderr
     recipe = Run.load(str(out)).recipe
     assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)
     measured = seesay("evaluate", out)

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         # What reads and writes says more; this is the disk that holds seesay itself.
         place = error.filename or "standard output"  # all else that is written to is named
-        _fail(f"{place}: {error.strerror}; mend the disk and run the same command again.")
+        _fail(f"{place}: {error.strerror}; check the disk and run the same command again.")
     except Exception as error:
         # typer bundles its own click, so that usage errors have no one class to catch.
         message = getattr(error, "format_message", None)

@@ -26,7 +26,7 @@ def train(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The corpus: a folder, or its JSON, CSV or tar; given again, further ones to learn from."
+            help="The corpus: a folder, or a JSON, CSV or tar file. Repeat it to learn from several."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
@@ -45,7 +45,7 @@ def train(
     devices: Annotated[
         int,
         typer.Option(
-            min=1, help="Number of processes, one per GPU, or on a CPU; they share each mini-batch."
+            min=1, help="Number of processes that share each mini-batch, one per GPU or on the CPU."
         ),
     ] = 1,
     _outside: opt.AllowOutside = False,
@@ -82,7 +82,7 @@ def train(
         run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
     except KeyboardInterrupt:
         again = ["seesay", *context.obj, *(["--resume"] if folder.exists() and not resume else [])]
-        raise SystemExit(f"seesay: stopped; to go on: {shlex.join(again)}") from None
+        raise SystemExit(f"seesay: stopped; to continue: {shlex.join(again)}") from None
     if is_first_process():
         console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
@@ -92,7 +92,7 @@ def export(
     run: opt.Run,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a folder with all that the run needs, encoders and model card included."),
+        typer.Option(help="Write a folder with everything the run needs, and a model card."),
     ] = None,
     licence: Annotated[
         str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
@@ -102,13 +102,13 @@ def export(
     ] = 32,
     check: Annotated[
         Path | None,
-        typer.Option(metavar="PHOTOS", help="With --bits: photos for which the smaller model must agree."),
+        typer.Option(metavar="PHOTOS", help="With --bits: photos on which the smaller model must agree."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Export a run's matcher to ONNX again, or write a folder of the run to give away.
+    """Export a run's matcher to ONNX again, or write the run as a folder for others.
 
-    The folder works where PyTorch is not installed, and is laid out as model hubs expect.
+    The folder works without PyTorch and has the layout that model hubs expect.
     """
     from seesay.runs.bundle import export_in_place, write_bundle
 
@@ -240,15 +240,15 @@ def table(
         Path | None,
         typer.Option(
             help="The corpus to train and measure on. Without it, a table shows recorded rows, and runs are "
-            "measured on the corpus that they were trained on."
+            "measured on their own corpus."
         ),
     ] = None,
     results: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE|CORPUS",
-            help="The file of recorded rows, or the corpus that they are of: flickr8k. By default the corpus "
-            "of the table; the rows are those of results/CORPUS.jsonl, or else those that come with seesay.",
+            help="A file of recorded rows, or the name of their corpus: rows of results/CORPUS.jsonl, or else "
+            "rows included in seesay. By default the corpus of the table.",
         ),
     ] = None,
     images: opt.Images = None,
@@ -265,7 +265,7 @@ def table(
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
     may_train: Annotated[
-        bool, typer.Option("--train/--no-train", help="Train the runs that are missing or unfinished.")
+        bool, typer.Option("--train/--no-train", help="Train missing and unfinished runs.")
     ] = True,
     record: opt.Record = None,
     metrics: Annotated[
@@ -289,7 +289,7 @@ def table(
 ) -> None:
     """Show runs and scores, or the recipes of a paper's table, beside the published rows of the corpus.
 
-    With --data, runs that are missing are trained and measured; run it again to resume.
+    With --data, missing runs are trained and measured; run it again to resume.
     """
     from seesay.recipes.table import list_tables, parse_numbers
 
@@ -349,7 +349,7 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
         if len(what) > 1 or is_run or ExternalScores.of(what[0]) is not None:
             return None
     elif len(what) > 1:
-        raise SeesayError(f"{what[0]} is a table, which is shown alone; if it is a run, write ./{what[0]}.")
+        raise SeesayError(f"{what[0]} is a table, which is shown alone; for a run, write ./{what[0]}.")
     if protocol is not None:
         raise SeesayError("--protocol is for runs; a table names its own.")
     return load_table(what[0]).only(rows.split(",") if rows else ())

@@ -21,9 +21,11 @@ def data(
     _outside: opt.AllowOutside = False,
     _image_column: opt.ImageColumn = None,
     _caption_column: opt.CaptionColumn = None,
-    phrases: Annotated[bool, typer.Option("--phrases", help="The corpus holds phrases with boxes.")] = False,
+    phrases: Annotated[bool, typer.Option("--phrases", help="The corpus has phrases with boxes.")] = False,
     images: opt.Images = None,
-    check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Also decode every image; exit with status 1 if one is broken.")
+    ] = False,
     similar: Annotated[
         bool, typer.Option("--similar", help="Compare the sentences of each image, which takes minutes.")
     ] = False,
@@ -56,7 +58,7 @@ def data(
 @opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
 def features(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images, or its s3:// address.")
+        Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images, or its s3:// address.")
     ],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
@@ -173,7 +175,7 @@ def concepts(
 
 @opt.app.command()
 def recipes(as_json: opt.Json = False) -> None:
-    """List the recipes, each with the corpora that it has settings for."""
+    """List the recipes and the corpora that they have settings for."""
     from seesay.recipes.load import list_recipes
 
     by_name = [list(group) for _, group in groupby(list_recipes(), key=lambda recipe: recipe.name)]
@@ -197,7 +199,7 @@ def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = opt.RUNS,
     as_json: opt.Json = False,
 ) -> None:
-    """List the runs below a folder, and the shipped ones."""
+    """List the runs below a folder, and those included in seesay."""
     from seesay.runs.summary import list_runs
 
     if folder != opt.RUNS and not folder.is_dir():

@@ -49,25 +49,23 @@ RUNS = Path("runs")
 
 Run = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL."),
+    typer.Argument(metavar="RUN", help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL."),
 ]
 Entries = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...",
-        help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL. Or another model's results on "
-        "the split, in the order of the corpus: a score matrix (images, sentences), SCORES.npy, or "
-        "embeddings, IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
+        help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL; or files of another model, in "
+        "the order of the corpus: a score matrix (images, sentences) as SCORES.npy, or embeddings as "
+        "IMAGES.npy,SENTENCES.npy (also .npz, .pt or .parquet).",
     ),
 ]
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 
-Data = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
-DataOfRuns = Annotated[
-    Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
-]
-Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not recognised.")]
+Data = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or a JSON, CSV or tar file.")]
+DataOfRuns = Annotated[Path | None, typer.Option("--data", help="The corpus; by default that of training.")]
+Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not detected.")]
 Images = Annotated[
     Path | None, typer.Option("--images", help="The folder of the images, if they are not beside the corpus.")
 ]
@@ -105,7 +103,7 @@ ImageColumn = Annotated[
         "--image-column",
         metavar="NAME",
         callback=_name_column,
-        help="The column of the corpus's table that names the images, if it is not recognised.",
+        help="The column of the table that names the images, if it is not recognised.",
     ),
 ]
 CaptionColumn = Annotated[
@@ -137,46 +135,46 @@ Combine = Annotated[
 Against = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN", help="Compare with this one on the same queries: differences, intervals, p-values."
+        metavar="RUN", help="Compare with this run on the same queries: differences, intervals, p-values."
     ),
 ]
 Judgements = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Agreement: human judgements of pairs; ExpertAnnotations.txt, CrowdFlowerAnnotations.txt.",
+        help="For agreement: human judgements of pairs, such as ExpertAnnotations.txt.",
     ),
 ]
 Answers = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Graded: correct answers as JSON, from a query's name to a list of its answers' names.",
+        help="For graded: a JSON file that lists the names of the correct results for each query.",
     ),
 ]
 Iou = Annotated[
     Literal["plummer", "mdetr"] | None,
     typer.Option(
-        help="Grounding: whose IoU; plummer (default) adds a pixel to each side of inclusive boxes, mdetr "
-        "takes the annotated coordinates as they are."
+        help="For grounding: plummer (default) computes IoU on inclusive pixels, mdetr on the annotated "
+        "coordinates."
     ),
 ]
 Boxes = Annotated[
     Literal["merged", "any"] | None,
     typer.Option(
-        help="Grounding: the ground truth of a phrase with several boxes is their enclosing box (merged, the "
-        "default) or any of them."
+        help="For grounding: if a phrase has several boxes, compare with their enclosing box (merged, the "
+        "default) or with any of them."
     ),
 ]
 At = Annotated[
     str | None,
-    typer.Option(metavar="K,...", help="Retrieval: also measure recall at these K, such as 20,50."),
+    typer.Option(metavar="K,...", help="For retrieval: also measure recall at these K, such as 20,50."),
 ]
 Where = Annotated[
     str | None,
     typer.Option(
         metavar="FILTER",
-        help="Search only images that meet all conditions given: taken:2019 (or 2019-06..2020-01), "
+        help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
         "folder:italy, orientation:portrait, width:>3000, height:600..900, added:7d.",
     ),
 ]
@@ -184,25 +182,25 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Encode on a Ray cluster: auto for the one that this machine belongs to, or ray://HOST:PORT.",
+        help="Encode on a Ray cluster: auto for the cluster of this machine, or ray://HOST:PORT.",
     ),
 ]
 Store = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Where vectors are searched: qdrant+http://HOST:PORT or milvus+http://HOST:PORT. An index "
-        "remembers it; by default its vectors are searched in this process.",
+        help="Search vectors in a database: qdrant+http://HOST:PORT or milvus+http://HOST:PORT. The index "
+        "remembers it. By default, vectors are searched in this process.",
     ),
 ]
 Rerank = Annotated[
     str | None,
-    typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher's."),
+    typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
 ]
 Shortlist = Annotated[
-    int, typer.Option(min=1, help="With --rerank: how many of the best results are re-ranked, at least -k.")
+    int, typer.Option(min=1, help="With --rerank: the number of results to re-rank, at least -k.")
 ]
-Plot = Annotated[Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")]
+Plot = Annotated[Path | None, typer.Option(help="For k-shot: also plot mR by word frequency to a PNG file.")]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
     list[str] | None,
@@ -210,7 +208,7 @@ Changes = Annotated[
 ]
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 GroundRun = Annotated[
-    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
+    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
 ]
 Device = Annotated[
     str | None,

@@ -80,7 +80,7 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
         tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is not corrected.")
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
-        tell(f"Words that the run does not know: {words}.")
+        tell(f"Unknown words: {words}.")
     if any(gone):
         lost = [hit.path or "" for hit, is_gone in zip(answer, gone, strict=True) if is_gone]
         _tell_gone(lost, index)
@@ -93,10 +93,10 @@ def _tell_gone(paths: Sequence[str], index: Index) -> None:
     absent = index.absent()
     away = [root for path in paths if (root := holding(absent, path))]
     for root, count in Counter(away).items():
-        tell(f"{count} of these files are in {root.folder}, which is not available now.")
+        tell(f"{count} of these files are in {root.folder}, which is not available.")
     if len(away) < len(paths):
         tell(
-            f"{len(paths) - len(away)} of these files are gone; update the index: "
+            f"{len(paths) - len(away)} of these files are missing; update the index: "
             f"seesay index --out {quote(str(index.folder))}"
         )
 
@@ -225,7 +225,7 @@ def print_bundle(bundle: Bundle) -> None:
     if (check := bundle.check) is not None:
         for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
             print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {bundle.bits}")
-        print(f"Beside 32 bits: {check}.")
+        print(f"Compared with 32 bits: {check}.")
     needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
     print(f"To use it: pip install {needs}")
 
@@ -325,7 +325,7 @@ def print_info(info: Mapping[str, Any]) -> None:
         f"run: {info['run']}",
         f"last change: {info['changed']}",
         *(
-            f"folder: {each}{'' if is_there else ' (not there now)'}"
+            f"folder: {each}{'' if is_there else ' (not available)'}"
             for each, is_there in info["folders"].items()
         ),
         *unread_lines(info["not_read"]),
@@ -340,7 +340,7 @@ def tell_if_small(corpus: Corpus, split: str) -> None:
     """Say on standard error if a split has so few images that its recall means nothing."""
     count = sum(image.split == split for image in corpus.images)
     if 0 < count <= 10 and not corpus.has_boxes:
-        tell(f"Split {split} has {count} image{'s'[: count - 1]}; of at most ten, R@10 is always 100.")
+        tell(f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 is always 100.")
 
 
 def _count(of: int | Mapping[str, float]) -> str:

@@ -28,19 +28,19 @@ Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
 
 @opt.app.command(epilog=_INDEX_EXAMPLES)
 def index(
-    out: Annotated[Path, typer.Option(help="The index's folder; created, or updated if it exists.")],
+    out: Annotated[Path, typer.Option(help="The folder of the index, which is created or updated.")],
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="PHOTOS...",
-            help="Folders of images, or their s3:// addresses; new ones are added to the index. By default, "
-            "all folders of the index are updated.",
+            help="Folders of images or s3:// addresses to add to the index. By default, all folders of the "
+            "index are updated.",
         ),
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
-            help="The run that embeds, or LIBRARY:MODEL; by default the index's own, or seesay-small."
+            help="The run or LIBRARY:MODEL that embeds; by default that of the index, or seesay-small."
         ),
     ] = None,
     sentences: Annotated[
@@ -50,7 +50,7 @@ def index(
         Path | None,
         typer.Option(
             metavar="FILE.onnx",
-            help="An object detector in the YOLOX layout; what it detects counts when a query names it.",
+            help="An object detector in the layout of YOLOX; objects rank higher if a query names them.",
         ),
     ] = None,
     remove: Annotated[
@@ -59,7 +59,7 @@ def index(
             "--remove",
             "--forget",
             metavar="FOLDER",
-            help="Remove a folder, or a subfolder that is gone, from the index; its files stay as they are.",
+            help="Remove a folder, or a deleted subfolder, from the index. Files are not touched.",
         ),
     ] = None,
     store: opt.Store = "",
@@ -68,7 +68,7 @@ def index(
         typer.Option(
             min=0.5,
             max=1,
-            help="Compress more than 50,000 vectors as far as this recall@10 allows, such as 0.95. An index "
+            help="Compress more than 50,000 vectors as far as this recall@10 allows, such as 0.95. The index "
             "remembers it.",
         ),
     ] = None,
@@ -126,7 +126,7 @@ def index(
             from seesay.search.watch import follow
 
             folders = ", ".join(str(root.folder) for root in opened.roots())
-            console.tell(f"Watching {folders}; Ctrl-C ends it.")
+            console.tell(f"Watching {folders}; press Ctrl-C to stop.")
             follow(opened, show, Event())
 
 
@@ -142,8 +142,8 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
-            help="A sentence, an image file, or several joined by ' + ' and ' - '; '2*' adds weight, "
-            "and id:12 is an image of the index. A sentence in double quotes is not corrected.",
+            help="A sentence, an image file, or several joined by ' + ' and ' - '; '2*' is a weight, and "
+            "id:12 an image of the index. A sentence in double quotes is not corrected.",
         ),
     ],
     k: opt.Count = 10,
@@ -157,7 +157,7 @@ def search(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the images that fit a sentence, an image, or a sum of them; print score and path."""
+    """Find the images that fit a sentence, an image or a combination; print score and path."""
     from seesay.search import Index
 
     asked = _query(query)
@@ -233,7 +233,7 @@ def sentences(
 def caption(
     run: opt.Run,
     image: opt.ImageFile,
-    beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search; at least -k.")] = 5,
+    beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search, at least -k.")] = 5,
     k: opt.Count = 1,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -258,7 +258,7 @@ def ground(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Locate what a sentence names in an image; print score, box (x1 y1 x2 y2) and phrase."""
+    """Locate the phrases of a sentence in an image; print score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
     from seesay.grounding.ground import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
@@ -277,7 +277,7 @@ def ground(
 
 @opt.app.command(epilog="Example: seesay info pictures.seesay")
 def info(folder: opt.IndexFolder, as_json: opt.Json = False) -> None:
-    """Show what an index holds: folders, run, counts, size, last change, and files with faults."""
+    """Show an index: folders, run, counts, size, last change, and files that could not be read."""
     from seesay.search import Index
 
     with Index.open(folder) as opened:
@@ -286,7 +286,7 @@ def info(folder: opt.IndexFolder, as_json: opt.Json = False) -> None:
 
 _SERVE_EXAMPLES = """Example: seesay serve pictures.seesay --port 8080
 
-Several indexes: seesay serve pictures.seesay scans.seesay. The page lets people choose among them.
+Several indexes, to choose from on the page: seesay serve pictures.seesay scans.seesay
 
 Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 """
@@ -306,7 +306,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="FOLDER",
-            help="The folder of the images, of an index that was made elsewhere; NAME=FOLDER for several.",
+            help="The folder of the images, if the index was made elsewhere; NAME=FOLDER for several.",
         ),
     ] = None,
     store: opt.Store = "",
@@ -322,11 +322,11 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="A trusted reverse proxy, or a network of them, whose headers name the client.",
+            help="A reverse proxy or network whose X-Forwarded headers are trusted.",
         ),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file of tokens; clients must send one of them.")
+        Path | None, typer.Option(help="A file of tokens, one of which clients must send.")
     ] = None,
     photos: Annotated[
         list[Path] | None,
@@ -339,7 +339,7 @@ def serve(
         bool, typer.Option("--watch", help="Update the indexes now and whenever their folders change.")
     ] = False,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Print a line of JSON for each request, without its query.")
+        bool, typer.Option("--access-log", help="Print a JSON line for each request, without queries.")
     ] = False,
 ) -> None:
     """Serve the search page and the HTTP API."""
