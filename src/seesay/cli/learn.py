@@ -247,7 +247,7 @@ def table(
         Path | None,
         typer.Option(
             metavar="FILE|CORPUS",
-            help="A file of recorded rows, or the name of their corpus: rows of results/CORPUS.jsonl, or else "
+            help="A file of recorded rows, or the name of their corpus: rows of results/CORPUS.jsonl, or "
             "rows included in seesay. By default the corpus of the table.",
         ),
     ] = None,

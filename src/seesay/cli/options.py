@@ -55,8 +55,8 @@ Entries = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...",
-        help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL; or files of another model, in "
-        "the order of the corpus: a score matrix (images, sentences) as SCORES.npy, or embeddings as "
+        help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL; or files of another model, "
+        "in the order of the corpus: a score matrix (images, sentences) as SCORES.npy, or embeddings as "
         "IMAGES.npy,SENTENCES.npy (also .npz, .pt or .parquet).",
     ),
 ]
