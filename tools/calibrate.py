@@ -14,7 +14,7 @@ from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import subject_of
 from seesay.protocols.grounding import fit_boxes
 from seesay.protocols.no_match import fit_calibration
-from seesay.protocols.subject import PhraseSubject, RunSubject
+from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration
 from seesay.runs.run import Run
 from seesay.runs.summary import open_corpus_of
@@ -27,11 +27,10 @@ def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calib
     subjects = []
     for each in splits:
         corpus, _, split = each.rpartition(":")
-        subjects.append(subject_of(run, open_corpus_of([run], Path(corpus), images, None), split, protocol))
-    if run.config.regions is None:
-        found = fit_calibration([subject for subject in subjects if isinstance(subject, RunSubject)])
-    else:
-        found = fit_boxes(*[subject for subject in subjects if isinstance(subject, PhraseSubject)])
+        subject = subject_of(run, open_corpus_of([run], Path(corpus), images, None), split, protocol)
+        assert isinstance(subject, RunSubject)
+        subjects.append(subject)
+    found = fit_calibration(subjects) if run.config.regions is None else fit_boxes(*subjects)
     found = found.rounded()
     run.update(calibration=found)
     return found

@@ -13,8 +13,8 @@ from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options
 from seesay.protocols.evaluate import evaluate, measure
 from seesay.protocols.grounding import proposal_scores, proposed_boxes, ranked_boxes
-from seesay.protocols.subject import PhraseSubject
-from seesay.runs.inputs import phrase_inputs
+from seesay.protocols.subject import RunSubject
+from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from tests.protocols.drawn import flat
 
@@ -22,21 +22,21 @@ PHRASES = Path(__file__).parents[2].parent / "shared" / "flickr8k-phrases"
 
 
 @pytest.fixture(scope="module")
-def subject(grounding_run: Path, scenes: Path) -> PhraseSubject:
+def subject(grounding_run: Path, scenes: Path) -> RunSubject:
     run = Run.load(str(grounding_run))
-    inputs = phrase_inputs(
+    inputs = split_inputs(
         run.recipe, read_corpus(scenes, phrases=True), "val", run.vocabulary, run.sentence_encoder
     )
-    return PhraseSubject(run, inputs, "val")
+    return RunSubject(run, inputs, "val")
 
 
-def regions_of(subject: PhraseSubject) -> list[np.ndarray]:
+def regions_of(subject: RunSubject) -> list[np.ndarray]:
     inputs = subject.inputs
     return [inputs.regions[i].boxes[: inputs.proposals[i]] for i in inputs.corpus.image_of_sentence()]
 
 
 @pytest.mark.parametrize(("iou", "boxes"), [("plummer", "merged"), ("mdetr", "any")])
-def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes) -> None:
+def test_a_run_is_measured_as_its_scores_are(subject: RunSubject, iou, boxes) -> None:
     phrases, regions = subject.inputs.corpus.sentences, regions_of(subject)
     truths = [phrase.boxes for phrase in phrases]
     result = flat(measure(subject, "grounding", Options(iou=iou, boxes=boxes, resamples=100)))
@@ -62,13 +62,13 @@ def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes)
         assert low < result[name] < high
 
 
-def test_scores_are_those_of_the_matcher_and_equal_ones_gain_nothing(subject: PhraseSubject) -> None:
+def test_scores_are_those_of_the_matcher_and_equal_ones_gain_nothing(subject: RunSubject) -> None:
     run, inputs = subject.run, subject.inputs
     scores, geometry = proposal_scores(run, inputs), run.recipe.regions.geometry
     texts = run.embed_prepared(inputs.sentences)
     for phrase in (0, len(scores) - 1):
         image = inputs.corpus.sentences[phrase].image
-        rows = inputs.features(image, slice(0, int(inputs.proposals[image])), geometry)
+        rows = inputs.region_features(image, slice(0, int(inputs.proposals[image])), geometry)
         assert scores[phrase] == pytest.approx(run.embed_features(rows) @ texts[phrase], abs=1e-5)
     regions, truths = regions_of(subject), [phrase.boxes for phrase in inputs.corpus.sentences]
     constant = grounding_recall([np.ones(len(each)) for each in regions], regions, truths)
@@ -84,7 +84,7 @@ def shipped_with_voting(min_iou: float | None) -> Run:
 
 def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: Path) -> None:
     run = shipped_with_voting(0.25)
-    inputs = phrase_inputs(
+    inputs = split_inputs(
         run.recipe, read_corpus(scenes, phrases=True), "val", run.vocabulary, run.sentence_encoder
     )
     proposals, scores = proposed_boxes(inputs), proposal_scores(run, inputs)
@@ -97,7 +97,7 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
         moved += not np.array_equal(mine[best], theirs[best])
     assert moved > len(ranked) / 2
     truths = [phrase.boxes for phrase in inputs.corpus.sentences]
-    result = measure(PhraseSubject(run, inputs, "val"), "grounding").metrics
+    result = measure(RunSubject(run, inputs, "val"), "grounding").metrics
     assert result["R@1"] == grounding_recall(scores, ranked, truths)["R@1"]
     unvoted = grounding_recall(scores, proposals, truths)
     assert result["without box voting: R@1"] == unvoted["R@1"]
@@ -106,19 +106,19 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
     assert all(a is b for a, b in zip(plain, proposals, strict=True))
 
 
-def test_a_phrase_of_two_kinds_counts_with_both(subject: PhraseSubject) -> None:
+def test_a_phrase_of_two_kinds_counts_with_both(subject: RunSubject) -> None:
     corpus = subject.inputs.corpus
     kinds = [("people", "bodyparts"), ("people",), *[()] * (len(corpus.sentences) - 2)]
     phrases = [replace(phrase, kinds=kind) for phrase, kind in zip(corpus.sentences, kinds, strict=True)]
     inputs = replace(subject.inputs, corpus=replace(corpus, sentences=tuple(phrases)))
-    found = measure(PhraseSubject(subject.run, inputs, "val"), "grounding").rows
+    found = measure(RunSubject(subject.run, inputs, "val"), "grounding").rows
     assert {part: row["phrases"] for part, row in found.items() if "phrases" in row} == {
         "people": 2,
         "bodyparts": 1,
     }
 
 
-def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) -> None:
+def test_a_run_is_compared_with_another(subject: RunSubject, scenes: Path) -> None:
     corpus = read_corpus(scenes, phrases=True)
     result = evaluate(subject.run, corpus, split="val", against="seesay-ground", resamples=0)
     theirs = evaluate("seesay-ground", corpus, split="val", resamples=0)
@@ -131,7 +131,7 @@ def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) ->
     assert 0 < difference.p <= 1
 
 
-def test_phrases_and_captions_are_not_mixed_up(subject: PhraseSubject, scenes: Path) -> None:
+def test_phrases_and_captions_are_not_mixed_up(subject: RunSubject, scenes: Path) -> None:
     with pytest.raises(SeesayError, match="the protocol for them is 'grounding'"):
         evaluate(subject.run, read_corpus(scenes, phrases=True), "standard")
     with pytest.raises(SeesayError, match="'grounding' needs phrases with boxes"):

@@ -8,14 +8,14 @@ import numpy as np
 
 from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
-from seesay.runs.inputs import phrase_inputs
+from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, list_runs
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:
     run, corpus = Run.load(str(grounding_run)), read_corpus(scenes, phrases=True)
-    inputs = phrase_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
+    inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
     measured = measure_inputs(run, inputs, "val").to_dict()
     assert measured == TrainingSummary.load(grounding_run).best_val
     metrics = measured["metrics"]

@@ -16,13 +16,13 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.inputs import NEAR, PhraseInputs
+from seesay.runs.inputs import NEAR, Inputs
 from seesay.training.phrase_sampler import FAR, PhraseSampler
 
 SIDE = 100
 
 
-def inputs(seed: int, images: int = 4, proposals: int = 30) -> PhraseInputs:
+def inputs(seed: int, images: int = 4, proposals: int = 30) -> Inputs:
     """Images with two true boxes; three phrases each, of which two name the same box."""
     generator = np.random.default_rng(seed)
     phrases: list[Sentence] = []
@@ -40,10 +40,12 @@ def inputs(seed: int, images: int = 4, proposals: int = 30) -> PhraseInputs:
     m = len(phrases)
     words = Sentences(torch.ones(m, dtype=torch.int64), torch.ones(m, dtype=torch.int64), torch.zeros(m, 0))
     true_region = np.tile([proposals, proposals, proposals + 1], images)
-    return PhraseInputs(corpus, regions, np.full(images, proposals), words, true_region, [])
+    owners, features = corpus.image_of_sentence(), np.zeros((images, 0), np.float32)
+    of_regions = regions, np.full(images, proposals), true_region
+    return Inputs(corpus, features, words, owners, [], (), *of_regions)
 
 
-def overlaps(data: PhraseInputs, sampler: PhraseSampler, regions: np.ndarray, phrases: np.ndarray):
+def overlaps(data: Inputs, sampler: PhraseSampler, regions: np.ndarray, phrases: np.ndarray):
     """IoU of each region with each phrase's true box, (n, m); -1 across images."""
     owner = np.searchsorted(sampler.first_region, regions, side="right") - 1
     boxes = np.stack(
@@ -127,9 +129,6 @@ def test_pairs_are_balanced_and_of_one_image(positives: str) -> None:
 def test_a_phrase_without_far_regions_gives_no_pairs() -> None:
     data = inputs(3, images=1)
     data.regions[0].boxes[:] = data.regions[0].boxes[-1]
-    data = PhraseInputs(
-        data.corpus, data.regions, data.proposals, data.sentences, np.array([30, 30, 31]), data.broken
-    )
     sampler = PhraseSampler(data, RegionSettings())
     _, _, pairs = sampler.pairs(np.array([2]), np.random.default_rng(1))
     assert len(pairs.labels) == 0

@@ -14,7 +14,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import PhraseInputs
+from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
 from seesay.training.phrase_task import PhraseTask
 
@@ -46,8 +46,9 @@ def task(
     m = len(phrases)
     ones = np.ones(m, np.int64)
     sentences = PreparedSentences(ones, ones, torch.randn(m, 3).numpy())
-    first = counts[corpus.image_of_sentence()]
-    data = PhraseInputs(corpus, regions, counts, sentences, first + np.tile([0, 1], images), [])
+    owners, features = corpus.image_of_sentence(), np.zeros((images, 0), np.float32)
+    of_regions = regions, counts, counts[owners] + np.tile([0, 1], images)
+    data = Inputs(corpus, features, sentences, owners, [], (), *of_regions)
     assert recipe.regions is not None
     return PhraseTask(recipe, recipe.regions, data, data)
 

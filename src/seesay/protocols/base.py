@@ -18,7 +18,7 @@ from seesay.settings import describe
 
 if TYPE_CHECKING:
     from seesay.data.judgements import Judgements
-    from seesay.protocols.subject import AnySubject, Subject
+    from seesay.protocols.subject import Subject
 
 Value: TypeAlias = int | float | None  # of a metric; counts are whole
 Metrics: TypeAlias = Mapping[str, Value]  # by name
@@ -194,7 +194,7 @@ class Protocol(ABC):
 
     def result(
         self,
-        subject: AnySubject,
+        subject: Subject,
         options: Options,
         samples: Samples,
         about: Mapping[str, JsonValue],

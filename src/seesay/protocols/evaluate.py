@@ -17,9 +17,9 @@ from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, o
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
-from seesay.protocols.subject import AnySubject, PhraseSubject, RunSubject, Subject
+from seesay.protocols.subject import RunSubject, Subject
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, PhraseInputs, phrase_inputs, split_inputs
+from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def default_protocol(recipe: Recipe) -> str:
     return "concepts" if recipe.matcher.predicts_concepts else "standard"
 
 
-def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> AnySubject:
+def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> Subject:
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
@@ -196,9 +196,7 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
             raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is 'grounding'.")
         if not isinstance(entry, Run):
             raise SeesayError(f"{entry.name}: protocol '{protocol.name}' needs a run that grounds phrases.")
-        prepared = phrase_inputs(entry.recipe, corpus, split, entry.vocabulary, entry.sentence_encoder)
-        return PhraseSubject(entry, prepared, split)
-    if protocol.needs == "phrases":
+    elif protocol.needs == "phrases":
         raise SeesayError(f"{corpus.root}: protocol '{protocol.name}' needs phrases with boxes.")
     if not isinstance(entry, Run):
         return entry.subject(corpus, split)
@@ -206,7 +204,7 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
     return RunSubject(entry, inputs, split, corpus, keep=True)
 
 
-def measure(subject: AnySubject, protocol: Protocol | str, options: Options = NO_OPTIONS) -> Result:
+def measure(subject: Subject, protocol: Protocol | str, options: Options = NO_OPTIONS) -> Result:
     """Measure a prepared subject by a protocol.
 
     Raises:
@@ -215,19 +213,14 @@ def measure(subject: AnySubject, protocol: Protocol | str, options: Options = NO
     chosen = PROTOCOLS[protocol] if isinstance(protocol, str) else protocol
     if chosen.needs == "run" and not isinstance(subject, RunSubject):
         raise SeesayError(f"{subject.name}: protocol '{chosen.name}' needs one run, not scores.")
-    result = chosen.measure(subject, options)  # type: ignore[arg-type]
+    result = chosen.measure(subject, options)
     about, notes = result.about | subject.about, [*subject.notes, *result.notes]
     return result.model_copy(update={"about": about, "notes": notes})
 
 
-def measure_inputs(run: Run, inputs: Inputs | PhraseInputs, split: str) -> Result:
+def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
     """Measure a run on prepared inputs by the default protocol of its recipe, as after each epoch."""
-    subject = (
-        PhraseSubject(run, inputs, split)
-        if isinstance(inputs, PhraseInputs)
-        else RunSubject(run, inputs, split)
-    )
-    return measure(subject, default_protocol(run.recipe))
+    return measure(RunSubject(run, inputs, split), default_protocol(run.recipe))
 
 
 def _options(
@@ -281,19 +274,14 @@ def _measure_entries(
                 f"{entry.name}: combine 'learned' chooses weights on val, and this is of one split; name the "
                 f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
             )
-    val = _subjects(entries, corpus, "val", protocol) if how == LEARNED else []
-    members = _subjects(entries, corpus, split, protocol)
+    val = [subject_of(entry, corpus, "val", protocol) for entry in entries if how == LEARNED]
+    members = [subject_of(entry, corpus, split, protocol) for entry in entries]
     result = measure(combine(members, how, val), protocol, options)
     alone = replace(options, resamples=0)
     metrics: dict[str, Value] = {}
     for name, member in zip(distinct([member.name for member in members]), members, strict=True):
         metrics |= of_part(name, measure(member, protocol, alone).metrics)
     return result.model_copy(update={"metrics": metrics | result.metrics})
-
-
-def _subjects(entries: Sequence[Entry], corpus: Corpus, split: str, protocol: Protocol) -> list[Subject]:
-    found = [subject_of(entry, corpus, split, protocol) for entry in entries]
-    return [each for each in found if isinstance(each, Subject)]
 
 
 def _with_hint(result: Result) -> Result:

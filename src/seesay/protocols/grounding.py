@@ -30,12 +30,12 @@ from seesay.metrics.grounding_recall import (
     region_overlaps,
 )
 from seesay.protocols.base import Options, Protocol, Result, Value, of_part, register_protocol
-from seesay.protocols.subject import PhraseSubject
+from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration
 from seesay.text.concepts import nouns
 
 if TYPE_CHECKING:
-    from seesay.runs.inputs import PhraseInputs
+    from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
 
 GROUNDING = "grounding"
@@ -70,7 +70,7 @@ class GroundingProtocol(Protocol):
     identity = ("convention", "IoU")
     options = ("iou", "boxes")
 
-    def measure(self, subject: PhraseSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""
         run, inputs = subject.run, subject.inputs
         phrases = inputs.corpus.sentences
@@ -111,7 +111,7 @@ class GroundingProtocol(Protocol):
         return self.result(subject, options, samples, about, further, [conventions([about])])
 
 
-def proposed_boxes(inputs: PhraseInputs) -> list[NDArray[np.float32]]:
+def proposed_boxes(inputs: Inputs) -> list[NDArray[np.float32]]:
     """Return, for each phrase, the proposals of its image, (r, 4)."""
     return [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in inputs.corpus.sentences]
 
@@ -135,10 +135,10 @@ def ranked_boxes(
     return ranked
 
 
-def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:
+def proposal_scores(run: Run, inputs: Inputs) -> list[NDArray[np.float32]]:
     """Score, for each phrase, the proposals of its image, (r,)."""
     geometry = run.recipe.regions is not None and run.recipe.regions.geometry
-    owners = inputs.corpus.image_of_sentence()
+    owners = inputs.image_of_sentence
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(owners)
     order = np.argsort(owners, kind="stable")
     cuts = np.searchsorted(owners[order], np.arange(len(inputs.corpus.images) + 1))
@@ -147,7 +147,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
         if start == stop or not there.stop:
             continue
         mine = order[start:stop]
-        features = inputs.features(image, there, geometry)
+        features = inputs.region_features(image, there, geometry)
         scores = run.score_prepared(features, inputs.sentences.take(mine))
         for phrase, column in zip(mine, scores.T, strict=True):
             found[phrase] = column
@@ -164,7 +164,7 @@ def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
     return metrics
 
 
-def fit_boxes(subject: PhraseSubject) -> Calibration:
+def fit_boxes(subject: RunSubject) -> Calibration:
     """Fit the probability that the best box of a phrase is right, from its score less the mean of all boxes.
 
     Each phrase is asked of its own image, where the box is right or wrong, and of another whose phrases share
@@ -192,12 +192,12 @@ def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(scores - scores.mean(dtype=np.float64), np.float64)
 
 
-def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
+def _of_other_images(subject: RunSubject) -> Iterator[NDArray[np.float32]]:
     """Yield the scores (r,) of boxes of images that no phrase of theirs shares a noun with, by phrase."""
     run, inputs = subject.run, subject.inputs
     regions = run.recipe.regions
     assert regions is not None
-    phrases, owners = inputs.corpus.sentences, inputs.corpus.image_of_sentence()
+    phrases, owners = inputs.corpus.sentences, inputs.image_of_sentence
     named = [nouns(phrase.text) for phrase in phrases]
     shown = [
         set().union(*(named[i] for i in np.flatnonzero(owners == image)))
@@ -209,5 +209,5 @@ def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
         others = [i for i in np.roll(order, -image) if named[i] and not named[i] & there][:count]
         proposals = slice(0, int(inputs.proposals[image]))
         if others and proposals.stop:
-            features = inputs.features(image, proposals, regions.geometry)
+            features = inputs.region_features(image, proposals, regions.geometry)
             yield from run.score_prepared(features, inputs.sentences.take(np.array(others))).T

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from seesay.runs.scores import EmbeddingScores, Part, SplitScores, score_pairs, 
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
-    from seesay.runs.inputs import Inputs, PhraseInputs
+    from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
 
 
@@ -110,7 +110,7 @@ class Subject:
 
 
 class RunSubject(Subject):
-    """A split that a run of whole images scores once a protocol needs the scores.
+    """A split that a run of whole images scores once a protocol needs the scores, or phrases with regions.
 
     Args:
         run: the run.
@@ -182,15 +182,3 @@ class RunSubject(Subject):
         texts = backend.encode_sentences(self.inputs.sentences.take(read))
         with progress("Scoring", len(rows), "pairs") as advance:
             return score_pairs(backend, encoded, texts, rows, columns, advance)
-
-
-class PhraseSubject:
-    """Phrases of a split, prepared for a run that grounds them."""
-
-    def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
-        self.run, self.inputs, self.split, self.name = run, inputs, split, run.title
-        self.about: dict[str, JsonValue] = {}
-        self.notes: list[str] = []
-
-
-AnySubject: TypeAlias = Subject | PhraseSubject

@@ -19,7 +19,7 @@ from seesay.protocols.grounding import (
     proposed_boxes,
     ranked_boxes,
 )
-from seesay.protocols.subject import PhraseSubject
+from seesay.protocols.subject import RunSubject
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
@@ -55,7 +55,7 @@ def ground_all(
     for at, (run, name) in enumerate(zip(runs, names, strict=True), start=1):
         tell(f"{at}/{len(runs)} {name}")
         subject = subject_of(run, corpus, split, PROTOCOLS["grounding"])
-        assert isinstance(subject, PhraseSubject)
+        assert isinstance(subject, RunSubject)
         result = measure(subject, "grounding")
         inputs = subject.inputs
         phrases = inputs.corpus.sentences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,15 +47,19 @@ _ROWS = 1 << 15  # sentences encoded at a time
 
 @dataclass(frozen=True)
 class Inputs:
-    """One split, ready for a matcher.
+    """One split, ready for a matcher. Of phrases, it has the regions of images instead of their features.
 
     Attributes:
-        corpus: its images and sentences, broken images and their sentences left out.
-        features: joined image features, (n, d) float32.
+        corpus: its images and sentences, broken images and their sentences left out; of phrases, all.
+        features: joined image features, (n, d) float32; of phrases (n, 0).
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
         broken: images that could not be decoded.
         image_dims: widths of the arrays that the features are joined from.
+        regions: for each image its proposals, then the true boxes of its phrases, then boxes near these if
+            the recipe learns from such; empty for a broken image.
+        proposals: number of proposals of each image, (n,).
+        true_region: for each phrase the index of its true region in its image, (m,).
     """
 
     corpus: Corpus
@@ -64,6 +68,9 @@ class Inputs:
     image_of_sentence: NDArray[np.int64]
     broken: list[ImageError]
     image_dims: tuple[int, ...]
+    regions: Sequence[Regions] = ()
+    proposals: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    true_region: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def of_first_images(self, count: int) -> Inputs:
         """Return the first `count` images with their sentences; `corpus` stays whole."""
@@ -76,29 +83,9 @@ class Inputs:
             image_of_sentence=self.image_of_sentence[kept],
         )
 
-
-@dataclass(frozen=True)
-class PhraseInputs:
-    """One split, ready for a matcher.
-
-    Attributes:
-        corpus: its images and phrases.
-        regions: for each image its proposals, then the true boxes of its phrases, then boxes near these if
-            the recipe learns from such; empty for a broken image.
-        proposals: number of proposals of each image, (n,).
-        sentences: the phrases, prepared.
-        true_region: for each phrase the index of its true region in its image, (m,).
-        broken: images that could not be decoded.
-    """
-
-    corpus: Corpus
-    regions: Sequence[Regions]
-    proposals: NDArray[np.int64]
-    sentences: PreparedSentences
-    true_region: NDArray[np.int64]
-    broken: list[ImageError]
-
-    def features(self, image: int, chosen: slice | NDArray[np.int64], geometry: bool) -> NDArray[np.float32]:
+    def region_features(
+        self, image: int, chosen: slice | NDArray[np.int64], geometry: bool
+    ) -> NDArray[np.float32]:
         """Return the matcher's features of the chosen regions of an image, (r, d)."""
         boxes, features = self.regions[image]
         return region_features(features[chosen], boxes[chosen], self.corpus.images[image].size, geometry)
@@ -110,9 +97,12 @@ def split_inputs(
     """Read the features of a split from the store, encoding what is missing, and prepare its sentences.
 
     Raises:
-        SeesayError: the split is empty, or none of its images can be decoded.
+        SeesayError: the split is empty, none of its images can be decoded, or the recipe is not for phrases
+            and the corpus holds some.
     """
     part = corpus.split(split)
+    if corpus.has_boxes:
+        return _phrase_inputs(recipe, part, split, vocabulary, encoder)
     if PRECOMPUTED in recipe.encoders:
         features, kept, broken = _precomputed_features(recipe, part)
         image_dims: tuple[int, ...] = (features.shape[1],)
@@ -179,17 +169,14 @@ def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> ND
     return padded.reshape(len(given), -1)
 
 
-def phrase_inputs(
-    recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
-) -> PhraseInputs:
-    """Read the regions of a split from the store, encoding what is missing, and prepare its phrases.
-
-    Raises:
-        SeesayError: the split is empty, or no image of it can be decoded.
-    """
+def _phrase_inputs(
+    recipe: Recipe, part: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> Inputs:
     if recipe.regions is None:
-        raise SeesayError(f"Recipe '{recipe.name}' matches whole images; use a grounding recipe for phrases.")
-    part = corpus.split(split)
+        raise SeesayError(
+            f"Recipe '{recipe.name}' matches whole images with sentences; {part.root} holds phrases, which a "
+            "grounding recipe takes (ground-…)."
+        )
     named, true_region = _named_boxes(part)
     if split == "train" and recipe.regions.positives == "jittered":
         named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
@@ -201,8 +188,10 @@ def phrase_inputs(
     proposals = np.array(counts, np.int64)
     texts = part.texts()
     sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
-    first = proposals[part.image_of_sentence()]
-    return PhraseInputs(part, fill.regions, proposals, sentences, first + true_region, fill.errors)
+    owners = part.image_of_sentence()
+    of_regions = fill.regions, proposals, proposals[owners] + true_region
+    no_features = np.zeros((len(part.images), 0), np.float32)
+    return Inputs(part, no_features, sentences, owners, fill.errors, (), *of_regions)
 
 
 def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from seesay.data.boxes import iou
 from seesay.losses.base import LabelledPairs, Relations
 from seesay.recipes.schema import RegionSettings
-from seesay.runs.inputs import NEAR, PhraseInputs
+from seesay.runs.inputs import NEAR, Inputs
 
 FAR = 0.3  # the IoU with the true region below which a region is a negative one
 Numbers = NDArray[np.int64]
@@ -28,11 +28,11 @@ class PhraseSampler:
         settings: of the recipe.
     """
 
-    def __init__(self, data: PhraseInputs, settings: RegionSettings) -> None:
+    def __init__(self, data: Inputs, settings: RegionSettings) -> None:
         self.settings = settings
         counts = [len(regions.boxes) for regions in data.regions]
         self.first_region = np.cumsum([0, *counts])
-        owners = data.corpus.image_of_sentence()
+        owners = data.image_of_sentence
         self.true = self.first_region[owners] + data.true_region
         self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.sentences)])
         self.by_chain = np.argsort(self.chains, kind="stable")

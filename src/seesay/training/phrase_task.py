@@ -18,7 +18,7 @@ from seesay.losses.base import Batch
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
-from seesay.runs.inputs import PhraseInputs, phrase_inputs
+from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.phrase_sampler import PhraseSampler
@@ -44,30 +44,22 @@ class PhraseTask(Task):
     """
 
     kept_on_cpu = 1 << 28
-    data: PhraseInputs
-    val: PhraseInputs
 
-    def __init__(
-        self, recipe: Recipe, settings: RegionSettings, data: PhraseInputs, val: PhraseInputs
-    ) -> None:
+    def __init__(self, recipe: Recipe, settings: RegionSettings, data: Inputs, val: Inputs) -> None:
         self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
         self.loss = recipe.loss.build()
         self.sampler = PhraseSampler(data, settings)
         self._on_device: dict[str, Tensor | None] = {}
         # A broken image has no regions, and so its phrases have no true one.
-        self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_sentence()] > 0)
+        self._usable = np.flatnonzero(data.proposals[data.image_of_sentence] > 0)
 
     @classmethod
     def from_corpus(
         cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> PhraseTask:
         """Make the task of a corpus; regions that are missing are proposed and encoded first."""
-        if recipe.regions is None:
-            raise SeesayError(
-                f"Recipe '{recipe.name}' matches whole images with sentences; "
-                f"{corpus.root} holds phrases, which a grounding recipe takes (ground-…)."
-            )
-        train, val = (phrase_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        assert recipe.regions is not None
         return cls(recipe, recipe.regions, train, val)
 
     @property
@@ -145,7 +137,7 @@ class PhraseTask(Task):
             if size <= self.kept_on_cpu if on_cpu else fits(device, size):
                 everything = torch.empty(count, width, dtype=torch.float16, device=device)
                 for image, start in enumerate(self.sampler.first_region[:-1]):
-                    rows = self.data.features(image, slice(None), self.settings.geometry)
+                    rows = self.data.region_features(image, slice(None), self.settings.geometry)
                     everything[start : start + len(rows)] = torch.from_numpy(rows)
                 self._on_device[device] = everything
         return self._on_device[device]
@@ -158,7 +150,7 @@ class PhraseTask(Task):
         images, starts = np.unique(owners[order], return_index=True)
         for image, mine in zip(images, np.split(order, starts[1:]), strict=True):
             local = regions[mine] - self.sampler.first_region[image]
-            rows.append(self.data.features(image, local, self.settings.geometry))
+            rows.append(self.data.region_features(image, local, self.settings.geometry))
         features = np.empty((len(regions), rows[0].shape[1]), np.float32)
         features[order] = np.concatenate(rows)
         return torch.from_numpy(features)

@@ -16,7 +16,7 @@ from seesay.protocols.base import PROTOCOLS, read_result
 from seesay.protocols.evaluate import subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.no_match import NoMatch, fit_calibration
-from seesay.protocols.subject import PhraseSubject, RunSubject
+from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import NothingToFitError
 from seesay.runs.run import Run
 from seesay.runs.summary import (
@@ -93,11 +93,10 @@ def calibrate(run: Run, corpus: Corpus) -> None:
         return
     protocol = GROUNDING if corpus.has_boxes else NoMatch.name
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
+    assert isinstance(subject, RunSubject)
     try:
-        if isinstance(subject, PhraseSubject):
-            run.update(calibration=fit_boxes(subject).rounded())
-        elif isinstance(subject, RunSubject):
-            run.update(calibration=fit_calibration([subject]).rounded())
+        found = fit_boxes(subject) if corpus.has_boxes else fit_calibration([subject])
+        run.update(calibration=found.rounded())
     except NothingToFitError as failure:
         summary = TrainingSummary.load(run.folder)
         summary.model_copy(update={"uncalibrated": str(failure)}).save(run.folder)

@@ -16,7 +16,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, PhraseInputs
+from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
@@ -34,8 +34,8 @@ class Task(ABC):
 
     recipe: Recipe
     loss: Loss
-    data: Inputs | PhraseInputs
-    val: Inputs | PhraseInputs
+    data: Inputs
+    val: Inputs
 
     @property
     @abstractmethod
