@@ -17,13 +17,13 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
 from seesay.report.internals import concept_scores
+from seesay.report.provenance import data_digest
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
 from seesay.report.write import check_out, short_names, write_report
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
-from seesay.training.measured import data_digest
 from tests.report.made import Elements
 
 

@@ -36,7 +36,7 @@ def test_boxes_around_true_ones_are_regions_of_training_alone(scenes: Path, grou
     )
     for split, more in (("train", 9), ("val", 0)):
         plain, drawn = (
-            phrase_inputs(recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+            split_inputs(recipe, corpus, split, run.vocabulary, run.sentence_encoder)
             for recipe in (run.recipe, jittered)
         )
         for few, many, proposed in zip(plain.regions, drawn.regions, plain.proposals, strict=True):

@@ -19,7 +19,6 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
-from seesay.training.measured import MEASURED
 from seesay.training.table import TableRuns, measure_entries, measure_table
 from seesay.training.train import train
 from tests.report.made import untrained
@@ -37,7 +36,6 @@ CHANGES = (
 )
 ROWS = ("two-branch-linear", "two-branch")
 NAMES = [f"{row}-seed{seed}" for row in ROWS for seed in (1, 2)]
-MARK = 77.7  # a figure that nothing measures
 
 
 def runs_of(corpus: Corpus, folder: Path, name: str = "two-branch-2", rows=ROWS, **changed) -> TableRuns:
@@ -65,25 +63,6 @@ def runs(finished: Path, tmp_path: Path) -> Path:
 def weights(folder: Path) -> dict[str, int]:
     """When the weights of each run were written."""
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("*/*/weights.safetensors")}
-
-
-def mark(folder: Path) -> None:
-    """Change the kept metrics of every run, so that one sees whether they are measured again."""
-    for path in folder.glob(f"*/*/{MEASURED}"):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        for each in kept.values():
-            each["row"]["metrics"]["S R@1"] = MARK
-        path.write_text(json.dumps(kept), encoding="utf-8")
-
-
-def measured_again(table: PaperTable) -> list[str]:
-    """The rows and seeds whose metrics are not the kept ones."""
-    return [
-        f"{line.name}-seed{row.provenance.seed}"
-        for line in table.lines
-        for row in line.rows
-        if row.result.metrics["S R@1"] != MARK
-    ]
 
 
 def test_rows_are_trained_once_in_order_and_two_seeds_become_a_mean(corpus: Corpus, finished: Path) -> None:
@@ -117,22 +96,6 @@ def test_an_interrupted_row_is_resumed_to_the_same_weights(
         for folder in (finished, tmp_path)
     )
     assert all((whole[key] == resumed[key]).all() for key in whole)
-
-
-def test_a_row_is_kept_until_weights_or_data_change(corpus: Corpus, runs: Path) -> None:
-    here, folder = runs_of(corpus, runs), runs / "scenes"
-    mark(runs)
-    assert measured_again(measured(here, [1, 2])) == []
-    shutil.copy(folder / NAMES[2] / "weights.safetensors", folder / NAMES[3] / "weights.safetensors")
-    assert measured_again(measured(here, [1, 2])) == [NAMES[3]]
-    for damaged in ("{", '{"two-branch-linear standard test": 5}'):
-        (folder / NAMES[0] / MEASURED).write_text(damaged, encoding="utf-8")
-        assert measured_again(measured(here)) == [NAMES[0]]
-        mark(runs)
-    assert measured_again(measured(runs_of(corpus, runs, split="val"))) == [NAMES[0], NAMES[2]]
-    test = next(i for i, image in enumerate(corpus.images) if image.split == "test")
-    others = tuple(replace(s, text="a dog") if s.image == test else s for s in corpus.sentences)
-    assert len(measured_again(measured(runs_of(replace(corpus, sentences=others), runs)))) == 2
 
 
 def test_tables_share_their_runs_and_rows_are_recorded(
@@ -315,15 +278,6 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> 
     assert plain.published is None  # the paper's row is of another corpus
 
 
-def test_a_run_is_measured_once(corpus: Corpus, copies: Path) -> None:
-    (first,) = table_of(corpus, copies / "one").lines[0].rows
-    (again,) = table_of(corpus, copies / "one").lines[0].rows
-    assert again.to_dict() == first.to_dict()  # also the seconds that it took
-    table_of(corpus, copies / "one", split="val")
-    table_of(corpus, copies / "one", protocol="sentence-to-sentence")
-    assert len(json.loads((copies / "one" / MEASURED).read_text(encoding="utf-8"))) == 3
-
-
 def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: Path) -> None:
     shutil.copytree(copies / "one", copies / "again")
     table = table_of(corpus, copies / "one", copies / "again")
@@ -336,13 +290,6 @@ def test_rows_are_recorded(corpus: Corpus, copies: Path, tmp_path: Path) -> None
     assert [(row["recipe"], row["seed"], row["commit"]) for row in rows] == [
         ("two-branch-linear", seed, "abc") for seed in (1, 2)
     ]
-
-
-def test_a_run_that_is_not_writable_is_measured_each_time(corpus: Corpus, copies: Path) -> None:
-    (copies / "one" / MEASURED).mkdir()  # in its place no file can be written
-    for _ in range(2):
-        assert table_of(corpus, copies / "one").lines[0].rows
-    assert (copies / "one" / MEASURED).is_dir()
 
 
 def test_what_is_no_run_or_is_named_twice_is_said(copies: Path) -> None:

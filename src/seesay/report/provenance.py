@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 
 from seesay import __version__
 from seesay.data.corpus import Corpus
+from seesay.errors import ImageError
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
 from seesay.report.plots import training_curves
@@ -20,9 +22,9 @@ from seesay.results.rows import differences, encoder_and_crops
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
 from seesay.training.history import read_history, val_curves
-from seesay.training.measured import data_digest
 
 _PACKAGES = ("torch", "onnxruntime", "numpy")
+_ROWS = 256
 
 
 def add_training(page: Page, run: Run) -> None:
@@ -132,3 +134,27 @@ def _about_run(run: Run) -> list[tuple[str, str]]:
             ("trained with", f"{versions}; {summary.machine}"),
         ]
     return found
+
+
+def data_digest(corpus: Corpus, split: str) -> str:
+    """Return a digest of the measured split and of val, on which weights are chosen: images, texts, boxes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted({split, "val"} & {image.split for image in corpus.images}):
+        _add_split(digest, corpus.split(name))
+    return digest.hexdigest()
+
+
+def _add_split(digest: hashlib.blake2b, part: Corpus) -> None:
+    for image in part.images:
+        try:
+            content = image.source.read() if image.source else b""
+        except ImageError as error:
+            content = str(error).encode()
+        about = image.name, image.split, image.size, hashlib.blake2b(content).digest()
+        digest.update(repr(about).encode())
+    digest.update(repr(part.sentences).encode())
+    if part.features is not None:
+        rows = [image.row for image in part.images if image.row is not None]
+        for start in range(0, len(rows), _ROWS):
+            block = part.features[np.array(rows[start : start + _ROWS])]
+            digest.update(np.ascontiguousarray(block).tobytes())

@@ -3,7 +3,6 @@
 Each run of a paper's table is trained, resumed or taken as it is, then measured.
 
 Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, and composed matchers their members.
-Measured rows are kept with them (`measured`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 
@@ -33,7 +31,6 @@ from seesay.runs.summary import is_finished
 from seesay.training import checkpoint
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.train import train
 from seesay.training.words import check_begun
 
@@ -63,7 +60,7 @@ class TableRuns:
     commit: str | None = None
 
     def measured(self, row: TableRow, seed: int) -> Row:
-        """Return the measured row of one row and seed, kept or measured now.
+        """Measure one row with one seed.
 
         Raises:
             SeesayError: it cannot be trained or measured.
@@ -71,8 +68,7 @@ class TableRuns:
         variant = (row.changes, row.name) if row.changes else ()
         folders = [self.run(row.recipes[0], seed, *variant)]
         folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
-        name = f"{row.name} {self.definition.protocol_of(row)} {self.split}"
-        return kept_or_measured(folders, name, self._data_digest, lambda: self._measure(row, folders))
+        return self._measure(row, folders)
 
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
@@ -169,10 +165,6 @@ class TableRuns:
         check_begun(folder, recipe.model_copy(update=named), self.corpus)
         return there
 
-    @cached_property
-    def _data_digest(self) -> str:
-        return data_digest(self.corpus, self.split)
-
 
 def measure_table(
     runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
@@ -233,7 +225,6 @@ def measure_entries(
     if record is not None:
         provenance_of(entries, "mean", None, 0, None)
     chosen = protocol_for(entries[:1], protocol).name
-    data = data_digest(corpus, split)
     rows = _rows(entries, corpus.name, chosen)
     definition = TableDefinition(
         name="runs",
@@ -245,12 +236,7 @@ def measure_entries(
     table = PaperTable(definition, corpus.name, split)
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {entry.name}")
-        measure = partial(_measure_entry, entry, corpus, split, chosen, commit)
-        if isinstance(entry, Run) and not entry.pretrained:  # whose folder is not ours to write to
-            name = f"{entry.recipe.name} {chosen} {split}"
-            measured = kept_or_measured([entry.folder], name, data, measure)
-        else:
-            measured = measure()
+        measured = _measure_entry(entry, corpus, split, chosen, commit)
         table.add(row.name, measured)
         if record is not None:
             record_row(record, corpus.name, measured)

@@ -1,4 +1,4 @@
-"""What measured rows are kept by: the digest of the data. Tables test what happens when it changes."""
+"""The digest of the data that a report was measured on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.training.measured import data_digest
+from seesay.report.provenance import data_digest
 
 
 def test_other_pixels_are_other_data(corpus: Corpus, scenes: Path, tmp_path: Path) -> None:
