@@ -120,22 +120,14 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     )
 
 
-def test_export_a_smaller_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
-    small, photos = tmp_path / "small", scenes / "images"
-    options = ("--bits", 8, "--check", photos)
-    printed = seesay("export", towers[0], "--out", small, *options).stdout
-    assert re.search(r"A sentence: \d+\.\d ms with 32 bits, \d+\.\d ms with 8\n", printed)
-    assert re.search(r"recall@10 \d\.\d+ for sentences and \d\.\d+ for photos, on 60 photos", printed)
-    again = seesay("export", towers[0], "--out", tmp_path / "other", *options, "--json")
-    assert json.loads(again.stdout)["check"]["recall_photos"] >= 0.9
+def test_export_a_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    given, photos = tmp_path / "given", scenes / "images"
+    assert "To use it: pip install seesay" in seesay("export", towers[0], "--out", given).stdout
     index = tmp_path / "index"
-    seesay("index", photos, "--out", index, "--run", small)
+    seesay("index", photos, "--out", index, "--run", given)
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
-    small.rename(tmp_path / "moved")
+    given.rename(tmp_path / "moved")
     assert "no run there" in seesay("search", index, "a red circle", code=2).stderr
     seesay("index", photos, "--out", index, "--run", tmp_path / "moved")
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
-    assert "go together" in seesay("export", towers[0], "--out", index / "x", "--bits", 8, code=2).stderr
-    refused = seesay("export", "seesay-small", "--out", tmp_path / "x", *options, code=2).stderr
-    assert "has no CLIP model's towers" in refused
     assert "name a folder with --out" in seesay("export", towers[0], code=2).stderr

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
 from seesay.errors import SeesayError
 from seesay.runs.bundle import write_bundle
-from seesay.runs.recall import overlap
 from seesay.runs.run import Run
 from seesay.search import Index
 from tests.small_towers import REMEMBER_NETWORKS
@@ -191,18 +189,6 @@ assert not heavy, heavy
 )
 
 
-def save_photos(folder: Path, contrast: int) -> Path:
-    """Sixty photographs of coarse shapes; with little contrast they are nearly the same."""
-    draw = np.random.default_rng(0)
-    folder.mkdir()
-    for number in range(60):
-        coarse = 128 + draw.integers(-contrast, contrast, (6, 6, 3))
-        image = Image.fromarray(coarse.astype(np.uint8)).resize((48, 40), Image.Resampling.BICUBIC)
-        image.save(folder / f"{number}.png")
-    (folder / "broken.jpg").write_bytes(b"no photo")
-    return folder
-
-
 def test_a_model_is_given_away_as_any_run(
     clip: Path, images: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,35 +208,3 @@ def test_a_model_is_given_away_as_any_run(
     [tower] = (moved / "towers").iterdir()
     with pytest.raises(SeesayError, match="is no run; name the folder of the run"):
         Run.load(f"onnx:{tower}")
-
-
-def test_fewer_bits_must_find_the_same(clip: Path, tmp_path: Path) -> None:
-    name, photos = f"transformers:{clip}", save_photos(tmp_path / "photos", 127)
-    small = write_bundle(name, tmp_path / "small", bits=8, photos=photos)
-    assert small.check is not None
-    assert (small.check.photos, small.check.sentences) == (60, 200)
-    assert 0.9 <= small.check.recall_sentences <= 1
-    assert 0.9 <= small.check.recall_photos <= 1
-    alike = save_photos(tmp_path / "alike", 2)
-    found = r"recall@10 0\.\d+ for sentences and 0\.\d+ for photos, on 60 photos"
-    with pytest.raises(SeesayError, match=f"{found}.*nothing was written. Take 16 bits, or 32"):
-        write_bundle(name, tmp_path / "other", bits=8, photos=alike)
-    (tmp_path / "empty").mkdir()
-    for wrong, message in {
-        (4, photos): "8, 16 or 32 are wanted, got 4",
-        (8, None): "Name a folder of photos",
-        (8, tmp_path / "nowhere"): "no such folder",
-        (8, tmp_path / "empty"): "0 photos can be read, and the check needs 50",
-    }.items():
-        with pytest.raises(SeesayError, match=message):
-            write_bundle(name, tmp_path / "other", bits=wrong[0], photos=wrong[1])
-    assert not (tmp_path / "other").exists()
-
-
-def test_equal_scores_count_as_the_same() -> None:
-    full = np.array([[9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, -1]])
-    swapped = full[:, [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 9, 10, 12]].copy()
-    swapped[0, 9:] = [-3, -2, 0, -4]
-    assert overlap(full, swapped) == 1
-    swapped[0, 9:] = [-3, -2, -4, 0]
-    assert overlap(full, swapped) == 0.9

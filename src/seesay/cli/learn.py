@@ -97,13 +97,6 @@ def export(
     licence: Annotated[
         str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
     ] = "unknown",
-    bits: Annotated[
-        int, typer.Option(help="For LIBRARY:MODEL: 32, 16 or 8 bits per weight; 16 and 8 need --check.")
-    ] = 32,
-    check: Annotated[
-        Path | None,
-        typer.Option(metavar="PHOTOS", help="With --bits: photos on which the smaller model must agree."),
-    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Export a run's matcher to ONNX again, or write the run as a folder for others.
@@ -112,12 +105,9 @@ def export(
     """
     from seesay.runs.bundle import export_in_place, write_bundle
 
-    if (bits == 32) != (check is None):
-        raise SeesayError("--bits 8 or 16 and --check go together: name a folder of your photos to check on.")
     if out is not None:
-        console.show(write_bundle(run, out, licence, bits, check), as_json, console.print_bundle)
+        console.show(write_bundle(run, out, licence), as_json, console.print_bundle)
     else:
-        _refuse({"--check": check}, "is for exporting a folder; name it with --out.")
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 

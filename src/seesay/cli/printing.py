@@ -220,12 +220,8 @@ def print_export(config: RunConfig, folder: str) -> None:
 
 
 def print_bundle(bundle: Bundle) -> None:
-    """Print what was written, its size, what it needs to run, and how a smaller model compares."""
+    """Print what was written, its size and what it needs to run."""
     print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
-    if (check := bundle.check) is not None:
-        for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
-            print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {bundle.bits}")
-        print(f"Compared with 32 bits: {check}.")
     needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
     print(f"To use it: pip install {needs}")
 

@@ -17,15 +17,14 @@ from seesay import __version__
 from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, is_two_tower
-from seesay.encoders.towers.reduce import BITS, bring_towers
+from seesay.encoders.spec import EXPORTED, PRECOMPUTED, EncoderSpec, is_two_tower
+from seesay.encoders.towers.opened import export_digest, open_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import networks_run
 from seesay.paths import new_folder
 from seesay.runs.card import model_card
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
-from seesay.runs.recall import ENOUGH, RecallCheck, check_recall
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
@@ -43,16 +42,12 @@ class Bundle:
         files: in it, by their paths below it.
         size: of all of them, in bytes.
         extra: of seesay, without which its encoders do not work; None if the core does.
-        bits: of a weight of its CLIP model's towers.
-        check: what the run still finds with fewer bits; None for 32.
     """
 
     folder: Path
     files: tuple[str, ...]
     size: int
     extra: str | None
-    bits: int = 32
-    check: RecallCheck | None = None
 
 
 def export_in_place(name: str) -> Run:
@@ -75,9 +70,7 @@ def export_in_place(name: str) -> Run:
     return run
 
 
-def write_bundle(
-    name: str, out: Path, licence: str = "unknown", bits: int = 32, photos: Path | None = None
-) -> Bundle:
+def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
     """Write a run's folder for use elsewhere, all of it or nothing.
 
     Args:
@@ -85,29 +78,15 @@ def write_bundle(
             not yet.
         out: the folder to write, which must not exist or be empty.
         licence: of the weights, for the model card: an identifier such as "apache-2.0" or "cc-by-nc-4.0".
-        bits: of a weight of a CLIP model's towers: 32, 16 or 8.
-        photos: a folder of photos, on which fewer bits must find what 32 find.
 
     Raises:
-        SeesayError: there is no such run, it cannot be exported, `out` holds something or cannot be
-            written, `photos` are too few, or fewer bits find others of them.
-        MissingExtraError: a package is not installed that exports the run or reduces its towers.
+        SeesayError: there is no such run, it cannot be exported, or `out` holds something or cannot be
+            written.
+        MissingExtraError: a package is not installed that exports the run.
     """
-    if bits not in BITS:
-        raise SeesayError(f"bits: 8, 16 or 32 are wanted, got {bits}.")
-    if (bits == 32) != (photos is None):
-        raise SeesayError("Name a folder of photos for a check of 8 or 16 bits, and none for 32.")
-    check = None
     with new_folder(out) as beside:
         source = run_folder(name)
-        run = _fill(source, beside, bits)
-        if photos is not None:
-            check = check_recall(Run.load(name, "cpu"), run, photos)
-            if not check.passed:
-                raise SeesayError(
-                    f"With {bits} bits: {check}; at least {ENOUGH} is needed, so nothing was written. Take "
-                    + ("16 bits, or 32." if bits == 8 else "32 bits.")
-                )
+        run = _fill(source, beside)
         _bring_networks(run)
         (beside / CONFIG).write_text(json.dumps(_hub_config(run), indent=1) + "\n", encoding="utf-8")
         extra = _needed_extra(run)
@@ -115,10 +94,10 @@ def write_bundle(
     files = sorted(path for path in out.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     names = tuple(path.relative_to(out).as_posix() for path in files)
-    return Bundle(out, names, size, extra, bits, check)
+    return Bundle(out, names, size, extra)
 
 
-def _fill(source: Path, target: Path, bits: int) -> Run:
+def _fill(source: Path, target: Path) -> Run:
     """Copy a run, exported if it was not, with the encoders that it holds and with its towers."""
     config = run_config(source)
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
@@ -131,7 +110,7 @@ def _fill(source: Path, target: Path, bits: int) -> Run:
                 "away a run that was trained without it."
             )
         copy_tuned(encoder, source, target)
-    _with_towers(config, target, bits).save(target)
+    _with_towers(config, target).save(target)
     run = Run.load(str(target), "cpu")
     if not run.config.graphs:
         with naming_extras():
@@ -141,12 +120,10 @@ def _fill(source: Path, target: Path, bits: int) -> Run:
     return run
 
 
-def _with_towers(config: RunConfig, target: Path, bits: int) -> RunConfig:
+def _with_towers(config: RunConfig, target: Path) -> RunConfig:
     """Copy the towers of other libraries that a run's encoders are, and name the copies in its recipe."""
     names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
-    given = {name: bring_towers(name, target, bits) for name in names}
-    if bits != 32 and not given:
-        raise SeesayError(f"bits: {config.name} has no CLIP model's towers; take 32, which is the default.")
+    given = {name: _copied_towers(name, target) for name in names}
     recipe = dict(config.recipe)
     for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
         # As they were given on the command line; and a model's run has the name of the model.
@@ -155,6 +132,16 @@ def _with_towers(config: RunConfig, target: Path, bits: int) -> RunConfig:
     recipe["encoders"] = [given.get(name, name) for name in config.encoders]
     recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
     return replace(config, recipe=recipe)
+
+
+def _copied_towers(name: str, run: Path) -> str:
+    """Copy towers into a run's folder, as `towers/HASH`, and return their new name."""
+    source = open_towers(name, "cpu").folder
+    folder = run / "towers" / export_digest(source, without="")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in filter(Path.is_file, source.iterdir()):
+        shutil.copyfile(path, folder / path.name)
+    return f"{EXPORTED}:{folder.resolve()}"
 
 
 def _bring_networks(run: Run) -> None:

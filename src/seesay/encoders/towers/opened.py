@@ -221,7 +221,6 @@ def _check(about: Mapping[str, Any]) -> None:
     check_numbers("dim", (about["dim"],), 1, 1, 1 << 16, int)
     check_numbers("logit_scale", (about["logit_scale"],), 1, 0, 1e6, int, float)
     check_numbers("logit_bias", (about["logit_bias"],), 1, -1e6, 1e6, int, float)
-    check_numbers("bits", (about.get("bits", 32),), 1, 1, 32, int)
     texts = ["weights", "vocabulary"] if "tokens" in about else ["weights"]
     if wrong := [key for key in texts if not isinstance(about[key], str)]:
         raise ValueError(f"{wrong[0]} is {about[wrong[0]]!r}")
