@@ -218,10 +218,10 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     assert measured["mR"] == round(retrieval_metrics(scores, owners)["mR"], 3)
     both = ("evaluate", run, given, "--combine")
     told = json.loads(
-        seesay(*both, "rank", "--against", run, "--record", tmp_path, "--json", code=2).stdout or "{}"
+        seesay(*both, "mean", "--against", run, "--record", tmp_path, "--json", code=2).stdout or "{}"
     )
     assert told == {}  # files have no row
-    told = json.loads(seesay(*both, "rank", "--against", run, "--json").stdout)
+    told = json.loads(seesay(*both, "mean", "--against", run, "--json").stdout)
     assert told["metrics"][f"{given}: mR"] == measured["mR"]
     assert told["against"]["name"] == "run"
     assert told["against"]["metrics"]["mR"]["theirs"] == told["metrics"]["run: mR"]

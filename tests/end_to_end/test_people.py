@@ -59,11 +59,3 @@ def test_graded_relevance(given: tuple[object, ...], scenes: Path, tmp_path: Pat
     text = evaluate(*given, "graded", "--answers", answers)
     assert "right answers are those of the file" in text
     assert "answers is for protocol 'graded'" in evaluate(*given, "standard", "--answers", answers, code=2)
-
-
-@pytest.mark.parametrize("given", ["train"], indirect=True)
-def test_image_to_image(given: tuple[object, ...], tmp_path: Path) -> None:
-    measured = json.loads(evaluate(*given, "image-to-image", "--json"))["about"]
-    assert 2 <= measured["queries"] <= measured["images"]
-    np.save(tmp_path / "scores.npy", np.ones((measured["images"], 5 * measured["images"])))
-    assert "compares embeddings" in evaluate(tmp_path / "scores.npy", *given[1:], "image-to-image", code=2)

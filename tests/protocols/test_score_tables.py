@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arro3.core import Array, DataType, Field, Table, fixed_size_list_array, list_array, struct_array
-from arro3.io import write_parquet
 
 from seesay.errors import SeesayError
 from seesay.protocols.score_tables import read_tables
@@ -20,26 +18,12 @@ IMAGES = np.arange(6, dtype=np.float32).reshape(2, 3)
 SENTENCES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
-def _write_lists(path: Path, *, fixed: bool = False) -> None:
-    flat, places = Array(IMAGES.ravel()), Array(np.array([0, 3, 6], np.int32))
-    lists = fixed_size_list_array(flat, 3) if fixed else list_array(places, flat)
-    write_parquet(Table.from_pydict({"embedding": lists}), str(path))
-
-
-def _write_columns(path: Path) -> None:
-    columns = {str(i): Array(np.ascontiguousarray(IMAGES[:, i])) for i in range(3)}
-    write_parquet(Table.from_pydict(columns), str(path))
-
-
 ONE_TABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "npy": ("a.npy", lambda path: np.save(path, IMAGES)),
     "npz": ("a.npz", lambda path: np.savez(path, whatever=IMAGES)),
     "tensor": ("a.pt", lambda path: torch.save(torch.from_numpy(IMAGES), path)),
     "bfloat16": ("a.pth", lambda path: torch.save(torch.from_numpy(IMAGES).bfloat16(), path)),
     "dictionary": ("a.pt", lambda path: torch.save({"scores": torch.from_numpy(IMAGES)}, path)),
-    "columns": ("a.parquet", _write_columns),
-    "lists": ("a.parquet", _write_lists),
-    "fixed lists": ("a.parquet", lambda path: _write_lists(path, fixed=True)),
 }
 
 
@@ -53,27 +37,24 @@ def test_every_format_holds_the_same_table(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table, IMAGES)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".pt", ".parquet"])
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
 def test_a_file_can_hold_images_and_sentences(suffix: str, tmp_path: Path) -> None:
     path, tables = tmp_path / f"both{suffix}", {"sentences": SENTENCES, "images": IMAGES}
     if suffix == ".npz":
         np.savez(path, **tables)
-    elif suffix == ".pt":
-        torch.save({key: torch.from_numpy(table) for key, table in tables.items()}, path)
     else:
-        lists = {key: fixed_size_list_array(Array(IMAGES.ravel()), 3) for key in tables}
-        write_parquet(Table.from_pydict(lists), str(path))
+        torch.save({key: torch.from_numpy(table) for key, table in tables.items()}, path)
     (first, images), (second, _) = read_tables(path)
     assert (first, second) == (f"{path}: 'images'", f"{path}: 'sentences'")
     np.testing.assert_array_equal(images, IMAGES)
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".pth", ".parquet"])
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"no such thing at all", pickle.dumps([1, 2])])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".pth"])
+@pytest.mark.parametrize("content", [b"", b"no such thing at all", pickle.dumps([1, 2])])
 def test_what_is_no_such_file_is_one_line(suffix: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
-    with pytest.raises(SeesayError, match=rf"a\{suffix}: no (NumPy|PyTorch|Parquet) .*; write ") as caught:
+    with pytest.raises(SeesayError, match=rf"a\{suffix}: no (NumPy|PyTorch) .*; write ") as caught:
         read_tables(path)
     assert "\n" not in str(caught.value)
 
@@ -96,36 +77,6 @@ def test_other_tables_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=IMAGES[0], sentences=SENTENCES)
     with pytest.raises(SeesayError, match=r"a.npz: 'images': float32 \(3,\); a score matrix is"):
         read_tables(tmp_path / "a.npz")
-    write_parquet(
-        Table.from_pydict({"name": Array(["a", "b"], DataType.string())}), str(tmp_path / "a.parquet")
-    )
-    with pytest.raises(SeesayError, match="of real numbers"):
-        read_tables(tmp_path / "a.parquet")
-    lists = list_array(Array(np.array([0, 2, 6], np.int32)), Array(IMAGES.ravel()))
-    write_parquet(Table.from_pydict({"embedding": lists}), str(tmp_path / "a.parquet"))
-    with pytest.raises(SeesayError, match="lists of column 'embedding' differ in length"):
-        read_tables(tmp_path / "a.parquet")
-
-
-def test_columns_beside_lists_are_passed_over(tmp_path: Path) -> None:
-    lists = fixed_size_list_array(Array(IMAGES.ravel()), IMAGES.shape[1])
-    numbers = Array(np.arange(len(IMAGES)))
-    write_parquet(Table.from_pydict({"id": numbers, "embedding": lists}), str(tmp_path / "a.parquet"))
-    ((_, table),) = read_tables(tmp_path / "a.parquet")
-    np.testing.assert_array_equal(table, IMAGES)
-
-
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        ({"a": struct_array([Array(np.ones(2))], fields=[Field("x", DataType.float64())])}, "Parquet file"),
-        ({"a": list_array(Array(np.array([0], np.int32)), Array(np.zeros(0)))}, "a.parquet"),
-    ],
-)
-def test_other_columns_of_parquet_are_refused_in_a_line(columns: dict, told: str, tmp_path: Path) -> None:
-    write_parquet(Table.from_pydict(columns), str(tmp_path / "a.parquet"))
-    with pytest.raises(SeesayError, match=told):
-        read_tables(tmp_path / "a.parquet")
 
 
 def test_sparse_tensors_and_objects_are_refused_without_bad_advice(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ Entries = Annotated[
         metavar="RUN...",
         help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL; or files of another model, "
         "in the order of the corpus: a score matrix (images, sentences) as SCORES.npy, or embeddings as "
-        "IMAGES.npy,SENTENCES.npy (also .npz, .pt or .parquet).",
+        "IMAGES.npy,SENTENCES.npy (also .npz or .pt).",
     ),
 ]
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
@@ -119,7 +119,7 @@ Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,
     typer.Option(
-        help="standard, coco-1k, coco-5k, graded, agreement, image-to-image, sentence-to-sentence, "
+        help="standard, coco-1k, coco-5k, graded, agreement, sentence-to-sentence, "
         "composition, no-match, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts or "
         "concepts-regions for a run of concepts."
     ),
@@ -128,8 +128,8 @@ Combine = Annotated[
     str | None,
     typer.Option(
         metavar="HOW",
-        help="Measure several RUNs as one: mean (of standardised scores), rank (reciprocal rank fusion), or "
-        "learned (a mean with weights chosen on val; name score files scores-{split}.npy).",
+        help="Measure several RUNs as one: mean (of standardised scores), or learned (with weights "
+        "chosen on val; name score files scores-{split}.npy).",
     ),
 ]
 Against = Annotated[

@@ -57,12 +57,12 @@ def evaluate(
     Args:
         run: a run, its folder or name; or what another model computed for the split, in the corpus's order:
             a score matrix (n_images, n_sentences), a tuple of embeddings (n_images, d) and (n_sentences, d),
-            as arrays or tensors, or their files (.npy, .npz, .pt, .parquet; two files of embeddings as
+            as arrays or tensors, or their files (.npy, .npz, .pt; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
         protocol: its name; by default the one that the recipe's runs are measured by.
         split: "train", "val" or "test".
-        combine: how several are combined: "mean", "rank" or "learned".
+        combine: how several are combined: "mean" or "learned".
         against: another to compare with, on the same queries.
         rerank: a run that re-orders each query's `shortlist` best answers.
         shortlist: see `rerank`.

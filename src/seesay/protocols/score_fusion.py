@@ -1,8 +1,6 @@
 """Ensembles: several score matrices of one split combined into one.
 
 mean     the mean of standardised scores: each matrix less its mean, divided by its standard deviation
-rank     reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a candidate's score is the sum of
-         1 / (60 + its rank) over the members' rankings of a query's candidates, ranks counted from one
 learned  the mean with weights: shares of one, chosen on val by mR
 
 The shares start equal. Each member's share in turn is tried from 0 to 1 in steps of 0.05, the others keeping
@@ -13,23 +11,19 @@ member.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import JsonValue
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.metrics.ranks import Ranks, ranks
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import Matrix, MatrixScores, Part, SplitScores
+from seesay.runs.scores import Matrix, MatrixScores
 
-MEAN, RANK, LEARNED = COMBINATIONS = ("mean", "rank", "learned")
+MEAN, LEARNED = COMBINATIONS = ("mean", "learned")
 
-_CONSTANT = 60  # of reciprocal rank fusion, as published
 _STEPS = 20
-_CELLS = 1 << 22  # scores ranked at a time
 
 
 def check_combination(how: str | None, members: int) -> None:
@@ -39,7 +33,7 @@ def check_combination(how: str | None, members: int) -> None:
         raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
     if how is None and members > 1:
         raise SeesayError(
-            f"{members} runs: say how to combine them, by combine: mean, rank or learned. Embeddings are one "
+            f"{members} runs: say how to combine them, by combine: mean or learned. Embeddings are one "
             "entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to compare two runs there "
             "is against."
         )
@@ -65,17 +59,13 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
     first, names = members[0], distinct([member.name for member in members])
     about: dict[str, JsonValue] = {"combined": how}
     notes = [note for member in members for note in member.notes]
-    scores: SplitScores
-    if how == RANK:
-        scores = ReciprocalRanks([member.scores.by_direction() for member in members])
-    else:
-        weights = np.full(len(members), 1 / len(members))
-        if how == LEARNED:
-            weights = chosen_weights(val)
-            chosen = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
-            about["weights"] = {**chosen}
-            notes.append(f"Weights: {', '.join(f'{name} {weight:.2f}' for name, weight in chosen.items())}.")
-        scores = weighted([standardised(member) for member in members], weights)
+    weights = np.full(len(members), 1 / len(members))
+    if how == LEARNED:
+        weights = chosen_weights(val)
+        chosen = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
+        about["weights"] = {**chosen}
+        notes.append(f"Weights: {', '.join(f'{name} {weight:.2f}' for name, weight in chosen.items())}.")
+    scores = weighted([standardised(member) for member in members], weights)
     return Subject(
         f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about, notes, first.whole
     )
@@ -166,53 +156,3 @@ def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArr
     if not others.any():
         others = np.ones_like(others)
     return np.insert(others * (1 - share) / others.sum(), member, share)
-
-
-@dataclass(frozen=True)
-class ReciprocalRanks(SplitScores):
-    """Reciprocal rank fusion of the rankings by several members' score matrices of both directions.
-
-    Only candidates of the ranked part count. Equal scores have the rank of the last of them, so a constant
-    member adds nothing.
-    """
-
-    members: Sequence[tuple[Matrix, Matrix]]
-
-    def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
-        """See `SplitScores`."""
-        by_image = fused([scores[images][:, sentences] for scores, _ in self.members])
-        found = ranks(by_image, own).sentence
-        del by_image  # before there is another as large
-        by_sentence = fused([scores[images][:, sentences].T for _, scores in self.members])
-        return Ranks(found, ranks(by_sentence.T, own).image)
-
-    def by_direction(self) -> tuple[Matrix, Matrix]:
-        """See `SplitScores`."""
-        by_sentence = fused([scores.T for _, scores in self.members])
-        return fused([scores for scores, _ in self.members]), by_sentence.T
-
-
-def fused(rankings: Sequence[Matrix]) -> NDArray[np.float64]:
-    """Sum `reciprocal_ranks` of several scores of the same queries and candidates."""
-    total = reciprocal_ranks(rankings[0])
-    for scores in rankings[1:]:
-        total += reciprocal_ranks(scores)
-    return np.round(total, 12, out=total)  # the same ranks in another order are added to a tie
-
-
-def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
-    """Compute 1 / (60 + rank) of each candidate (column) for each query (row), ranks counted from one.
-
-    Raises:
-        SeesayError: a score is NaN.
-    """
-    found = np.empty(scores.shape)
-    step = max(1, _CELLS // scores.shape[1])
-    for start in range(0, len(scores), step):
-        block = np.asarray(scores[start : start + step])
-        if block.dtype.kind == "f" and np.isnan(block).any():
-            raise SeesayError("score matrix: a score is NaN; ranks of it would mean nothing.")
-        for row, values in enumerate(np.asarray(block, np.float64), start):
-            # Of equal candidates each has the last one's rank: the number of those that score no less.
-            found[row] = 1 / (_CONSTANT + np.searchsorted(np.sort(-values), -values, side="right"))
-    return found

@@ -1,8 +1,6 @@
-"""Files of scores or embeddings: NumPy (.npy, .npz), PyTorch (.pt, .pth) and Parquet. Nothing is unpickled.
+"""Files of scores or embeddings: NumPy (.npy, .npz) and PyTorch (.pt, .pth). Nothing is unpickled.
 
-A file holds one table of real numbers, or two named `images` and `sentences`. In Parquet a table is a column
-of lists, one a row, and other columns, such as names, are passed over; or, without lists, every column is a
-column of the table.
+A file holds one table of real numbers, or two named `images` and `sentences`.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ Table = NDArray[Any]  # maybe memory-mapped
 Named = tuple[str, Table]  # the table with what errors call it
 
 _NOT_TENSORS = "something else than tensors"
-_PARQUET = b"PAR1"
 _FAILURES = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile)
 
 
@@ -94,53 +91,6 @@ def _read_pt(path: Path) -> Any:
     return found
 
 
-def _read_parquet(path: Path) -> dict[str, Table] | Table:
-    from arro3.io import read_parquet
-
-    with path.open("rb") as file:
-        begins = file.read(4)
-        file.seek(-4, 2)
-        if begins != _PARQUET or file.read(4) != _PARQUET:  # of which the reader panics
-            raise ValueError("it does not begin and end with PAR1")
-    try:
-        table = read_parquet(str(path)).read_all()
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        lists = {name: column for name, column in columns.items() if _is_list(column)}
-        if lists:
-            return {name: _column(name, column) for name, column in lists.items()}
-        return np.column_stack([_column(name, column) for name, column in columns.items()])
-    except SeesayError:
-        raise
-    except Exception as failure:  # the reader raises plain ones
-        raise ValueError(str(failure)) from None
-    except BaseException as panic:  # of the Rust code, which is no Exception
-        if type(panic).__name__ == "PanicException":
-            raise ValueError("damaged") from None
-        raise
-
-
-def _is_list(column: Any) -> bool:
-    from arro3.core import DataType
-
-    kinds: Any = DataType  # its type guards do not describe columns
-    return bool(kinds.is_nested(column.type))
-
-
-def _column(name: str, column: Any) -> Table:
-    """A column of numbers as (n,), one of lists as (n, d)."""
-    from arro3.core import DataType, list_flatten, list_offsets
-
-    kinds: Any = DataType  # its type guards do not describe columns
-    if column.null_count:
-        raise ValueError(f"column '{name}' has empty values")
-    if not _is_list(column):
-        return np.asarray(column.to_numpy())
-    fixed = kinds.is_fixed_size_list(column.type)
-    if not fixed and len(np.unique(np.diff(np.asarray(list_offsets(column))))) > 1:
-        raise ValueError(f"the lists of column '{name}' differ in length")
-    return np.asarray(list_flatten(column).to_numpy()).reshape(len(column), -1)
-
-
 # By suffix: what reads such a file, what it must be, and how to write one.
 _FORMATS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     ".npy": (_read_npy, "NumPy file of plain numbers", "write it with numpy.save(path, array)"),
@@ -150,7 +100,6 @@ _FORMATS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
         "write it with numpy.savez(path, images=…, sentences=…)",
     ),
     ".pt": (_read_pt, "PyTorch file of plain tensors", "write it with torch.save(tensor, path)"),
-    ".parquet": (_read_parquet, "Parquet file", "write a column of lists of numbers"),
 }
 _FORMATS[".pth"] = _FORMATS[".pt"]
 SUFFIXES = tuple(_FORMATS)
