@@ -1,6 +1,6 @@
 """Boxes: arrays (n, 4) of x1 y1 x2 y2 in continuous pixels from zero, x2 and y2 exclusive.
 
-A box of the whole image is 0 0 width height. Annotations often count pixels and include the last ones:
+The whole image is the box 0 0 width height. Annotations often give the first and last pixels:
 `from_inclusive` converts these.
 """
 
@@ -13,10 +13,10 @@ from seesay.errors import SeesayError
 
 
 def as_boxes(boxes: ArrayLike, where: str = "boxes") -> NDArray[np.float64]:
-    """Return boxes (n, 4) in double precision; an empty list is allowed.
+    """Return boxes (n, 4) in double precision. The list may be empty.
 
     Raises:
-        SeesayError: they have another shape, or a coordinate is not finite; the message begins with `where`.
+        SeesayError: the shape is wrong, or a coordinate is not finite. The message begins with `where`.
     """
     array = np.asarray(boxes, np.float64)
     if array.size == 0:
@@ -55,16 +55,17 @@ def iou(a: ArrayLike, b: ArrayLike) -> NDArray[np.float32]:
 
 
 def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> NDArray[np.float32]:
-    """Compute the mean of a box and of those that overlap it, each weighed by its odds, (4,).
+    """Compute the mean of a box and those that overlap it, weighted by their odds, (4,).
 
-    Box voting (Gidaris and Komodakis, ICCV 2015): of several boxes around one thing, the mean is closer to it
-    than the best. Boxes with higher odds than the chosen one have no vote, as they stand for another place.
+    Box voting (Gidaris and Komodakis, ICCV 2015): the mean of several boxes around one object is closer to it
+    than the best of them. Boxes with higher odds than the chosen one have no vote, because they mark another
+    place.
 
     Args:
         boxes: (n, 4).
         log_odds: of each box to be right, (n,).
         chosen: the index of the box.
-        min_iou: with which boxes overlap at least that have a vote.
+        min_iou: the least overlap of boxes that have a vote.
 
     >>> vote([[0, 0, 2, 2], [0, 0, 2, 4], [6, 6, 9, 9]], [0, 0, 0], chosen=0, min_iou=0.25).tolist()
     [0.0, 0.0, 2.0, 3.0]
@@ -80,7 +81,7 @@ def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> 
 def jittered(box: ArrayLike, width: float, height: float, count: int, min_iou: float) -> NDArray[np.float32]:
     """Draw boxes near one box of an image of that size, at most `count` of them, (n, 4).
 
-    Each side is moved by up to an eighth of the box's extent. The same box always gets the same ones.
+    Each side is moved by up to an eighth of the box's extent. The result is deterministic for each box.
 
     >>> jittered([20, 20, 60, 60], 100, 100, count=2, min_iou=0.7).shape
     (2, 4)
@@ -93,10 +94,10 @@ def jittered(box: ArrayLike, width: float, height: float, count: int, min_iou: f
 
 
 def enclosing(boxes: ArrayLike) -> NDArray[np.float32]:
-    """Compute the smallest box that holds all of these, (4,); raise SeesayError if there is none."""
+    """Compute the smallest box that contains all boxes, (4,); raise SeesayError if there are none."""
     array = as_boxes(boxes)
     if not len(array):
-        raise SeesayError("boxes: none; an enclosing box needs at least one.")
+        raise SeesayError("boxes: an enclosing box needs at least one box, got none.")
     return np.concatenate([array[:, :2].min(axis=0), array[:, 2:].max(axis=0)]).astype(np.float32)
 
 

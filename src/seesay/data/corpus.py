@@ -19,7 +19,7 @@ SPLITS = ("train", "val", "test")
 
 
 class ByteSource(Protocol):
-    """Where the encoded bytes of one image lie: a file, or a member of a tar."""
+    """Where the encoded bytes of one image are: a file, or a member of a tar."""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
@@ -28,10 +28,10 @@ class ByteSource(Protocol):
 
 @runtime_checkable
 class Placed(ByteSource, Protocol):
-    """A source at a URL, which may tell when its bytes have changed."""
+    """A source at a URL, whose store may tell when the bytes change."""
 
     def place(self) -> str:
-        """Return what names these bytes in this version, and no others; empty if nothing does."""
+        """Return a unique name of these bytes in this version, or an empty string if there is none."""
         ...
 
 
@@ -43,8 +43,8 @@ class CorpusImage:
     """One image of a corpus.
 
     `row` is its row in `Corpus.features` if the corpus has precomputed features; `source` is None if the
-    corpus comes without the image itself. `size` is width and height in pixels, upright, or zeros if nobody
-    measured them, since no boxes refer to them.
+    corpus comes without the image itself. `size` is the width and height in pixels, upright, or zeros if they
+    were not measured because no boxes refer to them.
     """
 
     name: str
@@ -56,12 +56,12 @@ class CorpusImage:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence about an image, or a phrase with the boxes of what it names: several for "two men".
+    """A sentence about an image, or a phrase with its boxes: several for "two men".
 
     `image` is the position of its image in `Corpus.images`. Boxes are x1 y1 x2 y2 in continuous pixels of
     that image, from zero, x2 and y2 exclusive, and lie within it. Phrases of one image with the same `chain`
-    name the same entity (coreference). `kinds` (people, clothing, …) may be empty; `number` says which
-    sentence of the image a phrase is from, None if that is unknown.
+    name the same entity (coreference). `kinds` (people, clothing, …) may be empty; `number` is the number of
+    the phrase's sentence within the image, or None if unknown.
     """
 
     text: str
@@ -79,10 +79,10 @@ class Sentence:
 
 @dataclass
 class Issues:
-    """Data-quality issues that a reader found: how often each kind occurs, and its first places.
+    """Data-quality issues that a reader found: the count of each kind and its first places.
 
-    Kinds are short phrases that a person understands: "image listed but missing", "empty sentence".
-    Of tables, `rows` is the number of rows, and `left_out` has the places of those that cannot be used.
+    Kinds are short descriptions, such as "image listed but missing" or "empty sentence". For tables, `rows`
+    is the number of rows, and `left_out` has the places of unusable rows.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -91,14 +91,14 @@ class Issues:
     left_out: list[str] = field(default_factory=list)
 
     def add(self, kind: str, where: str) -> None:
-        """Count one issue, and keep its place if it is among the first five."""
+        """Count an issue, and keep the places of the first five of its kind."""
         self.counts[kind] += 1
         places = self.examples.setdefault(kind, [])
         if len(places) < 5:
             places.append(where)
 
     def leave_out(self, kind: str, where: str) -> None:
-        """Count an issue for which a row is left out."""
+        """Count an issue because of which a row is skipped."""
         self.add(kind, where)
         self.left_out.append(where)
 
@@ -108,9 +108,9 @@ class Corpus:
     """Images and what describes them: any number of sentences per image, or phrases with boxes.
 
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
-    are exchanged without their images, or beside them. Index it with an array of rows: a whole COCO of
-    regions is 33 GB, so it may be memory-mapped. Images were looked for below `images_root`, or below `root`
-    if that is None. What is trained on it also learns from the train splits of the corpora `beside`.
+    are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
+    index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
+    None. Training also uses the train splits of the corpora `beside`.
 
     Example:
         >>> images = CorpusImage("a.jpg", "train"), CorpusImage("b.jpg", "test")
@@ -134,7 +134,7 @@ class Corpus:
     beside: tuple[Corpus, ...] = ()
 
     def __repr__(self) -> str:
-        """Return a line, which `print` shows: a corpus of a million sentences would fill the screen."""
+        """Return one line instead of up to a million sentences."""
         texts = "phrases" if self.has_boxes else "sentences"
         return f"<Corpus '{self.name}': {len(self.images)} images, {len(self.sentences)} {texts}>"
 
@@ -144,7 +144,7 @@ class Corpus:
         return any(sentence.boxes for sentence in self.sentences)
 
     def split(self, name: str) -> Corpus:
-        """Return the part of the corpus in one split; raise SeesayError if no image is in it."""
+        """Return one split of the corpus; raise SeesayError if it has no images."""
         rows = [at for at, image in enumerate(self.images) if image.split == name]
         if not rows:
             there = ", ".join(sorted({image.split for image in self.images})) or "none"
@@ -165,7 +165,7 @@ class Corpus:
         return [s.text for s in self.sentences]
 
     def train_texts(self) -> list[str]:
-        """Return the texts of the train split, and after them those of the corpora beside."""
+        """Return the texts of the train split, followed by those of the corpora beside."""
         return [text for corpus in (self, *self.beside) for text in corpus.split("train").texts()]
 
     def enclosing_boxes(self) -> NDArray[np.float32]:

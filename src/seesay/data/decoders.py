@@ -1,8 +1,8 @@
-"""Decoding of images in processes of their own, of which one that takes too long, or crashes, is replaced.
+"""Decoding of images in separate processes, which are replaced if they take too long or crash.
 
-`python -m seesay.data.decoders` is such a process. It reads requests from standard input and answers on
-standard output: a line of JSON, then bytes. Its answers are checked like what came from a stranger, since a
-hostile image may have taken it over; so nothing is pickled.
+`python -m seesay.data.decoders` is such a process. It reads requests from standard input and writes responses
+to standard output: a line of JSON, then bytes. A hostile image may have taken over the process, so responses
+are validated like untrusted input, and nothing is pickled.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
 def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
-    """Do as `Photo.read` does, in a process of its own; `key` is the content key if that is known."""
+    """Decode like `Photo.read`, in a separate process; `key` is the content key if it is known."""
     return PHOTOS.decode(data, name, min_side, key=key)
 
 
 def facts_of(file: Path) -> dict[str, str]:
     """Read how a photo was taken, see `headers.facts`; empty if it cannot be read.
 
-    Nothing is decoded: of a PNG only what stands before its pixels counts. A raw photo that is not TIFF is
+    Nothing is decoded: in a PNG, only chunks before the pixels count. A raw photo that is not a TIFF is
     opened in a process that can be killed.
     """
     try:
@@ -64,11 +64,11 @@ def facts_of(file: Path) -> dict[str, str]:
 
 
 class Decoders:
-    """As many processes as threads use at a time; each is started when it is needed, and used again.
+    """A pool of processes, one for each concurrent thread. They are started on demand and reused.
 
     Args:
-        seconds: of processor time, and three times as many by the clock, after which a process is killed.
-        most: processes; further threads wait until one has answered.
+        seconds: of processor time (three times as many of wall-clock time) after which a process is killed.
+        most: the maximum number of processes; further threads wait for a free one.
 
     Example:
         >>> import io
@@ -98,8 +98,8 @@ class Decoders:
         """Decode an image; see `EncodedImage`. Its `key` is computed unless it is given.
 
         Raises:
-            ImageError: it is no image, damaged, too large, or takes too long.
-            UnavailableImageError: the memory or the time does not suffice now.
+            ImageError: the data are not an image, are damaged or too large, or take too long.
+            UnavailableImageError: there is not enough memory or time now.
         """
         head, pixels = self._ask(data, name, {"side": min_side, "pixels": max_pixels})
         return Photo(name, key or content_key(data), pixels, head["size"], head["taken"])
@@ -123,7 +123,7 @@ class Decoders:
         return answer
 
     def close(self) -> None:
-        """End all processes; those at work end when they have answered."""
+        """End all processes, busy ones after their response."""
         with self._lock:
             self._closed = True
             while self._idle:
@@ -149,7 +149,7 @@ class Decoders:
 
 
 class _Decoder:
-    """One process. `is_late` is True once it was killed for taking too long."""
+    """One process. `is_late` is True after it was killed for taking too long."""
 
     def __init__(self) -> None:
         self.is_late, self.owner = False, os.getpid()
@@ -170,7 +170,7 @@ class _Decoder:
                 fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
 
     def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> _Answer | ImageError:
-        """Return the answer to a request; raise nearly anything if the process ends, or lies."""
+        """Return the response to a request; raise almost any error if the process fails."""
         asked, answers = self.process.stdin, self.process.stdout
         assert asked is not None
         assert answers is not None
@@ -187,20 +187,20 @@ class _Decoder:
         self.process.kill()
 
     def failure(self, name: str, seconds: float) -> ImageError:
-        """End the process, and return what to say of the image that it did not answer."""
+        """End the process, and return the error for the image that it did not decode."""
         if not self.is_late:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)  # which closed its pipe, and tells how it ends
         ended = self.process.returncode
         self.kill()
         if self.is_late:
-            return UnavailableImageError(f"{name}: not decoded within {_PATIENCE * seconds:g} s.")
+            return UnavailableImageError(f"{name}: could not be decoded within {_PATIENCE * seconds:g} s.")
         if ended == -getattr(signal, "SIGXCPU", 0):
             return ImageError(
                 f"{name}: takes longer than {seconds:g} s to decode; make it smaller or simpler."
             )
         if ended == -signal.SIGTERM or ended == -getattr(signal, "SIGKILL", 0):
-            return UnavailableImageError(f"{name}: not decoded, since the system ended what decodes it.")
+            return UnavailableImageError(f"{name}: could not be decoded: the system killed the decoder.")
         return ImageError(f"{name}: cannot be decoded.")
 
     def kill(self) -> None:
@@ -217,7 +217,7 @@ _Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
 
 
 def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
-    """Read an answer, no more than an image of so many pixels has; 0 for its facts alone."""
+    """Read a response, limited to an image of so many pixels; 0 for facts alone."""
     head = json.loads(answers.readline(_LINE))
     if "error" in head:
         kind = UnavailableImageError if head["again"] is True else ImageError
@@ -238,7 +238,7 @@ def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") 
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until standard input ends."""
     _limit("RLIMIT_AS", _ADDRESS_SPACE)
     _limit("RLIMIT_CORE", 0)
     with suppress(AttributeError, OSError):
@@ -260,7 +260,7 @@ def main() -> None:
 
 
 def _answer(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """Decode an image, or read its facts alone if no pixels are wanted."""
+    """Decode an image, or only read its facts if no pixels are wanted."""
     if not request["pixels"]:
         return {"facts": EncodedImage(data, request["name"]).facts}, _NO_PIXELS
     image = EncodedImage(data, request["name"], request["pixels"])
@@ -269,7 +269,7 @@ def _answer(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], NDArr
 
 
 def _limit(what: str, most: int) -> None:
-    """Limit what this process may use; not every system can."""
+    """Limit the resources of this process, where the system supports it."""
     with suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 

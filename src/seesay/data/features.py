@@ -3,7 +3,7 @@
 Bottom-up attention (Anderson et al., CVPR 2018) was published as TSV: a line per image with image_id
 image_w image_h num_boxes boxes features, the last two base64 of float32, (num_boxes, 4) and (num_boxes, d).
 Later work has `.npz` with `features` (n, r, d) and `img_id`, HDF5 with the same names, or `.npy` (n, r, d)
-with the ids in `<name>_ids.txt`, one a line. Rows are found by id, in whatever order they come.
+with the ids in `<name>_ids.txt`, one per line. Rows are looked up by id, in any order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HDF5 = (".h5", ".hdf5")
 
 
 class RowSource(Protocol):
-    """An array (rows, d) or (rows, r, d), or a reader of rows of a file that looks like one."""
+    """An array (rows, d) or (rows, r, d), or an object that reads such rows from a file."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -35,9 +35,9 @@ class RowSource(Protocol):
 
 
 class FeatureRows:
-    """Feature arrays stacked along their first axis without being copied together.
+    """Feature arrays stacked along their first axis without copying.
 
-    Each part has shape (rows, d) or (rows, r, d), the same except for the rows, and may be memory-mapped.
+    Parts have shape (rows, d) or (rows, r, d), differ only in their number of rows, and may be memory-mapped.
     Indexed with an array of rows, it returns float32.
     """
 
@@ -71,7 +71,7 @@ class RegionFiles:
             if parts and rows.shape[1:] != parts[0].shape[1:]:
                 raise SeesayError(
                     f"{path}: an image's regions have shape {rows.shape[1:]}, and {parts[0].shape[1:]} in "
-                    f"{paths[0].name}; keep files of one shape together."
+                    f"{paths[0].name}; use files of one shape."
                 )
             for each in ids:
                 if each in self._rows:
@@ -140,14 +140,14 @@ def _open_hdf5(path: Path) -> tuple[list[str], RowSource]:
         file = h5py.File(path)
         features = next((file[key] for key in ("features", "image_features") if key in file), None)
         if features is None:
-            raise SeesayError(f"{path}: no 'features' in it, but {', '.join(file)}.")
+            raise SeesayError(f"{path}: no 'features'; it contains {', '.join(file)}.")
         beside = _ids_beside(path)
         key = next((key for key in _IDS if key in file), None)
         if key is None and not beside.is_file():
             raise SeesayError(f"{path}: no image ids; add 'img_id' to it, or {beside.name} beside it.")
         ids = _texts(file[key][:]) if key else beside.read_text(encoding="utf-8").split()
     except OSError as error:
-        raise SeesayError(f"{path}: not HDF5, or cut short ({error}).") from error
+        raise SeesayError(f"{path}: not HDF5, or truncated ({error}).") from error
     return ids, _Hdf5Rows(features)
 
 
@@ -187,7 +187,7 @@ def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
             if numbers != count * width or _bytes_in(fields[4]) != 16 * count:
                 raise SeesayError(
                     f"{where}: {numbers} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} regions "
-                    f"of {width}; is the line cut short?"
+                    f"of {width}; is the line truncated?"
                 )
             ids.append(fields[0].decode(errors="replace"))
             starts.append(start)
@@ -197,12 +197,12 @@ def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
 
 
 def _bytes_in(text: bytes) -> int:
-    """Count the bytes that some base64 encodes; -1, which never fits, if it is cut short."""
+    """Count the bytes that base64 text encodes; -1, which matches nothing, if it is truncated."""
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"="))) if len(text) % 4 == 0 else -1
 
 
 class _TsvRows:
-    """Lines of a TSV, decoded when they are indexed; regions that an image lacks are zeros."""
+    """Lines of a TSV, decoded when they are indexed; missing regions are zeros."""
 
     def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
         self._path, self._starts, self.shape = path, starts, shape

@@ -1,4 +1,4 @@
-"""What stands before the pixels of an image, read in bounded time: its format, and how it was taken."""
+"""The header of an image, read in bounded time: its format, and how it was taken."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
 
 
 def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Open an encoded image, not a raw photo, without decoding it.
+    """Open an encoded image (not a raw photo) without decoding it.
 
     Args:
         data: the encoded image.
         name: what error messages call it.
-        max_pixels: width × height that is refused beyond.
+        max_pixels: the largest width × height that is accepted.
 
     Raises:
-        ImageError: not an image, damaged, of more than `max_pixels`, or with a header made to take long.
-        UnavailableImageError: the memory does not suffice now.
+        ImageError: not an image, damaged, of more than `max_pixels`, or with a header designed to take long.
+        UnavailableImageError: there is not enough memory now.
     """
     if not data:
         raise ImageError(f"{name}: empty, 0 bytes.")
@@ -60,7 +60,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
         if is_of_system(error):
             raise UnavailableImageError(f"{name}: cannot be read now ({error}).") from error
         if isinstance(error, _TooLongError):
-            raise ImageError(f"{name}: its header is made to take long; save it anew.") from error
+            raise ImageError(f"{name}: its header is designed to take long; save the image again.") from error
         raise ImageError(f"{name}: unsupported or damaged ({reason_of(error)}).") from error
     if image.width * image.height > max_pixels:
         raise ImageError(
@@ -71,7 +71,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 
 @contextmanager
 def opened_header(path: Path) -> Iterator[Image.Image]:
-    """Open an image file and read what stands before its pixels; raise anything if it is no image."""
+    """Open an image file and read its header; raise any error if it is not an image."""
     remote = as_remote(path)
     with _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path)) as file:
         yield _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
@@ -89,7 +89,7 @@ def file_format(path: Path) -> str | None:
 
 
 def read_range(path: Path, start: int, size: int) -> bytes:
-    """Read `size` bytes of a file, here or at a URL, or fewer if it ends before."""
+    """Read `size` bytes of a file or URL, or fewer if it ends earlier."""
     if remote := as_remote(path):
         return remote.read_range(start, start + size)
     with path.open("rb") as file:
@@ -98,12 +98,12 @@ def read_range(path: Path, start: int, size: int) -> bytes:
 
 
 def open_bounded(data: bytes) -> Image.Image:
-    """Open an encoded image with Pillow, or raise anything; a header made to take long is refused."""
+    """Open an encoded image with Pillow; raise any error, also for a header designed to take long."""
     return _open(_BoundedBytes(data))
 
 
 def is_of_system(error: Exception) -> bool:
-    """Return whether the system failed, such as where no file can be opened, and not the image in memory.
+    """Return whether the system failed, for example with too many open files, and not the image.
 
     Pillow loads its plugins when they are first needed.
     """
@@ -111,7 +111,7 @@ def is_of_system(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """Return a decoder's complaint, without the address of a BytesIO in it."""
+    """Return a decoder's error message, without the address of a BytesIO in it."""
     if isinstance(error, UnidentifiedImageError):
         return "unknown format"
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
@@ -136,9 +136,9 @@ def time_of(tags: Mapping[int, Any]) -> str:
 
 
 def facts(tags: Mapping[int, Any]) -> dict[str, str]:
-    """Return camera, lens, exposure, aperture, ISO, focal length and time, as far as the tags say.
+    """Return camera, lens, exposure, aperture, ISO, focal length and time, as far as known.
 
-    Places are left out: who shows a photo seldom means to say where they live.
+    GPS positions are omitted, because people who share photos seldom mean to reveal where they live.
     """
     make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
     camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
@@ -155,7 +155,7 @@ def facts(tags: Mapping[int, Any]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """One line of what a camera wrote, however strange."""
+    """A tag's text as one line, whatever it contains."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
     return " ".join("".join(letter for letter in text if letter.isprintable()).split())[:_MAX_CHARACTERS]
 
@@ -198,11 +198,11 @@ def _formats() -> tuple[str, ...]:
 
 
 class _TooLongError(Exception):
-    """More would be read before the first frame than is allowed."""
+    """The header would take more reads or bytes than allowed."""
 
 
 class _Allowance:
-    """How often, and how much, may be read before the first frame of an image."""
+    """The number of reads and bytes allowed before the first frame of an image."""
 
     def __init__(self) -> None:
         self.is_spent_on_header = True

@@ -1,10 +1,10 @@
 """Encoded images, and how they become pixels: 8-bit RGB, upright.
 
-- EXIF rotation is applied; transparency is laid on white; of an animation the first frame counts.
+- EXIF rotation is applied, transparency becomes white, and only the first frame of an animation is used.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
-- Of a raw photo the picture that its camera put into it counts: see `raw.py`.
-- A truncated image is refused: half a picture would be encoded as if it were whole.
-- An image of more than MAX_PIXELS, or one that would take too much memory or time, is refused unread.
+- For raw photos, the preview that the camera embedded is used: see `raw.py`.
+- A truncated image is rejected: half a picture would be encoded as if it were whole.
+- An image of more than MAX_PIXELS, or one that would take too much memory or time, is rejected.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def content_key(data: bytes) -> str:
 class EncodedImage:
     """An encoded image: its key, what its header says, and its pixels.
 
-    The bytes are parsed once, when an attribute is first asked for. A PNG, whose EXIF may come after its
-    pixels, is decoded for `size` and `taken`, and only once if `pixels` is asked for, too.
+    The bytes are parsed once, when an attribute is first used. A PNG, whose EXIF may follow its pixels, is
+    decoded for `size` and `taken`, and only once if `pixels` is also used.
 
     Args:
         data: the encoded bytes.
@@ -50,9 +50,9 @@ class EncodedImage:
         max_pixels: width × height that is refused beyond.
 
     Raises:
-        ImageError: by any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of more
-            than `max_pixels`, or too costly to decode.
-        UnavailableImageError: the memory does not suffice now.
+        ImageError: from any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of
+            more than `max_pixels`, or too costly to decode.
+        UnavailableImageError: there is not enough memory now.
 
     Example:
         >>> import io
@@ -103,12 +103,12 @@ class EncodedImage:
 
     @property
     def taken(self) -> str:
-        """When the photo was taken, as its EXIF says: "2019-06-30T12:00:00", the camera's time; else ""."""
+        """The EXIF time of the photo, by the camera's clock: "2019-06-30T12:00:00"; "" without one."""
         return self.facts.get("taken", "")
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """How the photo was taken, as its EXIF says, see `headers.facts`; empty if that is damaged."""
+        """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged."""
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
                 with suppress(Exception):  # one that is no TIFF; then its picture may say it
@@ -119,7 +119,7 @@ class EncodedImage:
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
         """Decode to RGB, upright, (h, w, 3).
 
-        Threads of a process that decode large images wait for each other, so that its memory is bounded.
+        Threads that decode large images wait for each other, so that memory is bounded.
 
         Args:
             min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The
@@ -143,7 +143,7 @@ class EncodedImage:
 
     @cached_property
     def _exif(self) -> Image.Exif:
-        """The EXIF, empty if it is damaged. Asking a PNG for it decodes its pixels, which may come first."""
+        """The EXIF, empty if it is damaged. For a PNG this decodes the pixels, which may come first."""
         try:
             return self._parsed.getexif()
         except Exception:  # Pillow's plugins raise nearly anything on damaged files
@@ -180,14 +180,14 @@ class EncodedImage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Photo:
-    """A photo that was decoded once, for all that want something of it.
+    """A photo that was decoded once for several uses.
 
     Attributes:
         name: what error messages call it.
         key: of its content.
-        pixels: (h, w, 3) RGB, upright, perhaps a fraction of its size; nobody may change them.
+        pixels: (h, w, 3) RGB, upright, perhaps a fraction of its size; read-only.
         size: width and height of the whole upright photo, in pixels.
-        taken: when, as `EncodedImage.taken` says.
+        taken: when it was taken, see `EncodedImage.taken`.
     """
 
     name: str
@@ -198,12 +198,12 @@ class Photo:
 
     @classmethod
     def read(cls, data: bytes, name: str, min_side: int) -> Photo:
-        """Decode an encoded image; raise as `EncodedImage` does.
+        """Decode an encoded image; raise the errors of `EncodedImage`.
 
         Args:
             data: the encoded image.
             name: what error messages call it.
-            min_side: pixels that are needed of the shorter side of a JPEG.
+            min_side: the least shorter side of a JPEG, in pixels.
         """
         image = EncodedImage(data, name)
         pixels = image.pixels(min_side)

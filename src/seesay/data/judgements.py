@@ -1,12 +1,12 @@
-"""Human judgements of image-sentence pairs, and lists of the items that are relevant to each query.
+"""Human judgements of image-sentence pairs, and lists of the relevant items of each query.
 
 Judgements are read in the two tab-separated formats of Flickr8k (Hodosh et al., JAIR 47, 2013):
 `ExpertAnnotations.txt` has image, sentence and the scores of three experts, 1 to 4;
 `CrowdFlowerAnnotations.txt` has image, sentence, the share of yes, and the counts of yes and no. Relevant
 items are JSON, `{"a.jpg": ["a.jpg#0", "b.jpg#3"], "a.jpg#0": ["a.jpg", "b.jpg"]}`.
 
-A sentence is named `image.jpg#n`: number n of its image's sentences, from 0, in the order of the corpus.
-Flickr's token files do the same, and the sentids of Karpathy's files have the same order.
+A sentence is named `image.jpg#n`: number n of its image's sentences, from 0, in the order of the corpus, as
+in Flickr's token files. The sentids of Karpathy's files have the same order.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Judgements:
 
 
 def read_judgements(path: Path) -> Judgements:
-    """Read judgements; the first line decides which of the two formats the file has.
+    """Read judgements; the first line determines which of the two formats the file has.
 
     Raises:
-        SeesayError: the file cannot be read, holds no judgement, or has a malformed line.
+        SeesayError: the file cannot be read, has no judgements, or has a malformed line.
     """
     kind: Kind | None = None
     pairs = []
@@ -62,7 +62,8 @@ def read_judgements(path: Path) -> Judgements:
         where = f"{path}:{number}"
         if len(cells) != 5 or not all(cells) or sentence_number(cells[1]) is None:
             raise SeesayError(
-                f"{where}: expected five columns divided by tabs: image, sentence (image.jpg#n), and three "
+                f"{where}: expected five columns separated by tabs: image, sentence (image.jpg#n), and "
+                f"three "
                 f"numbers, not '{line}'."
             )
         ratings = {"expert": _expert(cells[2:]), "crowdflower": _crowd(cells[2:])}
@@ -71,7 +72,7 @@ def read_judgements(path: Path) -> Judgements:
             raise SeesayError(f"{where}: expected {_NUMBERS[kind]} ({kind}), not '{' '.join(cells[2:])}'.")
         pairs.append(Judgement(cells[0], cells[1], found))
     if kind is None:
-        raise SeesayError(f"{path}: no judgement in it.")
+        raise SeesayError(f"{path}: contains no judgements.")
     return Judgements(path, kind, tuple(pairs))
 
 

@@ -1,6 +1,6 @@
-"""From an opened image to pixels, within bounds of memory and time that no file can exceed.
+"""Conversion of an opened image to pixels, with limits on memory and time that no file can exceed.
 
-What Pillow has decoded is converted tile by tile, so that beside it and the result there is only one tile.
+Pillow's decoded image is converted tile by tile, so that only one tile exists beside it and the result.
 """
 
 from __future__ import annotations
@@ -48,23 +48,25 @@ def check_cost(image: Image.Image, data: bytes, name: str) -> None:
     if _working_bytes(image) > MAX_WORKING_BYTES:
         most = int(pixels * MAX_WORKING_BYTES / _working_bytes(image))
         raise ImageError(
-            f"{name}: {image.width}×{image.height}; of such a {image.format} at most {most} pixels are "
-            "decoded; make it smaller first, or convert it to PNG."
+            f"{name}: {image.width}×{image.height}; at most {most} pixels of such a {image.format} are "
+            f"decoded; make it smaller first, or convert it to PNG."
         )
     if image.format in ("JPEG", "MPO"):
         most = min(MAX_SCANS, _MAX_SCANNED // pixels)
         if _count_scans(data, most) > most:
-            raise ImageError(f"{name}: a JPEG of more than {most} scans, made to take long; save it anew.")
+            raise ImageError(
+                f"{name}: a JPEG of more than {most} scans, designed to take long; save it again."
+            )
 
 
 def _working_bytes(image: Image.Image) -> int:
-    """Bytes that decoding takes beside its result."""
+    """Bytes that decoding takes in addition to its result."""
     stored = image.height * (_ROW + -(-image.width * _STORED.get(image.mode, 4) // 4) * 4)
     return stored + image.width * image.height * _decoder_bytes(image)
 
 
 def _decoder_bytes(image: Image.Image) -> int:
-    """Bytes a pixel that a decoder takes beside what Pillow stores."""
+    """Bytes per pixel that a decoder takes in addition to Pillow's image."""
     if image.format in ("JPEG", "MPO"):  # of a progressive one it keeps all coefficients
         return 2 * len(image.getbands()) if image.info.get("progressive") else 0
     if isinstance(image, TiffImageFile) and image.info.get("compression") != "raw":
@@ -75,7 +77,7 @@ def _decoder_bytes(image: Image.Image) -> int:
 
 
 def _count_scans(data: bytes, most: int) -> int:
-    """Count the scans of a JPEG, stopping beyond `most`; segments such as thumbnails are stepped over."""
+    """Count the scans of a JPEG, up to `most`; segments such as thumbnails are skipped."""
     scans, at = 0, 2
     while scans <= most and (marker := _MARKER.search(data, at)):
         kind, at = marker[1][0], marker.end()
@@ -92,7 +94,7 @@ _taken = 0
 
 @contextmanager
 def in_flight(image: Image.Image) -> Iterator[None]:
-    """Wait until what other threads decode leaves enough memory for this image."""
+    """Wait until other threads' decoding leaves enough memory for this image."""
     global _taken
     wanted = image.width * image.height * 3 + _working_bytes(image)
     with _room:
@@ -107,7 +109,7 @@ def in_flight(image: Image.Image) -> Iterator[None]:
 
 
 def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArray[np.uint8]:
-    """Decode straight to RGB with libjpeg-turbo, or with Pillow if it refuses."""
+    """Decode directly to RGB with libjpeg-turbo, or with Pillow if that fails."""
     side = (min_side or 0) * _SCALE_GAP
     side = 0 if side >= min(image.size) else side
     try:
@@ -134,7 +136,7 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    """Lay an RGBA image on white: as `alpha_composite` does, in half the time."""
+    """Composite an RGBA image on white, like `alpha_composite` in half the time."""
     white = Image.new("RGB", image.size, "white")
     white.paste(image.convert("RGB"), mask=image.getchannel("A"))
     return white
@@ -155,7 +157,7 @@ def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _range(image: Image.Image) -> tuple[float, float]:
-    """The values of an image of grey of more than 8 bits that become black and white.
+    """The values that become black and white in a grey image of more than 8 bits.
 
     Unsigned 16-bit has the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1 (floats
     only), 0..255, 0..65535 and minimum..maximum that holds all values.

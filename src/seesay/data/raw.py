@@ -1,4 +1,4 @@
-"""Raw photos: the picture that the camera put into the file, or else one made of the sensor's values.
+"""Raw photos: the preview that the camera embedded, or else an image developed from the sensor data.
 
 Needs rawpy, which `seesay[raw]` installs.
 """
@@ -27,9 +27,9 @@ _ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's turns as EXIF writes them
 
 
 def is_raw(head: bytes, name: str) -> bool:
-    """Return whether the first bytes of a file of that name are those of a raw photo.
+    """Return whether a file of that name with these first bytes is a raw photo.
 
-    Most kinds are TIFF, which editors write, too; some are recognised by their name alone.
+    Most kinds are TIFF, like the files of image editors, so some are only recognised by their name.
     """
     if head.startswith(_HEADS) or head[4:12] == _CR3:
         return True
@@ -39,7 +39,7 @@ def is_raw(head: bytes, name: str) -> bool:
 
 
 def developed(data: bytes, name: str, max_pixels: int) -> bytes:
-    """Return the encoded picture of a raw photo; anything else as it is.
+    """Return an encoded image of a raw photo; other data are returned unchanged.
 
     Raises:
         ImageError: the photo is damaged or of an unknown kind, has too many pixels, or the package that reads
@@ -57,8 +57,8 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
     except rawpy.LibRawFileUnsupportedError as error:
         version = ".".join(map(str, rawpy.libraw_version))
         raise ImageError(
-            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {version} does "
-            "not know; export it as JPEG."
+            f"{name}: a damaged raw photo, or a camera that LibRaw {version} does not know; export it "
+            f"as JPEG."
         ) from error
     except rawpy.LibRawError as error:
         reason = error.args[0].decode(errors="replace") if error.args else type(error).__name__
@@ -66,7 +66,7 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
 
 
 def _preview(raw: rawpy.RawPy) -> bytes | None:
-    """The JPEG in the file, upright; None if there is none that is large enough."""
+    """The embedded JPEG, upright; None if none is large enough."""
     import rawpy
 
     try:
@@ -97,7 +97,7 @@ def _with_exif(jpeg: bytes, exif: bytes) -> bytes:
 
 
 def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:
-    """A picture of half the sensor's width and height, which takes a fraction of the time, as a bitmap."""
+    """A bitmap of half the sensor's width and height, which takes a fraction of the time."""
     if raw.sizes.raw_width * raw.sizes.raw_height > max_pixels:
         raise ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.")
     out = io.BytesIO()
@@ -106,7 +106,7 @@ def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:
 
 
 def _tags(head: bytes) -> set[int]:
-    """The tags of the first directory of a TIFF, as far as these bytes hold it."""
+    """The tags of the first directory of a TIFF, as far as they are in these bytes."""
     order = _TIFF[head[:4]]
     try:
         (start,) = struct.unpack_from(f"{order}I", head, 4)

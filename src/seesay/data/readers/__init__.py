@@ -1,4 +1,4 @@
-"""Readers of the field's formats. Every module of this package is imported and registers its readers."""
+"""Readers of common corpus formats. Every module of this package is imported and registers its readers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def read_corpus(
     image_column: str | None = None,
     caption_column: str | None = None,
 ) -> Corpus:
-    """Read a corpus from a folder, or from its JSON, table, token file or tar.
+    """Read a corpus from a folder, or from a JSON file, table, token file or tar.
 
     Args:
         path: the folder or file, or a URL such as "s3://bucket/photos".
         format: the name of a reader; by default, the first reader that recognises the path.
-        phrases: read phrases with boxes, in pixels of the images that are found, and not sentences.
+        phrases: read phrases with boxes, in pixels of the images that are found, instead of sentences.
         images: the folder to search for images, in folders and tars; by default, beside the sentences.
         allow_outside: accept images that the corpus names by absolute paths outside its folder.
         image_column: the column of a table that names the images, if it has an unusual name.
         caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
 
     Returns:
-        The corpus; its `issues` count everything that was dropped, merged or odd.
+        The corpus; its `issues` count everything that was dropped, merged or unusual.
 
     Raises:
         SeesayError: the path does not exist, no reader recognises it, the format is unknown, or the data
@@ -91,8 +91,8 @@ class Reader(ABC):
         name: the name of the format, as `--format` takes it.
         has_boxes: True if it reads phrases with boxes, False if it reads sentences.
         looks_like: what a folder of this format contains, in a few words, for error messages.
-        order: readers are asked in ascending order whether they recognise a path, so formats that are
-            easy to tell apart come first. `folder`, which accepts any images, comes last, at 1000.
+        order: readers try to recognise a path in ascending order. Distinctive formats come first, and
+            `folder`, which accepts any images, last, at 1000.
     """
 
     name: ClassVar[str]
@@ -101,7 +101,7 @@ class Reader(ABC):
     order: ClassVar[int] = 100
 
     def files(self, path: Path) -> list[Path]:  # noqa: ARG002
-        """Return the path itself if it is a file of this format, or the files of this format in a folder."""
+        """Return the path if it is a file of this format, or the files of this format in a folder."""
         return []
 
     def recognises(self, path: Path) -> bool:
@@ -109,7 +109,7 @@ class Reader(ABC):
         return bool(self.files(path))
 
     def find(self, path: Path, single: bool = False) -> list[Path]:
-        """Return the path itself if it is a file, or else the files of this format in the folder.
+        """Return the path if it is a file, or else the files of this format in the folder.
 
         Raises SeesayError if there is none or, with `single`, more than one.
         """
@@ -146,7 +146,7 @@ R = TypeVar("R", bound=type[Reader])
 
 
 def register_reader(reader: R) -> R:
-    """Register a class that reads corpora under its `name`; for use as a decorator."""
+    """Decorator that registers a reader under its `name`."""
     READERS.register(reader.name)(reader())
     return reader
 

@@ -1,4 +1,4 @@
-"""The builder, which collects what a reader finds into a corpus and counts data-quality issues."""
+"""The builder that collects images and texts into a corpus and counts data-quality issues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, no
 
 
 class CorpusBuilder:
-    """Takes images and sentences, or phrases with boxes, in the order they are read.
+    """Collects images and sentences, or phrases with boxes, in the order they are read.
 
     Images without a split are split 80/10/10 at the end.
 
@@ -72,14 +72,14 @@ class CorpusBuilder:
 
     @cached_property
     def finder(self) -> ImageFinder:
-        """Finder of images below the root, or where else they are looked for."""
+        """Finder of images below the root, or below the given folder."""
         below = self._images_root or self.root
         return ImageFinder(below if below.is_dir() else below.parent, self.issues)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
     ) -> dict[str, str]:
-        """Read the split of each image stem from pairs of a list, one file name a line, and its split."""
+        """Read the split of each image stem from pairs of a list (one file name per line) and its split."""
         splits: dict[str, str] = {}
         for file, name in lists:
             split = canonical_split(name, str(file))
@@ -102,10 +102,10 @@ class CorpusBuilder:
         row: int | None = None,
         measured: bool = False,
     ) -> int | None:
-        """Find a listed image and add it, once; return its position.
+        """Find a listed image, add it if it is new, and return its position.
 
-        None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a feature `row`;
-        or if it is to be `measured`, as an image of phrases is, and its size cannot be read.
+        Returns None and counts an issue if it has neither a file (listed as being in `folder`) nor a feature
+        `row`, or if it should be `measured`, as images with phrases are, and its size cannot be read.
         """
         if name in self._missing:
             return None
@@ -131,7 +131,7 @@ class CorpusBuilder:
         row: int | None = None,
         size: tuple[int, int] = (0, 0),
     ) -> int:
-        """Add an image, unless there is one of that name; return its position."""
+        """Add an image unless its name exists; return its position."""
         name = printable(name)
         at = self._position.setdefault(name, len(self._images))
         if at == len(self._images):
@@ -141,7 +141,7 @@ class CorpusBuilder:
         return at
 
     def sentence(self, text: str, image: int | None, where: str) -> None:
-        """Add a sentence, white space collapsed, to an image, unless that is missing: None.
+        """Add a sentence, with white space collapsed, to an image, unless the image is None (missing).
 
         `where` is the sentence's place, for issues.
         """
@@ -172,7 +172,7 @@ class CorpusBuilder:
         """Add a phrase of sentence `number` to an image that was measured.
 
         Boxes are x1 y1 x2 y2 from zero, x2 and y2 exclusive, on an image of size `frame`, (width, height);
-        they are scaled to the size of the image that was found. Without a frame they are its own pixels.
+        they are scaled to the size of the image that was found. Without a frame they are in its pixels.
         """
         text = " ".join(printable(text).split())
         if not text:
@@ -186,7 +186,7 @@ class CorpusBuilder:
             self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
 
     def finish(self) -> Corpus:
-        """Return the corpus; raise SeesayError if no image, or no phrase of the images, is left.
+        """Return the corpus; raise SeesayError if it has no usable images or phrases.
 
         Of phrases the root is the table, one of several in a folder.
         """
@@ -202,7 +202,7 @@ class CorpusBuilder:
         return Corpus(self.name, root, images, sentences, self.issues, self.features, self._images_root)
 
     def _keep_described(self) -> None:
-        """Leave out images without phrases; phrases of an image with equal boxes share a chain."""
+        """Remove images without phrases; phrases of an image with equal boxes share a chain."""
         position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
         self._images = [self._images[old] for old in position]
         self._sentences = [replace(p, image=position[p.image]) for p in _chained(self._sentences)]
