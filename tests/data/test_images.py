@@ -83,6 +83,51 @@ def test_cmyk_jpeg_keeps_its_colours():
     assert off(decode(encode(photo().convert("CMYK"), quality=95), "a"), photo()) < 20
 
 
+def display_p3() -> bytes:
+    """A profile with Display P3's primaries (as adapted to D50) and a gamma of 2.2."""
+
+    def fixed(*values: float) -> bytes:
+        return b"".join(round(value * 65536).to_bytes(4, "big", signed=True) for value in values)
+
+    curve = b"curv" + bytes(4) + (1).to_bytes(4, "big") + round(2.2 * 256).to_bytes(2, "big") + bytes(2)
+    text = b"Display P3\0"
+    described = b"desc" + bytes(4) + len(text).to_bytes(4, "big") + text + bytes(79)
+    tags = {
+        b"desc": described,
+        b"wtpt": b"XYZ " + bytes(4) + fixed(0.9642, 1.0, 0.8249),
+        b"rXYZ": b"XYZ " + bytes(4) + fixed(0.5151, 0.2412, -0.0011),
+        b"gXYZ": b"XYZ " + bytes(4) + fixed(0.2920, 0.6922, 0.0419),
+        b"bXYZ": b"XYZ " + bytes(4) + fixed(0.1571, 0.0666, 0.7841),
+        **dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), curve),
+    }
+    table, data, start = len(tags).to_bytes(4, "big"), b"", 128 + 4 + 12 * len(tags)
+    for name, value in tags.items():
+        table += name + (start + len(data)).to_bytes(4, "big") + len(value).to_bytes(4, "big")
+        data += value + bytes(-len(value) % 4)
+    header = bytearray(128)
+    header[:4] = (start + len(data)).to_bytes(4, "big")
+    header[8:24] = b"\x02\x40\0\0" + b"mntrRGB XYZ "
+    header[36:40] = b"acsp"
+    header[68:80] = fixed(0.9642, 1.0, 0.8249)
+    return bytes(header) + table + data
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_colours_of_a_wide_gamut_become_srgb(format):
+    orange = Image.new("RGB", (64, 48), (200, 120, 60))
+    plain = decode(encode(orange, format), "a")
+    wide = decode(encode(orange, format, icc_profile=display_p3()), "a")
+    # The same numbers mean a stronger colour in a wider gamut: more red, less blue.
+    assert wide.shape == plain.shape
+    assert off(wide, np.full((48, 64, 3), (212, 116, 41))) <= 6
+
+
+@pytest.mark.parametrize("profile", [b"x", b"\0" * 200, b"y" * (1 << 20), "half"])
+def test_a_profile_that_cannot_be_used_changes_nothing(profile):
+    damaged = display_p3()[:300] if profile == "half" else profile
+    assert off(decode(encode(photo(), "PNG", icc_profile=damaged), "a"), photo()) == 0
+
+
 def test_ycck_jpeg_is_read():
     # Adobe's marker with transform 2 says that a four-channel JPEG is YCCK.
     data = encode(photo().convert("CMYK"))

@@ -1,6 +1,7 @@
 """Encoded images, and how they become pixels: 8-bit RGB, upright.
 
 - EXIF rotation is applied, transparency becomes white, and only the first frame of an animation is used.
+- Colours of another profile, such as Display P3, are converted to sRGB.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - For raw photos, the preview that the camera embedded is used: see `raw.py`.
 - A truncated image is rejected: half a picture would be encoded as if it were whole.
@@ -28,7 +29,7 @@ from seesay.data.headers import (
     reason_of,
     tags_of,
 )
-from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
+from seesay.data.pixels import check_cost, decode_jpeg, in_flight, in_srgb, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.errors import ImageError, UnavailableImageError
 
@@ -131,7 +132,7 @@ class EncodedImage:
                 pixels = decode_jpeg(self._developed, image, min_side)
             else:
                 pixels = to_rgb(image)
-            return turned(pixels, self._orientation(self._exif))
+            return turned(in_srgb(pixels, image), self._orientation(self._exif))
 
     @cached_property
     def _developed(self) -> bytes:

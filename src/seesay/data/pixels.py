@@ -5,6 +5,7 @@ Pillow's decoded image is converted tile by tile, so that only one tile exists b
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageCms
 from PIL.TiffImagePlugin import TiffImageFile
 
 from seesay.errors import ImageError
@@ -28,6 +29,7 @@ _MAX_SCANNED = 1_500_000_000  # scans × pixels of a JPEG; two to four seconds o
 # Of all threads together: the largest image that is accepted, alone, or many photographs at once.
 _MAX_IN_FLIGHT = 1_600_000_000
 _TILE = 1 << 20  # pixels
+_MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and cameras have a few thousand
 # A DCT-scaled JPEG keeps this many times the wanted side, for detail above the cut-off of the later resize.
 # The lowest cosine of Lite0 features to those of the full image was 0.985 at 1, 0.997 at 1.5, 0.9995 at 2.
 _SCALE_GAP = 2
@@ -189,6 +191,30 @@ def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray
     grey -= low
     grey *= 255.0 / ((high - low) or 1.0)
     return np.rint(grey, out=grey).clip(0, 255, out=grey).astype(np.uint8)
+
+
+def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
+    """Convert decoded pixels, (h, w, 3), of an image with a colour profile, such as Display P3, to sRGB.
+
+    Without one, or with one that cannot be used, they stay as they are: colours that are a little off are
+    better than no photo. What is in sRGB already is not computed again.
+    """
+    profile = image.info.get("icc_profile")
+    if not isinstance(profile, bytes) or not 0 < len(profile) <= _MAX_PROFILE:
+        return pixels
+    try:
+        own = ImageCms.getOpenProfile(io.BytesIO(profile))
+        if own.profile.xcolor_space.strip() != "RGB" or "sRGB" in ImageCms.getProfileDescription(own):
+            return pixels
+        transform = ImageCms.buildTransform(own, ImageCms.createProfile("sRGB"), "RGB", "RGB")
+        found = np.empty_like(pixels)
+        rows = max(1, _TILE // pixels.shape[1])
+        for start in range(0, len(pixels), rows):
+            part = Image.fromarray(pixels[start : start + rows])
+            found[start : start + rows] = np.asarray(ImageCms.applyTransform(part, transform))
+    except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
+        return pixels
+    return found
 
 
 def turned(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
