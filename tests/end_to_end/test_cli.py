@@ -347,13 +347,6 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     assert "no images" in seesay("search", tmp_path / "index", "red", code=1).stderr
 
 
-def test_results_open_as_a_page(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BROWSER", "true")
-    done = seesay("search", index, "a red circle", "-k", 2, "--open")
-    assert f"Page: {index / 'sheet.html'}" in done.stderr
-    assert (index / "sheet.html").read_text(encoding="utf-8").count("<li>") == 2
-
-
 def test_an_index_without_results_exits_1(photos: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "index"):
         pass

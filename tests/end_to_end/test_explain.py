@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests.end_to_end.command import seesay
 
@@ -26,9 +25,7 @@ def image(scenes: Path) -> Path:
 def test_windows_are_printed_and_drawn(pair_run: Path, image: Path, tmp_path: Path) -> None:
     out = tmp_path / "why.html"
     done = seesay("explain", pair_run, image, TEXT, "-k", 3, "--out", out)
-    found = json.loads(
-        seesay("explain", pair_run, image, TEXT, "--json", "--out", tmp_path / "why.png").stdout
-    )
+    found = json.loads(seesay("explain", pair_run, image, TEXT, "--json").stdout)
     (reading,) = found["readings"]
     assert (reading["level"], found["unknown"], found["cut"]) == ("wd", ["zzyx"], 0)
     assert found["score"] == reading["score"]
@@ -43,8 +40,6 @@ def test_windows_are_printed_and_drawn(pair_run: Path, image: Path, tmp_path: Pa
         assert text == window["text"]
     assert "zzyx" in done.stderr
     assert image.name in out.read_text(encoding="utf-8")
-    with Image.open(tmp_path / "why.png") as drawn:
-        assert drawn.width == 1440
 
 
 @pytest.mark.slow
@@ -116,8 +111,6 @@ def test_composition_is_measured_recorded_and_a_table(pair_run: Path, scenes: Pa
     text = seesay(*table, cwd=tmp_path).stdout
     assert "shuffle: true order %" in (tmp_path / "table.md").read_text(encoding="utf-8")
     assert "after Ma et al., 2015, table 4" in text
-    with Image.open(tmp_path / "table.png") as plot:
-        assert plot.width > 500
 
 
 def test_cut_sentences_are_told(pair_run: Path, scenes: Path, tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     assert "Flickr30k" in done.stdout
     assert "±" in done.stdout
     assert "`two-branch-linear`" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert (tmp_path / "table.png").is_file()
     assert len((tmp_path / "results" / "scenes.jsonl").read_text().splitlines()) == 2
 
     done = seesay(*table, "--seeds", "1,3", "--no-train", "--json", code=1, cwd=tmp_path)

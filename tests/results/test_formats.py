@@ -106,9 +106,6 @@ def test_every_format_is_written(table, tmp_path, suffix):
     path = tmp_path / f"table{suffix}"
     write_table(table, path)
     assert "irmatch-s" in path.read_text(encoding="utf-8")
-    assert path.with_suffix(".png").exists() == (suffix == ".md")
-    if suffix == ".md":
-        assert "![R@1](table.png)" in path.read_text(encoding="utf-8")
     if suffix == ".json":
         assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(table.to_dict()))
 
@@ -116,7 +113,7 @@ def test_every_format_is_written(table, tmp_path, suffix):
 def test_a_table_of_the_papers_alone_is_written_and_what_cannot_be_is_said(table, tmp_path):
     path = tmp_path / "below" / "table.md"
     write_table(PaperTable(table.definition, "flickr8k", "test"), path)
-    assert sorted(each.name for each in path.parent.iterdir()) == ["table.md", "table.png"]
+    assert sorted(each.name for each in path.parent.iterdir()) == ["table.md"]
     with pytest.raises(SeesayError, match="cannot be written"):
         write_table(table, path / "deeper.md")
     with pytest.raises(SeesayError, match=r"plot\.png: tables are written as \.md, \.tex, \.csv, \.json"):

@@ -12,7 +12,6 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.duplicates import near_duplicates
-from seesay.search.thumbnails import sheet
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
 from tests.search.stores import STORES, address
@@ -60,7 +59,6 @@ def test_paths_begin_with_the_name_of_their_folder(index: Index, photos: Path, s
     told = index.search("green", k=1).to_dict(index.roots())
     assert told["results"][0]["path"] == str(scans / "green.png")
     assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 3  # two images have one content
-    assert f"{photos}, {scans}" in sheet(index, "red", index.search("red"))
 
 
 def test_a_filter_by_folder_takes_the_name_of_a_folder(index: Index) -> None:

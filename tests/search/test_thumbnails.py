@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seesay.data.images import EncodedImage, Photo, content_key
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError
 from seesay.search import Index
-from seesay.search.thumbnails import HEIGHT, Thumbnails, make, sheet, write_sheet
+from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from seesay.search.writer import Writer
 from tests.search.colours import Colours, gallery, photo_of, picture
 
@@ -102,35 +102,3 @@ def test_sizes_are_of_the_upright_image(format: str) -> None:
     Image.new("RGB", (30, 20)).save(out, format, exif=turned)
     assert EncodedImage(out.getvalue(), "x").size == (20, 30)
     assert Image.open(io.BytesIO(make(photo_of(out.getvalue())))).size == (20, 30)
-
-
-@pytest.fixture
-def index(tmp_path: Path):
-    photos = gallery(tmp_path / "photos", "red.png", "blue.png")
-    (photos / "red.png").rename(photos / '<b>"red.png')
-    made = Index.create(tmp_path / "index", Colours())
-    made.update_images(photos)
-    yield made
-    made.close()
-
-
-def test_a_page_holds_its_images_and_nothing_from_elsewhere(index: Index, tmp_path: Path) -> None:
-    hits = index.search("red")
-    write_sheet(index, "<script>red</script>", hits, tmp_path / "sheet.html")
-    page = (tmp_path / "sheet.html").read_text("utf-8")
-    assert page.count('src="data:image/jpeg;base64,') == 2
-    assert "<script>" not in page
-    assert "&lt;b&gt;&quot;red.png" in page
-    assert "http" not in page
-    assert page.index("1.000") < page.index("0.000")
-
-
-def test_a_page_leaves_out_images_that_are_gone(index: Index, tmp_path: Path) -> None:
-    hits = index.search("red")
-    (tmp_path / "photos" / "blue.png").unlink()
-    assert "1 of 2 images" in sheet(index, "red", hits)
-
-
-def test_a_page_that_cannot_be_written(index: Index, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="cannot be written"):
-        write_sheet(index, "red", [], tmp_path / "no folder" / "sheet.html")

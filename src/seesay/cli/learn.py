@@ -131,7 +131,6 @@ def evaluate(
     at: opt.At = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
-    plot: opt.Plot = None,
     record: opt.Record = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -143,14 +142,11 @@ def evaluate(
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
     from seesay.recipes.table import parse_numbers
-    from seesay.results.plots import check_plot, plot_by_frequency
     from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
 
-    if plot is not None:
-        check_plot(plot, protocol)  # before anything is computed
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
     second = Run.load(rerank) if rerank is not None else None
@@ -178,9 +174,6 @@ def evaluate(
         provenance = provenance_of(entries, combine, second, time.monotonic() - started, commit)
         record_row(record, corpus.name, Row(provenance, result))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 else None
-    if plot is not None:
-        name = alone.name if alone else " + ".join(entry.name for entry in entries)
-        plot_by_frequency({name: result}, plot)
     if as_json:
         console.print_json(result)
     else:
@@ -270,9 +263,7 @@ def table(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write the table: .md with a plot beside it, .tex (LaTeX with booktabs), .csv or .json."
-        ),
+        typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json."),
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,

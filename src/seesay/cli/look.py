@@ -104,7 +104,7 @@ def explain(
     image: opt.ImageFile,
     sentence: Annotated[str, typer.Argument(help="The sentence whose score is explained.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write a page, an HTML file.")] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:

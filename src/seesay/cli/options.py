@@ -200,7 +200,6 @@ Rerank = Annotated[
 Shortlist = Annotated[
     int, typer.Option(min=1, help="With --rerank: the number of results to re-rank, at least -k.")
 ]
-Plot = Annotated[Path | None, typer.Option(help="For k-shot: also plot mR by word frequency to a PNG file.")]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
     list[str] | None,

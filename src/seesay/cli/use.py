@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -150,9 +149,6 @@ def search(
     where: opt.Where = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
-    open_sheet: Annotated[
-        bool, typer.Option("--open", help="Write the results as an HTML page and open it.")
-    ] = False,
     store: opt.Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -169,13 +165,6 @@ def search(
 
             answer = console.print_reranking(open_reranker(rerank, shortlist).search(opened, asked, k, where))
         console.show_answer(answer, opened, query, as_json)
-        if open_sheet and answer:
-            from seesay.search.thumbnails import write_sheet
-
-            sheet = folder.resolve() / "sheet.html"
-            write_sheet(opened, query, answer, sheet)
-            console.tell(f"Page: {sheet}")
-            webbrowser.open(sheet.as_uri())
     if not answer:
         if where:
             meant = f"; did you mean '{answer.where_meant}'?" if answer.where_meant else "."

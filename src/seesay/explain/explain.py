@@ -258,13 +258,6 @@ def _known(run: Run, words: Sequence[str]) -> list[bool]:
     return [either or bool(there) for either, there in zip(seen, word_vectors(words)[1], strict=True)]
 
 
-def tint(strength: float) -> str:
-    """Return `#rrggbb` on white for a strength from -1 (against) over 0 (white) to 1 (for)."""
-    hue = FOR if strength > 0 else AGAINST
-    share = 0.85 * min(abs(strength), 1.0)  # black text stays readable
-    return "#" + "".join(f"{round(255 + share * (part - 255)):02x}" for part in hue)
-
-
 def terminal_style(strength: float) -> str:
     """Return a style in the terminal's own red and green: none, coloured, or bold too."""
     if abs(strength) < FAINT:

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.results.plots import plot_table
 from seesay.results.tables import PAPER, Cell, Line, PaperTable, markdown
 
 # Characters that are special in LaTeX, and letters that its default fonts lack.
@@ -123,7 +122,7 @@ def check_format(path: Path) -> None:
 
 
 def write_table(table: PaperTable, path: Path) -> None:
-    """Write the table in the format of the path's suffix; Markdown has a plot beside it.
+    """Write the table in the format of the path's suffix.
 
     Raises:
         SeesayError: the format is unknown, or the file cannot be written.
@@ -132,10 +131,6 @@ def write_table(table: PaperTable, path: Path) -> None:
     text = FORMATS[path.suffix.lower()](table)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix.lower() == ".md":
-            picture = path.with_suffix(".png")
-            plot_table(table, picture)
-            text += f"\n![R@1]({picture.name})\n"
         replace_text(path, text)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error

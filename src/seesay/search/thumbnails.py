@@ -1,44 +1,26 @@
-"""Thumbnails, made when photos are indexed or first wanted and kept beside the index; results as a page."""
+"""Thumbnails, made when photos are indexed or first wanted and kept beside the index."""
 
 from __future__ import annotations
 
-import base64
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from seesay import html
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.errors import ImageError, SeesayError
-from seesay.paths import replacing, writing
+from seesay.errors import SeesayError
+from seesay.paths import replacing
 from seesay.search.seal import seal
-
-if TYPE_CHECKING:
-    from seesay.search.hits import Hit
-    from seesay.search.index import Index
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
 
 SIDE = SHARED_SIDE
 """Pixels that a thumbnail needs of the shorter side of a photo, as `Photo.read` takes them."""
-
-_BODY = """<h1>{title}</h1>
-<p>{count} of {all_} images in {folder}, best first</p>
-<ol>
-{rows}
-</ol>"""
-
-_ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{path}">
-<b>{score:.3f}</b>{path}</a></li>"""
 
 
 def make(photo: Photo) -> bytes:
@@ -112,39 +94,3 @@ class Thumbnails:
             if (file := self._file(key)) is not None:
                 with suppress(OSError):
                     file.unlink(missing_ok=True)
-
-
-def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
-    """Return the page of a sentence's images; those that can no longer be read are left out."""
-    rows = [row for hit in hits if (row := _row(index, hit))]
-    body = _BODY.format(
-        title=escape(sentence),
-        count=len(rows),
-        all_=index.count("image"),
-        folder=escape(", ".join(str(root.folder) for root in index.roots()) or str(index.folder)),
-        rows="\n".join(rows),
-    )
-    return html.page(sentence, files(__package__).joinpath("sheet.css").read_text(encoding="utf-8"), body)
-
-
-def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) -> None:
-    """Write the page.
-
-    Raises:
-        SeesayError: the file cannot be written.
-    """
-    with writing(file) as beside:
-        beside.write_text(sheet(index, sentence, hits), encoding="utf-8")
-
-
-def _row(index: Index, hit: Hit) -> str | None:
-    item = index.item(hit.id)
-    file = index.file_of(item) if item else None
-    if item is None or file is None:
-        return None
-    try:
-        data = index.thumbnails.get(item.key, file)
-    except (ImageError, OSError):
-        return None
-    encoded = base64.b64encode(data).decode()
-    return _ROW.format(link=escape(file.as_uri()), data=encoded, path=escape(hit.path or ""), score=hit.score)
