@@ -50,8 +50,6 @@ _EXTRAS = {
     "parquet": {"pyarrow": "pyarrow"},
     "postgresql": {"psycopg": "PostgreSQL's client"},
     "qdrant": {"qdrant_client": "Qdrant's client", "httpx": "Qdrant's client"},
-    "tensorboard": {"tensorboard": "TensorBoard"},
-    "wandb": {"wandb": "Weights & Biases"},
     "hub": {
         "ftfy": "ftfy",
         "open_clip": "open_clip",

@@ -10,8 +10,6 @@ import pytest
 
 import seesay
 from seesay.data.corpus import Corpus
-from seesay.errors import SeesayError
-from seesay.training.callbacks import logger
 from seesay.training.history import read_history
 
 SMALL: dict[str, Any] = {
@@ -77,18 +75,3 @@ def test_the_end_is_told_after_an_error_too(corpus: Corpus, tmp_path: Path) -> N
     resumed = Recording()
     seesay.train("irmatch-s", corpus, tmp_path / "run", **SMALL, resume=True, callbacks=[resumed])
     assert [each[1] for each in resumed.told if each[0] == "epoch"] == [2]
-
-
-def test_tensorboard_gets_a_curve_of_each_figure(corpus: Corpus, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="seesay[tensorboard] is not installed")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    seesay.train("irmatch-s", corpus, tmp_path / "run", **SMALL, callbacks=[logger("tensorboard")])
-    found = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    found.Reload()
-    assert [event.step for event in found.Scalars("val/mR")] == [1, 2]
-
-
-def test_an_unknown_logger_is_named() -> None:
-    with pytest.raises(SeesayError, match="No logger 'tensorbord'; did you mean 'tensorboard'"):
-        logger("tensorbord")

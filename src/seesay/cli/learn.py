@@ -38,9 +38,6 @@ def train(
         str | None,
         typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
     ] = None,
-    log: Annotated[
-        list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
-    ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     devices: Annotated[
         int,
@@ -62,10 +59,8 @@ def train(
     from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
-    from seesay.training.callbacks import logger
     from seesay.training.train import train as run_training
 
-    callbacks = [logger(name) for name in log or ()]
     start = Run.load(start_from) if start_from is not None else None
     grounds = load_recipe(recipe).regions is not None
     corpus, *beside = [
@@ -79,7 +74,7 @@ def train(
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
     try:
-        run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
+        run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
         again = ["seesay", *context.obj, *(["--resume"] if folder.exists() and not resume else [])]
         raise SystemExit(f"seesay: stopped; to continue: {shlex.join(again)}") from None

@@ -1,4 +1,4 @@
-"""Callbacks of the training: an own one, TensorBoard, Weights & Biases."""
+"""Callbacks, which follow a training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-
-from seesay.errors import SeesayError, did_you_mean, naming_extras
 
 OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its metrics
 
@@ -45,68 +43,6 @@ class Callback:
 
     def on_train_end(self) -> None:
         """Run when training ends, even after an error or an interruption."""
-
-
-class TensorBoard(Callback):
-    """Writes the metrics to `tensorboard` in the run's folder; a resumed run continues there."""
-
-    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """See `Callback`."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
-
-    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """See `Callback`."""
-        for name, value in metrics.items():
-            self._writer.add_scalar(name.replace(" ", "_"), value, epoch)
-        self._writer.flush()
-
-    def on_train_end(self) -> None:
-        """See `Callback`."""
-        self._writer.close()
-
-
-class WandB(Callback):
-    """Sends the metrics to Weights & Biases, project `seesay`; its environment variables choose others."""
-
-    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
-        """See `Callback`."""
-        import os
-
-        import wandb
-
-        self._run: Any = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", "seesay"), name=name, dir=str(folder), config=dict(recipe)
-        )
-
-    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """See `Callback`."""
-        self._run.log(dict(metrics), step=epoch)
-
-    def on_train_end(self) -> None:
-        """See `Callback`."""
-        self._run.finish()
-
-
-LOGGERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "wandb": WandB}
-_MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
-
-
-def logger(name: str) -> Callback:
-    """Return the callback of `--log NAME`.
-
-    Raises:
-        SeesayError: there is none of that name, or its package is not installed.
-    """
-    from importlib import import_module
-
-    if name not in LOGGERS:
-        near = did_you_mean(name, LOGGERS) or "."
-        raise SeesayError(f"No logger '{name}'{near} There are: {', '.join(LOGGERS)}.")
-    with naming_extras():
-        import_module(_MODULES[name])
-    return LOGGERS[name]()
 
 
 @contextmanager

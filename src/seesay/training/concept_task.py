@@ -34,7 +34,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.steps import AveragedWeights, new_optimizer, set_rate, take_step
+from seesay.training.steps import Steps
 from seesay.training.task import Task
 
 
@@ -119,30 +119,20 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
 
 
 def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> nn.Module:
-    """A new classifier, trained on the images that `learned` (n,) marks.
-
-    It takes the same steps as the run's own, but for the images that are left out. There is no choice of an
-    epoch and nothing to resume, which is most of what `Loop` does.
-    """
+    """A new classifier, trained by the steps of the run's own on images that `learned` (n,) marks."""
     recipe = run.recipe
     torch.manual_seed(recipe.seed)
     classifier = recipe.matcher.build(MatcherInputs(task.image_dims, task.targets.shape[1] + 1))
     classifier.to(run.device).train()
-    optimizer = new_optimizer(recipe.optimizer, classifier.parameters())
-    share = recipe.schedule.average
-    average = AveragedWeights(classifier, share) if share is not None else None
+    steps = Steps(recipe, classifier)
     for epoch in range(1, epochs + 1):
         batches = task.batches(epoch)
         for step, some in enumerate(batches):
-            if not len(batch := some[learned[some]]):
-                continue
-            set_rate(optimizer, recipe, (epoch - 1 + step / len(batches)) / recipe.schedule.epochs)
-            loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
-            take_step(optimizer, loss, classifier, recipe.optimizer)
-            if average is not None:
-                average.update()
-    if average is not None:
-        average.keep()
+            if len(batch := some[learned[some]]):
+                loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
+                steps.take(loss, (epoch - 1 + step / len(batches)) / recipe.schedule.epochs)
+    if steps.average is not None:
+        steps.average.keep()
     return classifier.eval()
 
 

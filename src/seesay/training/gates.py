@@ -36,7 +36,7 @@ from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.callbacks import OnEpochEnd
 from seesay.training.checkpoint import copied
-from seesay.training.steps import new_optimizer, set_rate, take_step
+from seesay.training.steps import Steps
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
@@ -141,19 +141,18 @@ def train_gate(
     torch.manual_seed(recipe.seed)
     gate.reset()
     gate.to(device)
-    optimizer = new_optimizer(recipe.optimizer, gate.parameters())
     (least, area), kept, state = _measured(0, gate, val, device), 0, copied(gate.state_dict())
-    steps, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
+    batches, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
+    steps = Steps(recipe, gate)
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):
             order, total = torch.randperm(len(train.labels)), 0.0
-            set_rate(optimizer, recipe, (epoch - 1) / epochs)
-            for start in steps:
+            for start in batches:
                 chosen = order[start : start + recipe.batch_size]
                 vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
                 loss = balanced_loss(gate(vectors), labels, train.labels)
-                total += loss.item() / len(steps)
-                take_step(optimizer, loss, gate, recipe.optimizer)
+                total += loss.item() / len(batches)
+                steps.take(loss, (epoch - 1) / epochs)
             of_val, found = _measured(epoch, gate, val, device)
             if of_val < least:
                 least, area, kept, state = of_val, found, epoch, copied(gate.state_dict())

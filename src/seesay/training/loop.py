@@ -24,7 +24,7 @@ from seesay.runs.run import Run
 from seesay.training import checkpoint, distributed
 from seesay.training.callbacks import OnEpochEnd
 from seesay.training.history import Epoch, metrics_of, write_history
-from seesay.training.steps import AveragedWeights, new_optimizer, set_rate, take_step
+from seesay.training.steps import Steps
 from seesay.training.task import Task
 
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
@@ -46,18 +46,16 @@ class Loop:
         self._on_epoch_end = on_epoch_end
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
-        self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
-        share = self.recipe.schedule.average
-        self.average = AveragedWeights(self.matcher, share) if share is not None else None
+        self.steps = Steps(self.recipe, self.matcher)
         self.state = State()
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
         """Continue after the last epoch that the checkpoint in the run's folder holds."""
-        self.best, average, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
+        self.best, average, state = checkpoint.load_checkpoint(self.out, self.matcher, self.steps.optimizer)
         self.state = State.model_validate_json(state)
-        if self.average is not None:
-            self.average.restore(average, self.state.steps)
+        if self.steps.average is not None:
+            self.steps.average.restore(average, self.state.steps)
         if distributed.is_first():
             write_history(self.out, self.state.history)
 
@@ -81,7 +79,8 @@ class Loop:
 
     def _keep(self, epoch: int, loss: float, active: float | None, start: float) -> None:
         """Measure what an epoch that began at `start` has learned, and write it down."""
-        with self.average.in_place() if self.average is not None else nullcontext():
+        average = self.steps.average
+        with average.in_place() if average is not None else nullcontext():
             measured = self.task.measure(self.view)
             metrics = self.task.metrics(self.view) or None
             if measured.monitor > self.state.best_metric:
@@ -92,11 +91,12 @@ class Loop:
         done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
         state = self.state.model_dump_json(exclude_none=True)
-        average = {} if self.average is None else self.average.weights
-        checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state, average)
+        averages = {} if average is None else average.weights
+        optimizer = self.steps.optimizer
+        checkpoint.save_checkpoint(self.out, self.matcher, optimizer, self.best, state, averages)
         write_history(self.out, self.state.history)
         if self._on_epoch_end is not None:
-            self._on_epoch_end(epoch, metrics_of(done, measured, self.optimizer.param_groups[0]["lr"]))
+            self._on_epoch_end(epoch, metrics_of(done, measured, optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.
@@ -108,22 +108,23 @@ class Loop:
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
-                set_rate(self.optimizer, self.recipe, (epoch - 1 + step / len(batches)) / schedule.epochs)
-                totals += self._step(losses_of(batch))
+                done = (epoch - 1 + step / len(batches)) / schedule.epochs
+                totals += self._step(losses_of(batch), done)
                 advance(1)
         self.state.steps += len(batches)
         loss, active = (totals / max(len(batches), 1)).tolist()
         self._check(loss)
         return loss, active if self.task.loss.active_share is not None else None
 
-    def _step(self, losses: list[Tensor]) -> Tensor:
-        """Take one step down a batch's losses; return their mean and the share of hinges above zero, (2,)."""
+    def _step(self, losses: list[Tensor], done: float) -> Tensor:
+        """Take one step down a batch's losses; return their mean and the share of hinges above zero, (2,).
+
+        `done` is the share of the epochs that is over.
+        """
         loss = torch.stack(losses).sum()
         if torch.device(self.device).type == "cpu":  # elsewhere it is looked at after the epoch
             self._check(loss.item())
-        take_step(self.optimizer, loss, self.matcher, self.recipe.optimizer)
-        if self.average is not None:
-            self.average.update()
+        self.steps.take(loss, done)
         active = self.task.loss.active_share
         return torch.stack([loss.detach() / len(losses), loss.new_zeros(()) if active is None else active])
 

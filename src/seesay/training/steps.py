@@ -25,18 +25,30 @@ def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter
     return kind(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
 
 
-def set_rate(optimizer: Optimizer, recipe: Recipe, progress: float) -> None:
-    """Set the learning rate that a recipe has after that share of its epochs, 0 ≤ progress < 1."""
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, progress)
+class Steps:
+    """The steps of a recipe's optimizer down the losses of a module.
 
+    Attributes:
+        optimizer: of all of the module's weights.
+        average: of its weights, if the recipe has one.
+    """
 
-def take_step(optimizer: Optimizer, loss: Tensor, module: nn.Module, settings: OptimizerSettings) -> None:
-    """Take a step down the gradients of a module's loss, clipped as a recipe says."""
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    clip_gradients(settings, module.parameters())
-    optimizer.step()
+    def __init__(self, recipe: Recipe, module: nn.Module) -> None:
+        self._recipe, self._module = recipe, module
+        self.optimizer = new_optimizer(recipe.optimizer, module.parameters())
+        share = recipe.schedule.average
+        self.average = AveragedWeights(module, share) if share is not None else None
+
+    def take(self, loss: Tensor, progress: float) -> None:
+        """Take a step down the gradients of a loss, after that share of the epochs, 0 ≤ progress < 1."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._recipe.optimizer.lr * lr_factor(self._recipe.schedule, progress)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        clip_gradients(self._recipe.optimizer, self._module.parameters())
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
 
 
 def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> None:
