@@ -21,7 +21,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import TwoBranchEmbedding
 
 IMAGES, PER_IMAGE, IMAGE_DIM, SENTENCE_DIM = 500, 2, 1280, 3000
-LOSS = TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0.05))
+LOSS = TripletLoss(margin=0.05, top_k=10, lambda4=0.05)
 
 Loss = Callable[[Tensor, Tensor, Relations], Tensor]
 
@@ -52,7 +52,7 @@ def looped(images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
     """Compute eq. 6, one positive pair at a time."""
     total = images.new_zeros(())
     across, within = distances(images, sentences), distances(sentences, sentences)
-    one, two, _, four = LOSS.weights
+    one, two, four = LOSS.lambda1, LOSS.lambda2, LOSS.lambda4
     for i, j in relations.matching.nonzero().tolist():
         total = total + one * _hardest(across[i, j], across[i][relations.other_sentences[i]])
         total = total + two * _hardest(across[i, j], across[:, j][relations.other_images[:, j]])

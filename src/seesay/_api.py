@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -16,6 +16,7 @@ from seesay.runs.run import Run
 if TYPE_CHECKING:
     from torch import nn
 
+    from seesay.recipes.keys import RecipeKeys
     from seesay.training.callbacks import Callback
 
 __all__ = ["evaluate", "load", "train"]
@@ -56,7 +57,7 @@ def train(
     module: nn.Module | None = None,
     callbacks: Sequence[Callback] = (),
     start_from: Run | str | Path | None = None,
-    **changes: Any,
+    **changes: Unpack[RecipeKeys],
 ) -> Run:
     """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
 
@@ -72,7 +73,8 @@ def train(
         start_from: a run of the same recipe, or its folder, whose weights are the initial ones. The new run
             keeps its vocabulary: words that it does not know stay unknown.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
-            key may be given on its own if it is unambiguous.
+            key may be given on its own if it is unambiguous. Type checkers know the keys of shipped matchers
+            and losses; give those of your own as a mapping, such as `loss={"kind": "mine", "power": 2}`.
 
     Raises:
         SeesayError: there is no such recipe or key, `out` holds a run, or the corpus does not fit the recipe.

@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pair-margin": {"negatives": "hardest"},
     "soft-margin": {"top_k": 2},
     "total-correlation": {},
-    "triplet": {"weights": (1, 1, 0.5, 0.5)},
+    "triplet": {"lambda2": 1, "lambda3": 0.5, "lambda4": 0.5},
 }
 OF_SCORES = ("contrastive", "distillation", "hinge-rank", "margin", "soft-margin")
 OF_PAIRS = ("logistic", "pair-margin")
@@ -121,11 +121,26 @@ def test_a_batch_has_a_finite_loss_that_teaches_all_of_the_matcher(kind: str) ->
 @pytest.mark.parametrize("ids", [[4], [4, 4]], ids=["one pair", "one image"])
 def test_without_negatives_there_is_nothing_to_learn(kind: str, ids: list[int]) -> None:
     matcher = matcher_for(kind)
-    changes = {"weights": (1, 1.5, 0, 0)} if kind == "triplet" else {}  # two sentences are neighbours
+    changes = (
+        {"lambda2": 1.5, "lambda3": 0, "lambda4": 0} if kind == "triplet" else {}
+    )  # two sentences are neighbours
     (value,) = loss_of(kind, **changes).batch_losses(matcher, batch(ids))
     assert value.item() == pytest.approx(0, abs=1e-6)
     value.backward()
     assert all(each.grad is None or not each.grad.any() for each in matcher.parameters())
+
+
+@pytest.mark.parametrize("kind", sorted(set(CASES) - {"correlation", "total-correlation"}))
+def test_the_sum_is_the_mean_times_the_pairs(kind: str) -> None:
+    """Of every loss with terms of pairs; each image of the batch is another, so that all have negatives."""
+    matcher, given = matcher_for(kind), batch([0, 1, 2, 3, 4])
+    values = []
+    for reduction in ("mean", "sum"):
+        torch.manual_seed(0)  # the logistic loss draws its negatives
+        values.append(loss_of(kind, reduction=reduction).batch_losses(matcher, given)[0])
+    terms = 2 * N if kind == "logistic" else N
+    torch.testing.assert_close(values[1], terms * values[0])
+    assert "reduction='mean'" in repr(loss_of(kind))
 
 
 def test_one_image_is_enough_to_learn_concepts_from() -> None:
@@ -166,7 +181,7 @@ def test_sides_can_be_exchanged_where_their_weights_are_equal() -> None:
         loss = loss_of(kind)
         x, y = (side[:, :3] for side in (x, y))
         torch.testing.assert_close(loss(x, y, *rest), loss(y, x, *rest))
-    uneven = TripletLoss(weights=(1, 0, 0, 0))
+    uneven = TripletLoss(lambda2=0)
     assert uneven(x, y, ids) != uneven(y, x, ids)
 
 
@@ -271,7 +286,7 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
         (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
         (lambda: PairMarginLoss(negatives="x"), "negatives: input should be 'random' or 'hardest', got 'x'"),
         (lambda: PairMarginLoss(mean_over="x"), "mean_over: input should be 'pairs' or 'active', got 'x'"),
-        (lambda: TripletLoss(weights=(1, 2)), r"weights: field required, got \(1, 2\)"),
+        (lambda: TripletLoss(lambda2=-1), "lambda2: input should be greater than or equal to 0, got -1"),
         (lambda: CorrelationLoss(()), "ridges: tuple should have at least 1 item"),
     ],
 )
@@ -307,4 +322,5 @@ def test_a_loss_prints_its_scalars() -> None:
     assert repr(SoftMarginLoss(0.2, 1)) == (
         "SoftMarginLoss(margin=0.2, top_k=1, reduction='mean', slack='query')"
     )
-    assert repr(TripletLoss()) == "TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0))"
+    lambdas = "lambda1=1.0, lambda2=1.5, lambda3=0.0, lambda4=0.0"
+    assert repr(TripletLoss()) == f"TripletLoss(margin=0.05, top_k=10, {lambdas}, reduction='mean')"

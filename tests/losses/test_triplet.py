@@ -67,7 +67,7 @@ def test_equals_the_loop_on_sentences(
     owners = torch.randint(images, (sentences,), generator=generator)
     who = Relations.from_owners(torch.arange(images), owners)
     x, y = units(images, seed), units(sentences, seed + 1)
-    loss = TripletLoss(0.3, keep, weights)
+    loss = TripletLoss(0.3, keep, *weights)
     assert float(loss(x, y, relations=who)) == pytest.approx(loop(x, y, who, 0.3, keep, weights), abs=1e-5)
     present = owners.unique()
     who = Relations.from_owners(present, owners)
@@ -84,7 +84,7 @@ def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
     who = Relations(kind == 0, kind == 1, (kind == 1) | (kind == 2))
     x, y = units(9, seed), units(5, seed + 1)
     weights = (1.0, 4.0, 0.1, 0.1)
-    value = TripletLoss(0.2, keep, weights)(x, y, relations=who)
+    value = TripletLoss(0.2, keep, *weights)(x, y, relations=who)
     assert float(value) == pytest.approx(loop(x, y, who, 0.2, keep, weights), abs=1e-5)
 
 
@@ -92,14 +92,14 @@ def test_gradients_are_finite_where_vectors_coincide() -> None:
     x = units(3, 1).float().requires_grad_()
     y = x.detach().clone().requires_grad_()
     who = Relations.from_owners(torch.arange(3), torch.arange(3))
-    TripletLoss(margin=2.0, weights=(1, 1, 1, 1))(x, y, relations=who).backward()
+    TripletLoss(2.0, 10, 1, 1, 1, 1)(x, y, relations=who).backward()
     assert x.grad is not None
     assert torch.isfinite(x.grad).all()
 
 
 def test_without_negatives_there_is_nothing_to_learn() -> None:
     who = Relations.from_owners(torch.zeros(1), torch.zeros(4))
-    value = TripletLoss(weights=(1, 1, 1, 1))(units(1, 0), units(4, 1), relations=who)
+    value = TripletLoss(0.05, 10, 1, 1, 1, 1)(units(1, 0), units(4, 1), relations=who)
     assert float(value) == 0
 
 
@@ -111,7 +111,7 @@ def test_logistic_loss_is_equation_seven() -> None:
 
 def test_active_hinges_are_counted() -> None:
     x, y = units(6, 0), units(6, 1)
-    loss = TripletLoss(margin=0.3, top_k=2, weights=(1, 2, 0, 0))
+    loss = TripletLoss(margin=0.3, top_k=2, lambda2=2)
     loss(x, y, torch.arange(6))
     distance = torch.cdist(x, y)
     above = 0

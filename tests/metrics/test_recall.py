@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.metrics import median_rank, recall_at_k, retrieval_metrics
+from seesay.metrics import RetrievalMetrics, mean_rank, median_rank, recall_at_k, retrieval_metrics
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
@@ -16,6 +17,7 @@ def test_measures_are_those_of_the_definition(ranks):
     half = len(ranks) // 2
     median = middle[half] if len(ranks) % 2 else (middle[half - 1] + middle[half]) // 2
     assert median_rank(ranks) == median + 1
+    assert mean_rank(ranks) == pytest.approx(sum(ranks) / len(ranks) + 1)
 
 
 def test_median_rank_of_an_even_number_of_queries_is_floored():
@@ -49,6 +51,9 @@ def test_both_directions_of_a_score_matrix():
         "I R@10": 100.0,
         "I Med r": 2.0,
         "mR": pytest.approx((5 * 100 + 100 / 3) / 6),
+        "S Mean r": 1.0,
+        "I Mean r": pytest.approx(5 / 3),
+        "rsum": pytest.approx(5 * 100 + 100 / 3),
     }
 
 
@@ -57,3 +62,37 @@ def test_a_constant_scorer_gains_nothing():
     assert found["mR"] == 0
     with pytest.raises(SeesayError, match=r"ranks: NaN at \[1\]"):
         recall_at_k([0, np.nan], 1)
+
+
+def test_other_k_the_mean_rank_and_rsum() -> None:
+    rng = np.random.default_rng(4)
+    scores, owners = rng.normal(size=(7, 21)), np.repeat(np.arange(7), 3)
+    found = retrieval_metrics(scores, owners, k=(2, 3))
+    image = [1 + sum(scores[:, j] > scores[owners[j], j]) for j in range(21)]
+    sentence = [1 + min(sum(row > each) for each in row[owners == i]) for i, row in enumerate(scores)]
+    for way, places in (("I", image), ("S", sentence)):
+        assert found[f"{way} Mean r"] == pytest.approx(np.mean(places))
+        assert found[f"{way} R@3"] == pytest.approx(100 * np.mean(np.array(places) <= 3))
+    recalls = [found[f"{way} R@{k}"] for way in "SI" for k in (2, 3)]
+    assert (found["rsum"], found["mR"]) == (pytest.approx(sum(recalls)), pytest.approx(np.mean(recalls)))
+    with pytest.raises(SeesayError, match="k: "):
+        retrieval_metrics(scores, owners, k=())
+
+
+def test_batches_are_measured_as_a_whole() -> None:
+    rng = np.random.default_rng(5)
+    images, owners = rng.normal(size=(12, 4)), np.repeat(np.arange(12), 2)
+    sentences = images[owners] + rng.normal(size=(24, 4))
+    metrics = RetrievalMetrics()
+    with pytest.raises(SeesayError, match="update with a batch"):
+        metrics.compute()
+    for first in range(0, 12, 5):
+        batch = slice(first, first + 5)
+        chosen = (owners >= first) & (owners < first + 5)
+        metrics.update(images[batch], sentences[chosen], owners[chosen] - first)
+    assert metrics.compute() == pytest.approx(retrieval_metrics(images @ sentences.T, owners))
+    metrics.reset()
+    metrics.update(torch.eye(3), torch.eye(3), torch.arange(3))
+    assert metrics.compute()["rsum"] == 600
+    with pytest.raises(SeesayError, match="belongs to image 7"):
+        metrics.update(np.eye(3), np.eye(3), [0, 1, 7])

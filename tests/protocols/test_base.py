@@ -117,3 +117,14 @@ def test_a_protocol_of_somebody_else_is_one_class() -> None:
         assert read_result(result.to_dict()).about == {"images": 30}
     finally:
         del PROTOCOLS._known["margin"]
+
+
+def test_directions_and_the_mean_have_the_fields_names() -> None:
+    owners = np.repeat(np.arange(12), 2)
+    scores = np.random.default_rng(0).normal(size=(12, 24)) + 2 * (owners == np.arange(12)[:, None])
+    result = measure(subject_of(scores, owners), "standard")
+    assert result.i2t["R@1"] == result.metrics["S R@1"]
+    assert set(result.t2i) == {"R@1", "R@5", "R@10", "Med r"}
+    assert result.mean_recall == result.metrics["mR"] > 0
+    recalls = [way[name] for way in (result.i2t, result.t2i) for name in ("R@1", "R@5", "R@10")]
+    assert result.rsum == pytest.approx(sum(recalls), abs=0.01)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
+
+Reduction: TypeAlias = Literal["mean", "sum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,9 @@ class Batch:
 class Loss(nn.Module):
     """What training minimises.
 
+    Losses that add up terms of pairs take `reduction`: their "mean" over the pairs, which is the default, or
+    their "sum". A correlation is of a whole batch and takes none.
+
     Attributes:
         needs: the methods of a matcher that it calls.
         phrases: what it learns phrases of regions by, the `relations` ("triplets") or the `pairs` of a batch;
@@ -172,7 +177,7 @@ class Loss(nn.Module):
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
-    Pair i stands on the diagonal. The result is the mean over the pairs.
+    Pair i stands on the diagonal.
 
     Example:
         >>> import torch
@@ -190,6 +195,13 @@ class ScoreLoss(Loss):
         """Return the loss of each score matrix that the matcher learns by."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids) for scores in all_scores]
+
+
+def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
+    """Return the sum of so many terms as it is, or their mean; of no terms both are zero."""
+    if reduction == "sum":
+        return total
+    return total / (count.clamp_min(1) if isinstance(count, Tensor) else max(count, 1))
 
 
 def check_tensors(**tensors: Tensor) -> None:

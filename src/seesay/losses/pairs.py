@@ -12,7 +12,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, check_equal_shapes, check_scores, different_images
+from seesay.losses.base import (
+    Batch,
+    Loss,
+    Reduction,
+    check_equal_shapes,
+    check_scores,
+    different_images,
+    reduced,
+)
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -31,8 +39,9 @@ class PairMarginLoss(Loss):
         margin: μ.
         negatives: "random" ones, as in the paper, or the "hardest", those with the highest scores.
         count: of different negatives in each direction; all that the batch has if these are fewer.
-        mean_over: the sum is divided by the number of "pairs", or of the hinges above zero, "active", so that
-            steps do not shrink as fewer negatives violate the margin.
+        mean_over: the mean is over the "pairs", or over the hinges above zero, "active", so that steps do not
+            shrink as fewer negatives violate the margin.
+        reduction: that "mean", or the "sum".
 
     Example:
         >>> import torch
@@ -49,9 +58,11 @@ class PairMarginLoss(Loss):
         negatives: Negatives = "random",
         count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
+        reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        self.margin, self.negatives, self.count, self.mean_over = margin, negatives, count, mean_over
+        self.margin, self.negatives, self.count = margin, negatives, count
+        self.mean_over, self.reduction = mean_over, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
@@ -93,7 +104,7 @@ class PairMarginLoss(Loss):
         hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
         self.note_hinges(hinges, count=2 * chosen.there.sum())
         counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
-        return hinges.sum() / counted.sum().clamp_min(1)
+        return reduced(hinges.sum(), counted.sum(), self.reduction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +136,9 @@ class Chosen:
 class LogisticLoss(Loss):
     """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
 
+    Args:
+        reduction: "mean" over the pairs, or their "sum".
+
     Example:
         >>> import torch
         >>> from seesay.losses import LogisticLoss
@@ -136,12 +150,16 @@ class LogisticLoss(Loss):
     phrases = "pairs"
     learns_odds = True
 
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
             raise SeesayError("labels: wanted +1 and -1 only, got other numbers.")
-        return functional.softplus(-labels * scores).mean() if len(scores) else scores.sum()
+        return reduced(functional.softplus(-labels * scores).sum(), len(scores), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.
@@ -173,6 +191,9 @@ class MultiLabelLoss(Loss):
     would keep scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
     cross-entropy of the sigmoid, computed stably, without overflow.
 
+    Args:
+        reduction: "mean" over the images, or their "sum".
+
     Example:
         >>> import torch
         >>> from seesay.losses import MultiLabelLoss
@@ -182,14 +203,17 @@ class MultiLabelLoss(Loss):
 
     learns_concepts = True
 
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of logits z, (n, K), of concepts that are there or not, (n, K), 1 or 0."""
         check_equal_shapes(logits=logits, targets=targets)
         if not bool(((targets >= 0) & (targets <= 1)).all()):
             raise SeesayError("targets: wanted numbers in 0..1, got others.")
         signs = 2 * targets.to(logits.dtype) - 1
-        losses = functional.softplus(-signs * logits).sum(dim=1)
-        return losses.mean() if len(losses) else losses.sum()
+        return reduced(functional.softplus(-signs * logits).sum(), len(logits), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a classifier of concepts."""

@@ -12,15 +12,16 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
+    Reduction,
     ScoreLoss,
     check_equal_shapes,
     check_scores,
     different_images,
+    reduced,
 )
 from seesay.losses.settings import LossSettings, register_loss
 from seesay.settings import Positive
 
-Reduction = Literal["mean", "sum"]
 Slack = Literal["query", "negative"]
 
 _NEVER = -1e4  # a score whose share of any batch is zero
@@ -43,6 +44,7 @@ class MarginLoss(ScoreLoss):
 
     Args:
         margin: m of max(0, m - s⁺ + s⁻).
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -52,15 +54,15 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
-    def __init__(self, margin: Positive = 0.5) -> None:
+    def __init__(self, margin: Positive = 0.5, reduction: Reduction = "mean") -> None:
         super().__init__()
-        self.margin = margin
+        self.margin, self.reduction = margin, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
         self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
-        return (by_image.sum() + by_sentence.sum()) / max(len(scores), 1)
+        return reduced(by_image.sum() + by_sentence.sum(), len(scores), self.reduction)
 
 
 @register_loss("soft-margin")
@@ -102,7 +104,7 @@ class SoftMarginLoss(ScoreLoss):
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
         total = by_image.topk(largest, dim=along).values.sum()
         total = total + by_sentence.topk(largest, dim=along).values.sum()
-        return total if self.reduction == "sum" else total / max(len(scores), 1)
+        return reduced(total, len(scores), self.reduction)
 
 
 @register_loss("hinge-rank")
@@ -111,6 +113,7 @@ class HingeRankLoss(ScoreLoss):
 
     Args:
         margin: m.
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -119,15 +122,15 @@ class HingeRankLoss(ScoreLoss):
         tensor(0.2000)
     """
 
-    def __init__(self, margin: Positive = 0.1) -> None:
+    def __init__(self, margin: Positive = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__()
-        self.margin = margin
+        self.margin, self.reduction = margin, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, _ = violations(scores, image_ids, self.margin)
         self.note_hinges(by_image, count=different_images(image_ids).sum())
-        return by_image.sum() / max(len(scores), 1)
+        return reduced(by_image.sum(), len(scores), self.reduction)
 
 
 @register_loss("contrastive")
@@ -136,6 +139,7 @@ class ContrastiveLoss(ScoreLoss):
 
     Args:
         scale: factor applied to the scores (inverse temperature).
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -144,9 +148,9 @@ class ContrastiveLoss(ScoreLoss):
         tensor(1.3863)
     """
 
-    def __init__(self, scale: Positive = 20.0) -> None:
+    def __init__(self, scale: Positive = 20.0, reduction: Reduction = "mean") -> None:
         super().__init__()
-        self.scale = scale
+        self.scale, self.reduction = scale, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
@@ -155,7 +159,11 @@ class ContrastiveLoss(ScoreLoss):
             return scores.sum()
         logits = (scores * self.scale).masked_fill(same, float("-inf"))
         target = torch.arange(len(scores), device=scores.device)
-        return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
+
+        def one_way(logits: Tensor) -> Tensor:
+            return functional.cross_entropy(logits, target, reduction=self.reduction)
+
+        return (one_way(logits) + one_way(logits.T)) / 2
 
 
 @register_loss("distillation", DistillationSettings)
@@ -168,6 +176,7 @@ class DistillationLoss(ScoreLoss):
         scale: factor applied to the teacher's scores (inverse temperature).
         student_scale: factor applied to the matcher's. Scores of a pair matcher may become as large as the
             teacher tells; cosines cannot, and need a factor like the teacher's.
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -177,9 +186,11 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
-    def __init__(self, scale: Positive = 30.0, student_scale: Positive = 1.0) -> None:
+    def __init__(
+        self, scale: Positive = 30.0, student_scale: Positive = 1.0, reduction: Reduction = "mean"
+    ) -> None:
         super().__init__()
-        self.scale, self.student_scale = scale, student_scale
+        self.scale, self.student_scale, self.reduction = scale, student_scale, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
@@ -195,7 +206,8 @@ class DistillationLoss(ScoreLoss):
         def distance(ours: Tensor, theirs: Tensor) -> Tensor:
             target = shares(theirs * self.scale)
             learned = shares(ours * self.student_scale)
-            return functional.kl_div(learned, target, reduction="batchmean", log_target=True)
+            total = functional.kl_div(learned, target, reduction="sum", log_target=True)
+            return reduced(total, len(scores), self.reduction)
 
         return (distance(scores, teacher_scores) + distance(scores.T, teacher_scores.T)) / 2
 

@@ -18,7 +18,7 @@ class LossSettings(Settings):
     Example:
         >>> from seesay.losses.settings import LOSSES
         >>> LOSSES.parse({"kind": "margin", "margin": 0.1})
-        MarginLossSettings(kind='margin', margin=0.1)
+        MarginLossSettings(kind='margin', margin=0.1, reduction='mean')
     """
 
     kind: str

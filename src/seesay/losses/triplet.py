@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from pydantic import PositiveInt
@@ -10,24 +10,23 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, Relations, check_tensors
+from seesay.losses.base import Batch, Loss, Reduction, Relations, check_tensors, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import NonNegative, Positive
-
-Weights: TypeAlias = tuple[NonNegative, NonNegative, NonNegative, NonNegative]  # λ1 to λ4 of eq. 6
 
 
 @register_loss("triplet")
 class TripletLoss(Loss):
     """Ranking and neighbourhood constraints over the hardest triplets of each pair, eq. 6.
 
-    The sum over the triplets, divided by the number of positive pairs.
-
     Args:
         margin: m.
         top_k: K, the hardest triplets of each positive pair and of each pair of neighbours.
-        weights: λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and λ4 (sentences
-            among themselves).
+        lambda1: λ1, the weight of triplets whose query is an image.
+        lambda2: λ2, of those whose query is a sentence.
+        lambda3: λ3, of images among themselves.
+        lambda4: λ4, of sentences among themselves.
+        reduction: "mean": the sum over the triplets, divided by the number of positive pairs; or the "sum".
 
     Example:
         >>> import torch
@@ -43,10 +42,19 @@ class TripletLoss(Loss):
     phrases = "triplets"
 
     def __init__(
-        self, margin: Positive = 0.05, top_k: PositiveInt = 10, weights: Weights = (1, 1.5, 0, 0)
+        self,
+        margin: Positive = 0.05,
+        top_k: PositiveInt = 10,
+        lambda1: NonNegative = 1.0,
+        lambda2: NonNegative = 1.5,
+        lambda3: NonNegative = 0.0,
+        lambda4: NonNegative = 0.0,
+        reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        self.margin, self.top_k, self.weights = margin, top_k, weights
+        self.margin, self.top_k = margin, top_k
+        self.lambda1, self.lambda2, self.lambda3, self.lambda4 = lambda1, lambda2, lambda3, lambda4
+        self.reduction = reduction
 
     def forward(
         self,
@@ -84,18 +92,18 @@ class TripletLoss(Loss):
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
-        lambda1, lambda2, lambda3, lambda4 = self.weights
         hinges = [across.new_zeros(0)]
-        if lambda1:  # eq. 1
-            hinges.append(lambda1 * _hardest_violations(across, match, by_image, margin, keep))
-        if lambda2:  # eq. 2
-            hinges.append(lambda2 * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
-        if lambda3:  # eq. 4
-            hinges.append(lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
-        if lambda4:  # eq. 5
-            hinges.append(lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
+        if self.lambda1:  # eq. 1
+            hinges.append(self.lambda1 * _hardest_violations(across, match, by_image, margin, keep))
+        if self.lambda2:  # eq. 2
+            hinges.append(self.lambda2 * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
+        if self.lambda3:  # eq. 4
+            hinges.append(self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
+        if self.lambda4:  # eq. 5
+            hinges.append(self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
         self.note_hinges(*hinges)
-        return torch.stack([each.sum() for each in hinges]).sum() / match.sum().clamp_min(1)
+        total = torch.stack([each.sum() for each in hinges]).sum()
+        return reduced(total, match.sum(), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of an embedding matcher, which embeds each image of the batch once."""

@@ -10,7 +10,7 @@ from seesay.metrics.ndcg import ndcg
 from seesay.metrics.paired_test import PairedTest, paired_test
 from seesay.metrics.precision import auc, average_precision, calibration_error, precision_at_r
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
-from seesay.metrics.recall import median_rank, recall_at_k, retrieval_metrics
+from seesay.metrics.recall import RetrievalMetrics, mean_rank, median_rank, recall_at_k, retrieval_metrics
 from seesay.metrics.rouge import rouge_l
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "PairedTest",
     "Ranks",
+    "RetrievalMetrics",
     "auc",
     "average_precision",
     "bootstrap",
@@ -25,6 +26,7 @@ __all__ = [
     "embedding_ranks",
     "grounding_recall",
     "kendall_tau",
+    "mean_rank",
     "median_rank",
     "ndcg",
     "paired_test",

@@ -1,16 +1,17 @@
-"""Recall at K and the median rank of both directions of retrieval."""
+"""Recall at K, and the median and mean rank, of both directions of retrieval."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array, refuse_nan
-from seesay.metrics.ranks import Ranks, ranks
+from seesay.metrics.ranks import Ranks, embedding_ranks, owners_of, ranks
 
 TOP = (1, 5, 10)  # of mR
 
@@ -27,8 +28,10 @@ def metric_names(at: Iterable[int] = ()) -> tuple[str, ...]:
 METRICS = metric_names()
 
 
-def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> dict[str, float]:
-    """Compute R@1, R@5, R@10, the median rank and mR of a score matrix in both directions.
+def retrieval_metrics(
+    scores: ArrayLike, image_of_sentence: ArrayLike, k: Sequence[int] = TOP
+) -> dict[str, float]:
+    """Compute R@K, the median and mean rank, mR and rsum of a score matrix in both directions.
 
     Any sentence of an image is a correct result. Ties count against the query, so a constant scorer gains
     nothing.
@@ -36,13 +39,15 @@ def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> dict[s
     Args:
         scores: (n_images, n_sentences), higher is better.
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
+        k: each K of R@K.
 
     Returns:
-        The metrics by name: `S R@1` and so on of sentence retrieval, whose queries are images; `I R@1` of
-        image retrieval; and mR, the mean of the six recalls. Recalls are in percent.
+        The metrics by name: `S R@1`, `S Med r`, `S Mean r` and so on of sentence retrieval, whose queries are
+        images (i2t); `I R@1` of image retrieval (t2i); mR, the mean of all recalls, and rsum, their sum.
+        Recalls are in percent, and ranks begin at 1.
 
     Raises:
-        SeesayError: a shape is wrong, a score is NaN, or no image has a sentence.
+        SeesayError: a shape is wrong, a score is NaN, no image has a sentence, or K is less than 1.
 
     Example:
         >>> from seesay.metrics import retrieval_metrics
@@ -50,16 +55,84 @@ def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> dict[s
         >>> metrics["S R@1"], metrics["I Med r"], round(metrics["mR"], 1)
         (100.0, 2.0, 88.9)
     """
-    return metrics_of(ranks(scores, image_of_sentence))
+    return _all_metrics(ranks(scores, image_of_sentence), k)
 
 
-def metrics_of(found: Ranks) -> dict[str, float]:
-    """Summarize the ranks of both directions, see `retrieval_metrics`."""
+class RetrievalMetrics:
+    """The metrics of `retrieval_metrics` for embeddings that come in batches: `update`, then `compute`.
+
+    Scores are inner products, and all images and sentences that came are the gallery.
+
+    Args:
+        k: each K of R@K.
+
+    Example:
+        >>> from seesay.metrics import RetrievalMetrics
+        >>> metrics = RetrievalMetrics(k=(1, 2))
+        >>> metrics.update([[1.0, 0.0]], [[0.9, 0.1], [0.8, 0.2]], image_of_sentence=[0, 0])
+        >>> metrics.update([[0.0, 1.0]], [[0.1, 0.9]], image_of_sentence=[0])
+        >>> metrics.compute()["rsum"]
+        400.0
+    """
+
+    def __init__(self, k: Sequence[int] = TOP) -> None:
+        self.k = tuple(k)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._images: list[NDArray[Any]] = []
+        self._sentences: list[NDArray[Any]] = []
+        self._owners: list[NDArray[np.int64]] = []
+
+    def update(self, images: ArrayLike, sentences: ArrayLike, image_of_sentence: ArrayLike) -> None:
+        """Add a batch.
+
+        Args:
+            images: embeddings, (n, d).
+            sentences: embeddings, (m, d), of these images alone.
+            image_of_sentence: for each sentence the row of its image in this batch, (m,).
+
+        Raises:
+            SeesayError: a shape is wrong, or a sentence is of no image of the batch.
+        """
+        rows = as_array(images, "images", "n", "d")
+        columns = as_array(sentences, "sentences", "m", rows.shape[1])
+        before = sum(map(len, self._images))
+        self._owners.append(before + owners_of(image_of_sentence, len(rows), len(columns)))
+        self._images.append(rows)
+        self._sentences.append(columns)
+
+    def compute(self) -> dict[str, float]:
+        """Return the metrics of all batches.
+
+        Raises:
+            SeesayError: there was none, or their widths differ.
+        """
+        if not self._images:
+            raise SeesayError("nothing to measure; update with a batch first.")
+        if len({each.shape[1] for each in self._images}) > 1:
+            raise SeesayError("images: the batches have embeddings of different widths.")
+        gathered = map(np.concatenate, (self._images, self._sentences, self._owners))
+        return _all_metrics(embedding_ranks(*gathered), self.k)
+
+
+def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
+    """Summarize the ranks of both directions by what the protocols show: recalls, Med r and mR."""
+    check_whole(1, k=tuple(k))
+    if not k:
+        raise SeesayError("k: name at least one K.")
     metrics: dict[str, float] = {}
     for way, queries in (("S", found.sentence), ("I", found.image)):
-        metrics |= {f"{way} R@{k}": recall_at_k(queries, k) for k in TOP}
+        metrics |= {f"{way} R@{each}": recall_at_k(queries, each) for each in k}
         metrics[f"{way} Med r"] = median_rank(queries)
-    return metrics | {"mR": fmean(metrics[f"{way} R@{k}"] for way in "SI" for k in TOP)}
+    return metrics | {"mR": fmean(metrics[f"{way} R@{each}"] for way in "SI" for each in k)}
+
+
+def _all_metrics(found: Ranks, k: Sequence[int]) -> dict[str, float]:
+    metrics = metrics_of(found, k)
+    means = {"S Mean r": mean_rank(found.sentence), "I Mean r": mean_rank(found.image)}
+    return metrics | means | {"rsum": 2 * len(k) * metrics["mR"]}
 
 
 def recall_at_k(ranks: ArrayLike, k: int) -> float:
@@ -92,6 +165,21 @@ def median_rank(ranks: ArrayLike) -> float:
     3.0
     """
     return float(np.floor(np.median(_queries(ranks)))) + 1.0
+
+
+def mean_rank(ranks: ArrayLike) -> float:
+    """Compute Mean r, the mean of the ranks counted from 1.
+
+    Args:
+        ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.
+
+    Raises:
+        SeesayError: no query is left, or a rank is NaN.
+
+    >>> mean_rank([0, 0, 5, 99])
+    27.0
+    """
+    return float(np.mean(_queries(ranks))) + 1.0
 
 
 def _queries(ranks: ArrayLike) -> NDArray[np.int64]:

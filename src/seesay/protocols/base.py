@@ -95,6 +95,30 @@ class Result(BaseModel):
         """The metric that training watches; higher is better."""
         return self.metrics.get(PROTOCOLS[self.protocol].monitor) or 0.0
 
+    @property
+    def i2t(self) -> Metrics:
+        """The metrics of sentence retrieval, whose queries are images, without their `S`: `i2t["R@1"]`."""
+        return self._of_direction("S ")
+
+    @property
+    def t2i(self) -> Metrics:
+        """The metrics of image retrieval, whose queries are sentences, without their `I`."""
+        return self._of_direction("I ")
+
+    @property
+    def mean_recall(self) -> float:
+        """MR, the mean of R@1, R@5 and R@10 of both directions, in percent; 0 if it was not measured."""
+        return self.metrics.get("mR") or 0.0
+
+    @property
+    def rsum(self) -> float:
+        """The sum of these six recalls; 0 if they were not measured."""
+        return 6 * self.mean_recall
+
+    def _of_direction(self, prefix: str) -> Metrics:
+        found = self.metrics.items()
+        return {name.removeprefix(prefix): value for name, value in found if name.startswith(prefix)}
+
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
 
