@@ -1,5 +1,6 @@
 /* Preloaded: counts the system calls on files under $FAILING_UNDER, and lets the n-th fail once it is armed. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_long calls;
@@ -39,67 +42,76 @@ static int is_ours_by_number(int descriptor) {
     return is_ours(path);
 }
 
-/* Whether this call is to fail; errno is set then, and kept otherwise. */
-static int fails(int ours, int number) {
+/* Whether this call is to fail; errno is set then. A call that only reads fails with EIO: no disk is too full for it. */
+static int fails(int ours, int reads) {
     if (error_number == 0 || !ours) return 0;
     long call = atomic_fetch_add(&calls, 1) + 1;
     if (call < first || call > last) return 0;
-    errno = number ? number : error_number;
+    errno = reads ? EIO : error_number;
     return 1;
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
-#define BY_PATH(type, name, path, parameters, arguments) \
+#define CALL(type, failed, name, ours, reads, parameters, arguments) \
     type name parameters { \
         int before = errno; \
-        if (fails(is_ours(path), 0)) return (type)-1; \
+        if (fails(ours, reads)) return failed; \
         errno = before; \
         return REAL(name) arguments; \
     }
-#define BY_NUMBER(type, name, descriptor, parameters, arguments) \
-    type name parameters { \
-        int before = errno; \
-        if (fails(is_ours_by_number(descriptor), 0)) return (type)-1; \
-        errno = before; \
-        return REAL(name) arguments; \
-    }
+#define READS(name, type, parameters, arguments) CALL(type, -1, name, is_ours_by_number(number), 1, parameters, arguments)
+#define WRITES(name, type, parameters, arguments) CALL(type, -1, name, is_ours_by_number(number), 0, parameters, arguments)
+#define LOOKS(name, parameters, arguments) CALL(int, -1, name, is_ours(path), 1, parameters, arguments)
+#define CHANGES(name, parameters, arguments) CALL(int, -1, name, is_ours(path), 0, parameters, arguments)
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) { \
-        mode_t mode = 0; \
+#define MODE(flags) \
+    mode_t mode = 0; \
+    if (flags & (O_CREAT | O_TMPFILE)) { va_list rest; va_start(rest, flags); mode = va_arg(rest, mode_t); va_end(rest); }
+#define OPEN(name, parameters, arguments) \
+    int name parameters { \
+        MODE(flags) \
         int before = errno; \
-        if (flags & (O_CREAT | O_TMPFILE)) { va_list rest; va_start(rest, flags); mode = va_arg(rest, mode_t); va_end(rest); } \
-        if (fails(is_ours(path), 0)) return -1; \
+        if (fails(is_ours(path), (flags & (O_ACCMODE | O_CREAT)) == O_RDONLY)) return -1; \
         errno = before; \
-        return REAL(name)(path, flags, mode); \
+        return REAL(name) arguments; \
     }
-#define OPENAT(name) \
-    int name(int folder, const char *path, int flags, ...) { \
-        mode_t mode = 0; \
-        int before = errno; \
-        if (flags & (O_CREAT | O_TMPFILE)) { va_list rest; va_start(rest, flags); mode = va_arg(rest, mode_t); va_end(rest); } \
-        if (fails(is_ours(path), 0)) return -1; \
-        errno = before; \
-        return REAL(name)(folder, path, flags, mode); \
-    }
-OPEN(open)
-OPEN(open64)
-OPENAT(openat)
-OPENAT(openat64)
-BY_NUMBER(ssize_t, read, descriptor, (int descriptor, void *data, size_t size), (descriptor, data, size))
-BY_NUMBER(ssize_t, write, descriptor, (int descriptor, const void *data, size_t size), (descriptor, data, size))
-BY_NUMBER(ssize_t, pread, descriptor, (int descriptor, void *data, size_t size, off_t at), (descriptor, data, size, at))
-BY_NUMBER(ssize_t, pread64, descriptor, (int descriptor, void *data, size_t size, off64_t at), (descriptor, data, size, at))
-BY_NUMBER(ssize_t, pwrite, descriptor, (int descriptor, const void *data, size_t size, off_t at), (descriptor, data, size, at))
-BY_NUMBER(ssize_t, pwrite64, descriptor, (int descriptor, const void *data, size_t size, off64_t at), (descriptor, data, size, at))
-BY_NUMBER(int, fsync, descriptor, (int descriptor), (descriptor))
-BY_NUMBER(int, fdatasync, descriptor, (int descriptor), (descriptor))
-BY_NUMBER(int, ftruncate, descriptor, (int descriptor, off_t size), (descriptor, size))
-BY_NUMBER(int, ftruncate64, descriptor, (int descriptor, off64_t size), (descriptor, size))
-BY_NUMBER(int, fchmod, descriptor, (int descriptor, mode_t mode), (descriptor, mode))
-BY_PATH(int, rename, to, (const char *from, const char *to), (from, to))
-BY_PATH(int, link, to, (const char *from, const char *to), (from, to))
-BY_PATH(int, unlink, path, (const char *path), (path))
-BY_PATH(int, mkdir, path, (const char *path, mode_t mode), (path, mode))
-BY_PATH(int, rmdir, path, (const char *path), (path))
-BY_PATH(int, chmod, path, (const char *path, mode_t mode), (path, mode))
+/* Names that are relative to an open folder, as shutil.rmtree gives them. */
+#define IN_FOLDER(name, reads, parameters, arguments) \
+    CALL(int, -1, name, path[0] == '/' ? is_ours(path) : is_ours_by_number(folder), reads, parameters, arguments)
+
+OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+CALL(DIR *, NULL, opendir, is_ours(path), 1, (const char *path), (path))
+LOOKS(stat, (const char *path, struct stat *found), (path, found))
+LOOKS(stat64, (const char *path, struct stat64 *found), (path, found))
+LOOKS(lstat, (const char *path, struct stat *found), (path, found))
+LOOKS(lstat64, (const char *path, struct stat64 *found), (path, found))
+LOOKS(access, (const char *path, int mode), (path, mode))
+IN_FOLDER(fstatat, 1, (int folder, const char *path, struct stat *found, int flags), (folder, path, found, flags))
+IN_FOLDER(fstatat64, 1, (int folder, const char *path, struct stat64 *found, int flags), (folder, path, found, flags))
+READS(read, ssize_t, (int number, void *data, size_t size), (number, data, size))
+READS(pread, ssize_t, (int number, void *data, size_t size, off_t at), (number, data, size, at))
+READS(pread64, ssize_t, (int number, void *data, size_t size, off64_t at), (number, data, size, at))
+WRITES(write, ssize_t, (int number, const void *data, size_t size), (number, data, size))
+WRITES(writev, ssize_t, (int number, const struct iovec *parts, int count), (number, parts, count))
+WRITES(pwrite, ssize_t, (int number, const void *data, size_t size, off_t at), (number, data, size, at))
+WRITES(pwrite64, ssize_t, (int number, const void *data, size_t size, off64_t at), (number, data, size, at))
+WRITES(sendfile, ssize_t, (int number, int from, off_t *at, size_t size), (number, from, at, size))
+WRITES(sendfile64, ssize_t, (int number, int from, off64_t *at, size_t size), (number, from, at, size))
+WRITES(fsync, int, (int number), (number))
+WRITES(fdatasync, int, (int number), (number))
+WRITES(ftruncate, int, (int number, off_t size), (number, size))
+WRITES(ftruncate64, int, (int number, off64_t size), (number, size))
+WRITES(fchmod, int, (int number, mode_t mode), (number, mode))
+CHANGES(truncate, (const char *path, off_t size), (path, size))
+CHANGES(truncate64, (const char *path, off64_t size), (path, size))
+CHANGES(rename, (const char *from, const char *path), (from, path))
+CHANGES(renameat, (int from_folder, const char *from, int folder, const char *path), (from_folder, from, folder, path))
+CHANGES(link, (const char *from, const char *path), (from, path))
+CHANGES(unlink, (const char *path), (path))
+CHANGES(mkdir, (const char *path, mode_t mode), (path, mode))
+CHANGES(rmdir, (const char *path), (path))
+CHANGES(chmod, (const char *path, mode_t mode), (path, mode))
+IN_FOLDER(unlinkat, 0, (int folder, const char *path, int flags), (folder, path, flags))

@@ -1,7 +1,8 @@
 """Runs commands in forks of one process, whose system calls fail as it is told; see `disk`.
 
 It reads a line of JSON for each command from standard input and answers with one on standard output. The
-library that lets calls fail is preloaded into it. Indexes are of `Colours`, which need no network.
+library that lets calls fail is preloaded into it. Indexes are of `Colours`, which need no network, and images
+are decoded here: what decodes them elsewhere is given their bytes, and calls nothing on files.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +24,14 @@ from fastapi.testclient import TestClient
 from seesay.cli import main as run_command
 from seesay.cli import with_all_commands
 from seesay.cli.printing import visible
+from seesay.data.decoders import Decoders
+from seesay.data.headers import MAX_PIXELS
+from seesay.data.images import EncodedImage, Photo
 from seesay.errors import SeesayError
+from seesay.recipes.files import shipped_recipes
 from seesay.search import index, searcher
 from seesay.search.index import Index
+from seesay.text.concepts import nouns
 from seesay.web.app import create_app
 from tests.search.colours import Colours, picture
 
@@ -49,7 +56,30 @@ def ask_server(folder: str) -> None:
         sys.exit(f"Traceback: statuses {statuses}")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"serve": ask_server}
+def go_on(whole: str, *train: str) -> None:
+    """Train again, from where a training had come to; exit 3 on other weights than those of a whole one."""
+    out = Path(train[-1])
+    run_command([*train, *(["--resume"] if (out / "run.json").is_file() else [])])
+    for file in ("weights.safetensors", "images.onnx", "sentences.onnx"):
+        if (out / file).read_bytes() != (Path(whole) / file).read_bytes():
+            sys.exit(f"Traceback: another {file}")
+
+
+def decode_here(
+    self: Decoders,  # noqa: ARG001
+    data: bytes,
+    name: str,
+    min_side: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    key: str | None = None,
+) -> Photo:
+    """Stand for `Decoders.decode`, which starts a process for each fork."""
+    image = EncodedImage(data, name, max_pixels)
+    pixels = image.pixels(min_side)
+    return Photo(name, key or image.key, pixels, image.size, image.taken)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"serve": ask_server, "go on": go_on}
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -97,6 +127,16 @@ def attempt(job: dict[str, Any], failing: Any) -> dict[str, Any]:
     return {"code": code, "calls": calls, "said": text, "signal": os.WTERMSIG(status) if code is None else 0}
 
 
+def _load_once() -> None:
+    """Load what takes commands seconds to load, before they are forked."""
+    for name in ("matplotlib.backends.backend_agg", "onnxruntime", "seesay.training.train", "torch.onnx"):
+        import_module(name)
+    for name in ("cli.learn", "report.write", "runs.bundle", "runs.export", "training.summarize"):
+        import_module(f"seesay.{name}")
+    shipped_recipes()
+    nouns("a dog runs on the beach")
+
+
 def main() -> None:
     """Answer until there are no more jobs."""
     failing: Any = SimpleNamespace(arm=lambda *_: None, counted=lambda: 0)
@@ -105,8 +145,11 @@ def main() -> None:
         failing.arm.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_int]
         failing.counted.restype = ctypes.c_long
     with_all_commands()
+    if "networks" in sys.argv:
+        _load_once()
     for module in (searcher, index):
         module.load_embedder = lambda *_: Colours()  # type: ignore[attr-defined]
+    Decoders.decode = decode_here  # type: ignore[method-assign]
     Path(os.environ["SEESAY_CACHE"]).mkdir(parents=True, exist_ok=True)
     for line in sys.stdin:
         print(json.dumps(attempt(json.loads(line), failing)), flush=True)
