@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, disk_errors, locked, new_folder, replace_text, replacing, sweep
+from seesay.paths import (
+    cache_dir,
+    disk_errors,
+    locked,
+    new_folder,
+    replace_text,
+    replacing,
+    sweep,
+    unusable,
+)
+
+NOBODY = 2**31 - 1  # the number of no process
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +90,8 @@ def test_a_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_is_swept(tmp_path: Path) -> None:
     abandoned, recent, other = (
-        tmp_path / name for name in ("a.bin.12.34.tmp", "a.bin.12.35.tmp", "b.bin.12.34.tmp")
+        tmp_path / name
+        for name in (f"a.bin.{NOBODY}.34.tmp", f"a.bin.{NOBODY}.35.tmp", f"b.bin.{NOBODY}.34.tmp")
     )
     for file in (abandoned, recent, other):
         file.touch()
@@ -156,10 +170,30 @@ def test_processes_of_one_number_make_a_folder_at_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "clip").iterdir()] == ["whole"]
 
 
+@pytest.mark.parametrize("jump", [-86_400, 86_400])
+def test_a_clock_that_jumps_does_not_make_another_ones_work_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    now = time.time()
+    with replacing(tmp_path / "a.bin") as mine, new_folder(tmp_path / "clip") as held:
+        mine.write_bytes(b"mine")
+        (held / "image.onnx").write_bytes(b"mine")
+        monkeypatch.setattr(time, "time", lambda: now + jump)
+        with ThreadPoolExecutor(1) as another_thread:
+            another_thread.submit(replace_text, tmp_path / "a.bin", "another one's").result()
+        (tmp_path / f"a.bin.{NOBODY}.1.tmp").touch()
+        with new_folder(tmp_path / "clip") as another:
+            (another / "image.onnx").write_bytes(b"another one's")
+            assert (held / "image.onnx").exists()
+        (tmp_path / "clip" / "image.onnx").unlink()
+    replace_text(tmp_path / "a.bin", "again")
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["a.bin", "clip", "image.onnx"]
+
+
 def test_what_a_kill_left_of_a_new_folder_is_swept(tmp_path: Path) -> None:
     with new_folder(tmp_path / "clip") as beside:
-        kind = beside.parent.name.removeprefix("clip.")
-    old, recent = tmp_path / f"clip.1{kind}", tmp_path / f"clip.2{kind}"
+        kind = beside.parent.name.removeprefix(f"clip.{os.getpid()}.")
+    old, recent = tmp_path / f"clip.{NOBODY}.1{kind}", tmp_path / f"clip.{NOBODY}.2{kind}"
     mine = tmp_path / "clip.mine.tmp"
     for folder in (old, recent, mine):
         (folder / "new").mkdir(parents=True)
@@ -188,3 +222,13 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         raise RuntimeError("I/O error: No space left on device (os error 28)")
     with pytest.raises(RuntimeError, match="other"), disk_errors(tmp_path):
         raise RuntimeError("other")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(errno.EIO, os.strerror(errno.EIO)), ValueError("in Rust: Input/output error (os error 5)")],
+)
+def test_what_the_disk_does_not_return_is_not_called_damaged(failure: Exception) -> None:
+    told = str(unusable(Path("run.json"), failure, "damaged; train again."))
+    assert told.startswith("run.json: cannot be read (Input/output error); check the disk.")
+    assert str(unusable(Path("run.json"), ValueError("no JSON"), "damaged.")) == "run.json: damaged."

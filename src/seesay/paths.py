@@ -78,8 +78,29 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
     """
     for file in folder.glob(f"{names}.[0-9]*.[0-9]*.tmp"):
         with suppress(OSError):
-            if time.time() - file.stat().st_mtime >= older_than:
+            if not older_than or _is_abandoned(file.name.split(".")[-3], file.stat().st_mtime, older_than):
                 file.unlink()
+
+
+def _is_abandoned(process: str, changed: float, older_than: float = _ABANDONED) -> bool:
+    """Return whether a process no longer writes to what it last changed at a time, in seconds since 1970.
+
+    To a clock that was set meanwhile, a moment ago is long ago, or yet to come. So a process that runs has
+    abandoned nothing. One in another container is not seen.
+    """
+    return abs(time.time() - changed) >= older_than and not _is_running(process)
+
+
+def _is_running(process: str) -> bool:
+    if os.name == "nt":  # where signal 0 ends a process
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 @contextmanager
@@ -117,15 +138,31 @@ def disk_errors(folder: Path) -> Iterator[None]:
     except SeesayError:
         raise
     except Exception as error:
-        for number in _DISK_ERRORS:
-            # Libraries in Rust and C++ keep only the system's words, so the number is not always there.
-            if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
-                place = getattr(error, "filename", None) or folder
-                raise SeesayError(
-                    f"{place}: cannot be written ({os.strerror(number)}); mend that and continue. What was "
-                    "finished is kept."
-                ) from error
+        if failure := failure_of_disk(error):
+            place = getattr(error, "filename", None) or folder
+            done = "read or written" if failure == os.strerror(errno.EIO) else "written"
+            raise SeesayError(
+                f"{place}: cannot be {done} ({failure}); mend that and continue. What was finished is kept."
+            ) from error
         raise
+
+
+def failure_of_disk(error: BaseException) -> str:
+    """Return what the system says of a disk that is full or fails, whatever library noticed; else ""."""
+    for number in _DISK_ERRORS:
+        # Libraries in Rust and C++ keep only the system's words, so the number is not always there.
+        if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
+            return os.strerror(number)
+    return ""
+
+
+def unusable(path: Path, error: BaseException, otherwise: str) -> SeesayError:
+    """Return an error about a file that cannot be used: `otherwise`, unless the disk failed to return it."""
+    if failure := failure_of_disk(error):
+        return SeesayError(
+            f"{path}: cannot be read ({failure}); check the disk. The file itself may be undamaged."
+        )
+    return SeesayError(f"{path}: {otherwise}")
 
 
 @contextmanager
@@ -150,7 +187,8 @@ def replacing_folder(out: Path) -> Iterator[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     _sweep_folders(out.parent, glob.escape(out.name))
     # A name that no other process has, not even one of the same number in another container.
-    with tempfile.TemporaryDirectory(_HELD, f"{out.name}.", out.parent, ignore_cleanup_errors=True) as held:
+    mine = f"{out.name}.{os.getpid()}."
+    with tempfile.TemporaryDirectory(_HELD, mine, out.parent, ignore_cleanup_errors=True) as held:
         beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
         beside.mkdir()
         yield beside
@@ -164,7 +202,7 @@ def _sweep_folders(parent: Path, name: str) -> None:
     for folder in parent.glob(f"{name}.*{_HELD}"):
         with suppress(OSError):
             newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-            if time.time() - newest >= _ABANDONED:
+            if _is_abandoned(folder.name.removesuffix(_HELD).split(".")[-2], newest):
                 shutil.rmtree(folder)
 
 

@@ -1,11 +1,14 @@
 """What a photo's EXIF says, read without its pixels."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
+from pillow_heif import register_heif_opener
 
 from seesay.data.decoders import facts_of
 
@@ -36,3 +39,36 @@ def test_a_chunk_after_the_pixels_of_a_png_is_not_looked_for(tmp_path: Path) -> 
     last = rest.index(b"IEND") - 4
     (tmp_path / "late.png").write_bytes(rest[:last] + chunk + rest[last:])
     assert facts_of(tmp_path / "late.png") == {}
+
+
+@pytest.mark.parametrize("format", ["HEIF", "AVIF", "WEBP", "JPEG"])
+def test_a_header_that_a_library_in_c_reads_is_read_in_another_process(tmp_path: Path, format: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F], exif[0x0110] = "NIKON CORPORATION", "NIKON D90"
+    register_heif_opener()
+    Image.new("RGB", (60, 40)).save(tmp_path / "photo", format, exif=exif.tobytes())
+    asked = [
+        "import sys",
+        "from pathlib import Path",
+        "from PIL import Image",
+        "opened = []",
+        "before = Image.open",
+        "Image.open = lambda *given, **options: opened.append(given) or before(*given, **options)",
+        "from seesay.data.decoders import facts_of",
+        "from seesay.data.headers import file_format",
+        "file = Path(sys.argv[1])",
+        "print(file_format(file), facts_of(file), len(opened))",
+    ]
+    command = [sys.executable, "-c", "\n".join(asked), str(tmp_path / "photo")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == f"{format} {{'camera': 'NIKON D90'}} {2 if format == 'JPEG' else 0}\n"
+
+
+def test_what_only_begins_like_a_photo_has_no_facts(tmp_path: Path) -> None:
+    for name, head in (
+        ("a", b"RIFF\0\0\0\0WEBP"),
+        ("b", b"\0\0\0\x10ftypheic\0\0\0\0"),
+        ("c", b"\0\0\0\0ftyp"),
+    ):
+        (tmp_path / name).write_bytes(head)
+        assert facts_of(tmp_path / name) == {}

@@ -57,6 +57,28 @@ def test_towers_in_the_folder_have_names_relative_to_it(folder: Path, tmp_path: 
     assert RunConfig.load(folder).encoders == (inside, "minilm")
 
 
+@pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])
+@pytest.mark.parametrize("name", ["onnx:/models/clip", "transformers:~/clip", "open_clip:ViT-B-32/../a.pt"])
+def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str
+) -> None:
+    config = RunConfig.load(folder)
+    replace(config, recipe={**config.recipe, key: [name] if key == "encoders" else name}).save(folder)
+    assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    with pytest.raises(SeesayError, match=r"run\.json: was not made here by you, and names files outside"):
+        RunConfig.load(folder)
+
+
+def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:
+    config = RunConfig.load(folder)
+    replace(config, recipe={**config.recipe, "encoders": ["onnx:/models/clip"]}).save(folder)
+    text = (folder / RUN).read_text()
+    (folder / RUN).write_text(text.replace("onnx:/models/clip", "onnx:/models/private"))
+    with pytest.raises(SeesayError, match=r"outside its folder \(onnx:/models/private\)"):
+        RunConfig.load(folder)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', "[" * 10_000])
 def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
     (folder / RUN).write_text(text)

@@ -21,10 +21,11 @@ PHOTOS = {
     "Italy/b.jpg": ((200, 300), "2019:12:31 10:00:00"),
     "New York/c.jpg": ((250, 250), "2020:01:01 00:00:00"),
     "100%/d.jpg": ((400, 200), None),
+    "two  spaces/g.jpg": ((100, 100), "2014:04:04 10:00:00"),
     "100x/Östersund/e.jpg": ((500, 200), "0000:00:00 00:00:00"),
     "O\u0308sterreich 2019 Straße/日本の旅/f.jpg": ((600, 200), "2015:05:05 10:00:00"),
 }
-NAMES = dict(zip("abcdef", PHOTOS, strict=True))
+NAMES = dict(zip("abcdgef", PHOTOS, strict=True))
 CHANGED = datetime(
     2021, 3, 4, tzinfo=UTC
 ).timestamp()  # the files, which counts where no time of taking is known
@@ -52,16 +53,19 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 @pytest.mark.parametrize(
     ("where", "letters"),
     [
-        ("", "abcdef"),
+        ("", "abcdefg"),
+        ('folder:"two  spaces"', "g"),
+        ('folder:"two spaces"', ""),
+        (' width:100 \t folder:"two  spaces"  ', "g"),
         ("taken:2019", "ab"),
         ("taken:2019-06", "a"),
         ("taken:2019-06-30", "a"),
         ("taken:2019-07..2020-01", "bc"),
         ("taken:2020..", "cde"),
         ("taken:2021-03", "de"),
-        ("taken:..2019-06-30", "af"),
+        ("taken:..2019-06-30", "afg"),
         ("taken:2019-06..2019-06", "a"),
-        ("added:0001", "abcdef"),
+        ("added:0001", "abcdefg"),
         ("taken:2019..9999-12-31", "abcde"),
         ("folder:italy", "ab"),
         ("folder:italy/rome", "a"),
@@ -82,13 +86,13 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         ("folder:の旅/", "f"),
         ("folder:f.jpg", ""),
         ("orientation:portrait", "b"),
-        ("orientation:Square", "c"),
+        ("orientation:Square", "cg"),
         ("orientation:landscape width:>300", "def"),
         ("width:300", "a"),
         ("width:300..400", "ad"),
-        ("height:<=200 width:..400", "ad"),
-        ("added:1h", "abcdef"),
-        ("added:2000-01-01", "abcdef"),
+        ("height:<=200 width:..400", "adg"),
+        ("added:1h", "abcdefg"),
+        ("added:2000-01-01", "abcdefg"),
         ("added:2100", ""),
     ],
 )

@@ -1,10 +1,14 @@
+import errno
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.search.sqlite_file import file_errors
 from seesay.search.store import Store
 
 
@@ -48,6 +52,50 @@ def test_an_index_of_another_version_is_refused(store: Store) -> None:
     store.close()
     with pytest.raises(SeesayError, match="another version of seesay"):
         Store.open(store.path)
+
+
+def broken_read(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize(
+    ("returns", "told"),
+    [
+        (False, r"cannot be read \(Input/output error\); check the disk"),
+        (True, r"cannot be read \(a part of it was not returned by the disk, and then was\)"),
+    ],
+)
+def test_an_index_that_the_disk_does_not_return_is_not_to_be_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch, returns: bool, told: str
+) -> None:
+    if not returns:
+        monkeypatch.setattr(Path, "open", broken_read)
+    malformed = sqlite3.DatabaseError("database disk image is malformed")  # as SQLite calls both
+    malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    with pytest.raises(SeesayError, match=told) as failure, file_errors(store.path):
+        raise malformed
+    assert "delete" not in str(failure.value)
+
+
+def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "stat", broken_read)
+    for ask in (Store.open, Store.exists):
+        with pytest.raises(SeesayError, match=r"cannot be read or written \(Input/output error\)"):
+            ask(store.path)
+
+
+def test_an_index_whose_bytes_were_changed_is_to_be_deleted(store: Store) -> None:
+    store.close()
+    content = bytearray(store.path.read_bytes())
+    content[4096 : 2 * 4096] = b"\xff" * 4096
+    store.path.write_bytes(content)
+    with (
+        pytest.raises(SeesayError, match=r"damaged \(.*\); delete"),
+        closing(Store.open(store.path)) as again,
+    ):
+        again.items()
 
 
 def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:

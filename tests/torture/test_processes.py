@@ -8,7 +8,7 @@ import pytest
 
 from tests.torture.attacked import PROCESSES, check_survived
 
-LONG = {"kill train", "runs"}  # train or load networks
+LONG = {"kill train", "runs", "failing disk of runs"}  # train or load networks
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,7 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str
     drop(watched.page, name, b"no image", type_)
     expect(watched.page.locator("#message")).to_contain_text("Something went wrong")
     expect(watched.page.locator("#message")).to_contain_text("unsupported or damaged")
+    expect(watched.page.locator("#message")).to_have_attribute("role", "alert")
     assert all("422" in error for error in watched.errors)
 
 
@@ -483,6 +484,7 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path)
         watched = Watched(browser, address)
         watched.page.goto("/")
         expect(watched.page.locator("#message")).to_contain_text("0 of 2 new photos")
+        expect(watched.page.locator("#message")).to_have_attribute("role", "status")
         expect(watched.page.locator("#filter")).to_be_hidden()
         going.set()
         expect(tiles(watched.page)).to_have_count(2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -62,6 +64,18 @@ def test_head_of_an_archive_reads_no_file(client: TestClient, monkeypatch) -> No
     head = client.head("/api/v1/images/archive?id=1&id=2")
     assert (head.status_code, head.headers["content-type"]) == (200, "application/zip")
     assert read == []
+
+
+def test_a_disk_that_fails_is_no_error_of_the_server(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "/photos/red.png")
+
+    monkeypatch.setattr(Index, "file_of", failing)
+    failed = client.get("/api/v1/images/1/original")
+    assert (failed.status_code, "/photos" in failed.text) == (503, False)
+    assert "Input/output error: '/photos/red.png'" in capsys.readouterr().err
 
 
 def test_nobody_learns_where_things_lie_on_the_server(index_path: Path, tmp_path: Path, capsys) -> None:

@@ -6,11 +6,12 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,25 +97,35 @@ def spread(count: int) -> list[int]:
 
 @attack(
     "failing disk",
-    "ENOSPC, EIO or EROFS at every file system call of index, update, search, serve, train, evaluate and "
-    "export, once or from then on: a one-line error, and the next run repairs",
+    "ENOSPC, EIO or EROFS at every file system call of index, update, search and serve, once or from then "
+    "on: one line, never advice to delete what the disk does not return, and the next run repairs",
 )
 def failing_disk(stage: Stage) -> Outcome:
+    """Let each call of the commands fail that use an index."""
+    return _fail_all(stage, _index_commands, networks=False)
+
+
+@attack(
+    "failing disk of runs",
+    "ENOSPC, EIO or EROFS at every file system call of train, evaluate and export, once or from then on: the "
+    "same, and a training resumes to the weights of an uninterrupted one",
+)
+def failing_disk_of_runs(stage: Stage) -> Outcome:
+    """Let each call of the commands fail that use a run."""
+    return _fail_all(stage, _run_commands, networks=True)
+
+
+def _fail_all(
+    stage: Stage, commands_in: Callable[[Path, subprocess.Popen[str]], list[Command]], networks: bool
+) -> Outcome:
     """Count the calls of each command, then let each of them fail, until one is not reached any more."""
     outcome, folder = Outcome(), stage.folder.resolve() / "disk"
     if sys.platform != "linux" or shutil.which("cc") is None:
         outcome.measured = "not tried: no C compiler here, or no Linux"
         return outcome
     folder.mkdir()
-    commands = _commands(folder)[: 4 if stage.is_brief else None]  # the others load networks
-    with failing_process(folder, networks=not stage.is_brief) as process:
-        ask(process, ("index", str(folder / "photos"), "--out", str(folder / "made")), 0, 0, 0)
-        for command in commands[4:]:  # which fill the cache
-            ask(process, command.arguments, 0, 0, 0)
-        shutil.rmtree(folder / "given", ignore_errors=True)
-        gallery(folder / "photos", "red-blue.png", "white.png")
-        (folder / "photos" / "green.png").rename(folder / "photos" / "moved.png")
-        (folder / "photos" / "blue.png").unlink()
+    with failing_process(folder, networks=networks) as process:
+        commands = commands_in(folder, process)
         shutil.copytree(folder, folder.parent / "sound")
         disk = _FailingDisk(stage, outcome, process, folder)
         counts = {command.name: disk.count(command) for command in commands}
@@ -163,6 +174,8 @@ class _FailingDisk:
             return False
         self.failed[command.name] += 1
         wrong = wrong_with(ended, {0, 1, 2})
+        if re.search("damaged.*(delete|train again)", ended["said"]):
+            wrong = f"advises to delete what is there: {ended['said'][-300:]}"
         self.outcome.check(not wrong, f"{fault}: {wrong}")
         left = command.name, _digest(command)
         if left in self._repaired or (command.once and ended["code"] == 0):
@@ -200,27 +213,40 @@ def wrong_with(ended: Any, codes: set[int]) -> str:
     return f"{len(lines)} lines: {said[-300:]}" if ended["code"] == 2 and len(lines) != 1 else ""
 
 
-def _commands(folder: Path) -> list[Command]:
-    """Make what the commands read, and return them."""
-    photos, made, new = folder / "photos", folder / "made", folder / "new"
+def _index_commands(folder: Path, process: subprocess.Popen[str]) -> list[Command]:
+    """Make an index, change its photos, and return the commands that use it."""
+    photos, made, new, cache = (folder / name for name in ("photos", "made", "new", "cache"))
     gallery(photos, *(f"{colour}.png" for colour in ("red", "green", "blue")))
-    write_scenes(folder / "corpus", images=20, seed=0)
-    shutil.copytree(run_folder("seesay-small"), folder / "run")
-    cache, given = folder / "cache", folder / "given"
-    trained, whole = str(folder / "trained"), str(folder.parent / "sound" / "trained")
-    small = tuple(word for change in SMALL for word in ("--set", change))
-    train = ("train", "irmatch-s", *small, "--data", str(folder / "corpus"), "--out", trained)
-    evaluate = ("evaluate", str(folder / "run"), "--data", str(folder / "corpus"), "--json")
-    export = ("export", str(folder / "run"), "--out", str(given))
 
     def found(out: Path) -> tuple[tuple[str, ...], ...]:
         return ("index", str(photos), "--out", str(out)), ("search", str(out), "red", "--json")
 
+    ask(process, found(made)[0], 0, 0, 0)
+    gallery(photos, "red-blue.png", "white.png")
+    (photos / "green.png").rename(photos / "moved.png")
+    (photos / "blue.png").unlink()
     return [
         Command("index", found(new)[0], (), found(new), (new, cache)),
         Command("update", found(made)[0], (made, cache), found(made)),
         Command("search", ("search", str(made), "red"), (made, cache), found(made)),
         Command("serve", ("serve", str(made)), (made, cache), found(made)),
+    ]
+
+
+def _run_commands(folder: Path, process: subprocess.Popen[str]) -> list[Command]:
+    """Make a corpus and a run, and return the commands that use them, each of which has filled the cache."""
+    cache, given, run, corpus = (folder / name for name in ("cache", "given", "run", "corpus"))
+    write_scenes(corpus, images=20, seed=0)
+    shutil.copytree(run_folder("seesay-small"), run)
+    trained, whole = str(folder / "trained"), str(folder.parent / "sound" / "trained")
+    small = tuple(word for change in SMALL for word in ("--set", change))
+    train = ("train", "irmatch-s", *small, "--data", str(corpus), "--out", trained)
+    evaluate = ("evaluate", str(run), "--data", str(corpus), "--json")
+    export = ("export", str(run), "--out", str(given))
+    for arguments in (train, evaluate, export):
+        ask(process, arguments, 0, 0, 0)
+    shutil.rmtree(given)
+    return [
         Command("train", train, (cache,), (("go on", whole, *train),), (folder / "trained",)),
         Command("evaluate", evaluate, (), (evaluate,), (cache,)),
         Command("export", export, (given, cache), (export,), once=True),

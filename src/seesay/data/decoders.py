@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import seesay
-from seesay.data.headers import MAX_PIXELS, facts, opened_header, tags_of
+from seesay.data.headers import LIBRARY_FORMATS, MAX_PIXELS, facts, file_format, opened_header, tags_of
 from seesay.data.images import EncodedImage, Photo, content_key
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import RAW_SUFFIXES
@@ -49,17 +49,17 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
 def facts_of(file: Path) -> dict[str, str]:
     """Read how a photo was taken, see `headers.facts`; empty if it cannot be read.
 
-    Nothing is decoded: in a PNG, only chunks before the pixels count. A raw photo that is not a TIFF is
-    opened in a process that can be killed.
+    Nothing is decoded: in a PNG, only chunks before the pixels count. Where only a library in C reads the
+    header, as of HEIC or of a raw photo that is not a TIFF, a process that can be killed opens the photo.
     """
     try:
         with opened_header(file) as image:
             # Pillow's own way to ask a PNG decodes it, since the chunk may come after the pixels.
             return facts(tags_of(Image.Image.getexif(image)))
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        is_raw = file.suffix.lower() in RAW_SUFFIXES
+        is_apart = file.suffix.lower() in RAW_SUFFIXES or file_format(file) in LIBRARY_FORMATS
     with suppress(ImageError):
-        return PHOTOS.facts(FileSource(file).read(), file.name) if is_raw else {}
+        return PHOTOS.facts(FileSource(file).read(), file.name) if is_apart else {}
     return {}
 
 

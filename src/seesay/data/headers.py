@@ -27,10 +27,13 @@ HEAD = 1 << 16
 # Before the first frame. A JPEG takes four reads a segment, and may have hundreds: a panorama keeps another
 # photo in them. Pillow joins EXIF segments, and copies what it has at each of them.
 _MAX_READS = 4000
+_BRANDS = 256  # bytes that hold the brands of an HEIC or AVIF file
 _MAX_BYTES = 16 << 20
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
+LIBRARY_FORMATS = ("AVIF", "HEIF", "WEBP")
+"""Whose headers libraries in C read, see `library_format`."""
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
@@ -71,9 +74,13 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 
 @contextmanager
 def opened_header(path: Path) -> Iterator[Image.Image]:
-    """Open an image file and read its header; raise any error if it is not an image."""
-    remote = as_remote(path)
-    with _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path)) as file:
+    """Open an image file and read its header, in Python.
+
+    Raises any error if it is not an image, or one whose header only a library in C reads (`library_format`).
+    """
+    with _opened(path) as file:
+        if found := library_format(file.peek(_BRANDS)):
+            raise ImageError(f"{path}: {found}, which is not opened here.")
         yield _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
 
 
@@ -82,10 +89,32 @@ def file_format(path: Path) -> str | None:
     try:
         if path.suffix.lower() in RAW_SUFFIXES and is_raw(read_range(path, 0, HEAD), path.name):
             return "RAW"
-        with opened_header(path) as image:
-            return image.format
+        with _opened(path) as file:
+            return library_format(file.peek(_BRANDS)) or _open(file).format
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         return None
+
+
+def library_format(head: bytes) -> str | None:
+    """Return the format of an image whose header a library in C reads, by its first bytes; None for others.
+
+    Such a library may have a flaw, so a server opens these in another process.
+
+    >>> library_format(b"RIFF....WEBPVP8 "), library_format(b"....ftypheic"), library_format(b"GIF89a")
+    ('WEBP', 'HEIF', None)
+    """
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WEBP"
+    if head[4:8] != b"ftyp":
+        return None
+    size = min(int.from_bytes(head[:4], "big"), _BRANDS)
+    brands = {head[8:12], *(head[at : at + 4] for at in range(16, size, 4))}
+    return "AVIF" if brands & {b"avif", b"avis"} else "HEIF"
+
+
+def _opened(path: Path) -> _BoundedFile:
+    remote = as_remote(path)
+    return _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path))
 
 
 def read_range(path: Path, start: int, size: int) -> bytes:

@@ -115,6 +115,17 @@ def is_two_tower(name: str) -> bool:
     return name.startswith(tuple(f"{library}:" for library in _TOWERS))
 
 
+def names_path(name: str) -> bool:
+    """Return whether an encoder's name holds a path on some machine, and not the name of a model.
+
+    >>> names_path("onnx:/models/clip"), names_path("open_clip:ViT-B-32/../mine.pt"), names_path("timm:vit")
+    (True, True, False)
+    """
+    variant = EncoderSpec.parse(name).variant
+    places = map(Path, (variant, variant.partition("/")[2]))
+    return any(place.anchor or ".." in place.parts or str(place).startswith("~") for place in places)
+
+
 def absolute_name(name: str) -> str:
     """Make the path in the name of a tower or of a detector's file absolute; other names stay as they are.
 

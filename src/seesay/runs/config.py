@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seesay.encoders.spec import EXPORTED
+from seesay.encoders.spec import EXPORTED, names_path
 from seesay.errors import SeesayError
-from seesay.paths import file_digest, read_small_json, replace_text
+from seesay.paths import file_digest, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration
+from seesay.seal import is_sealed, seal
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
@@ -119,7 +120,10 @@ class RunConfig:
 
     def save(self, folder: Path) -> None:
         """Write `run.json` into a run's folder."""
-        values = {"format": _FORMAT, **asdict(self.relative_to(folder))}
+        relative = self.relative_to(folder)
+        values = {"format": _FORMAT, **asdict(relative)}
+        if outside := _outside(relative.recipe):
+            values["seal"] = seal("run", outside)
         replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -127,13 +131,21 @@ class RunConfig:
         """Read the `run.json` of a run's folder. Graphs that belong to other weights are left out.
 
         Raises:
-            SeesayError: the file is missing or damaged.
+            SeesayError: the file cannot be read, is damaged, or is another user's and names files outside.
         """
         path = folder / RUN
         try:
-            config = _parsed(read_small_json(path)).renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
+            found = read_small_json(path)
+            sealed = str(found.pop("seal", ""))
+            config = _parsed(found)
         except (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as failure:
-            raise SeesayError(f"{path}: damaged ({failure}); restore it, or train again.") from failure
+            raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
+        if (outside := _outside(config.recipe)) and not is_sealed("run", outside, sealed):
+            raise SeesayError(
+                f"{path}: was not made here by you, and names files outside its folder ({outside}); train it "
+                "here, or ask for a folder that `seesay export --out` wrote, which holds all that it needs."
+            )
+        config = config.renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
         try:
             current = bool(config.graphs) and file_digest(folder / WEIGHTS) == config.weights
         except OSError:
@@ -221,6 +233,12 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
     for name in (*recipe["encoders"], reader or ""):
         if name.startswith(_HERE) and ".." in Path(name.removeprefix(_HERE)).parts:
             raise ValueError(f"{name!r} lies outside its folder")
+
+
+def _outside(recipe: Mapping[str, Any]) -> str:
+    """The encoders that are read from a path outside the run's folder, as in `onnx:/models/clip`."""
+    names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
+    return ", ".join(name for name in names if not name.startswith(_HERE) and names_path(name))
 
 
 def _are_texts(values: object) -> bool:

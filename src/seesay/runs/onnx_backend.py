@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 
 from seesay.errors import SeesayError, first_line
 from seesay.onnx import onnx_session
-from seesay.paths import file_digest
+from seesay.paths import file_digest, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 
@@ -153,7 +153,7 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
             raise SeesayError(f"{path}: not the one that {RUN} names; {again}.")
         weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
     except (OSError, LookupError, SafetensorError) as error:
-        raise SeesayError(f"{path}: damaged or missing; {again}.") from error
+        raise unusable(path, error, f"damaged or missing; {again}.") from error
     if name == "pairs":
         return onnx_session(path, 0, again, weights)
     return onnx_session(path, 1, again, weights, quickly=True)  # computed in a moment: the start counts

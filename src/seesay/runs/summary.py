@@ -12,7 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.folders import shipped_runs
 
@@ -129,9 +129,8 @@ class TrainingSummary(_Summary):
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValidationError) as failure:
             reason = str(failure).splitlines()[0]
-            raise SeesayError(
-                f"{path}: no summary of a finished training ({reason}); train again."
-            ) from failure
+            otherwise = f"no summary of a finished training ({reason}); train again."
+            raise unusable(path, failure, otherwise) from failure
 
 
 def is_finished(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher, as_matcher
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.settings import MatcherInputs, MatcherSettings
-from seesay.paths import cache_dir, replacing
+from seesay.paths import cache_dir, replacing, unusable
 from seesay.recipes.schema import Recipe
 from seesay.runs.all_pairs import matrix_name, resume_all_pairs, score_all_pairs
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
@@ -146,7 +146,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         with safe_open(path, "pt") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as failure:
-        raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
+        raise unusable(path, failure, f"unreadable weights ({failure}); train again.") from failure
 
 
 class TorchBackend:

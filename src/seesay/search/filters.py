@@ -26,7 +26,7 @@ from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500
 
-_CONDITION = re.compile(r' ?(\w+):("[^"]*"|\S+)(?= |$)')
+_CONDITION = re.compile(r'\s*(\w+):("[^"]*"|\S+)(?=\s|$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
@@ -85,7 +85,7 @@ class Filter:
         if _SURROGATE.search(text):
             raise QueryError("The filter holds a lone surrogate, which is no character; type it again.")
         conditions, limits, at = list[str](), list[Limit](), 0
-        text = " ".join(text.split())
+        text = text.strip()
         while at < len(text):
             found = _CONDITION.match(text, at)
             if found is None:

@@ -15,10 +15,10 @@ from seesay.errors import SeesayError
 from seesay.paths import disk_errors, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
+from seesay.seal import is_sealed
 from seesay.search.look import Look, find_images, look
 from seesay.search.quantise import check_recall
 from seesay.search.roots import Root
-from seesay.search.seal import is_sealed
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Store

@@ -11,8 +11,8 @@ from seesay.data.remote import is_folder, is_remote, is_same
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
+from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
-from seesay.search.seal import seal
 from seesay.search.store import MOST_ROOTS, Store
 from seesay.search.writer import Writer
 

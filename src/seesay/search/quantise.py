@@ -4,7 +4,7 @@ A quantiser keeps a code of each vector. The best by their codes are compared on
 the store has, so that scores stay exact; what a code can lose is that an item is not among them.
 
 In a file, a line of facts comes before FAISS's own bytes, whose checksum the line has. The checksum is made
-with this user's key (see `seesay.search.seal`): FAISS trusts its files, so lists that came with a copy of an
+with this user's key (see `seesay.seal`): FAISS trusts its files, so lists that came with a copy of an
 index must not reach it. They are written in parts, since a copy of all lists in memory would be as large as
 they are, and mapped when they are read, so that memory has what is searched, once for all processes.
 """
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.paths import replacing
-from seesay.search.seal import seal
+from seesay.seal import seal
 from seesay.search.store import Store
 
 VECTORS = "SQfp16"  # what the store keeps: half precision, nothing is lost

@@ -20,7 +20,7 @@ class Root:
         name: the first part of the paths of its images in the index; empty if the index began with this
             folder alone, so that its paths are relative to it.
         folder: where it is; it need not be there now.
-        seal: by whom it was indexed, see `seesay.search.seal`.
+        seal: by whom it was indexed, see `seesay.seal`.
 
     Example:
         >>> from pathlib import Path

@@ -17,13 +17,13 @@ from seesay.data.images import Photo
 from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
+from seesay.seal import is_sealed
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.prepared import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
-from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Item, Store
 from seesay.search.stores import VectorStore, open_vectors

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from seesay.errors import SeesayError
+from seesay.paths import disk_errors
 from seesay.search.filters import folded_folder
 
 Kind = Literal["image", "sentence"]
@@ -29,6 +31,9 @@ FOLDED = "seesay_folded"
 
 MOST_SECONDS = 120.0
 """That reading for one question may take, which is a hundred times what a million images take."""
+
+_STEPS = 1_000_000  # of SQLite's machine between looks at the clock
+_PART = 1 << 20  # bytes
 
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -97,11 +102,12 @@ _SCHEMA = (
 
 def database_exists(path: Path) -> bool:
     """Return whether there is an index, or anything; an empty SQLite file, left by a kill, is nothing."""
-    if not path.is_file():
-        return False
     try:
-        with closing(_connect(path)) as connection:
-            return not _is_empty(connection)
+        with disk_errors(path):
+            if not path.is_file():
+                return False
+            with closing(_connect(path)) as connection:
+                return not _is_empty(connection)
     except DAMAGE:
         return True
 
@@ -132,9 +138,9 @@ def open_database(path: Path) -> sqlite3.Connection:
     Raises:
         SeesayError: no such file, not an index, damaged, or made by another version of seesay.
     """
-    if not path.is_file():
-        raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
     with file_errors(path):
+        if not path.is_file():
+            raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
         connection = _connect(path)
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
@@ -152,9 +158,10 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about the file into a message for the user."""
+    """Turn SQLite's errors about the file, and the system's about its disk, into a message for the user."""
     try:
-        yield
+        with disk_errors(path):
+            yield
     except sqlite3.OperationalError as error:
         reason = str(error)
         if "interrupted" in reason:
@@ -180,9 +187,30 @@ def file_errors(path: Path) -> Iterator[None]:
     except DAMAGE as error:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
+        is_malformed = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
+        if is_malformed and (failure := _why_not_read(path)):  # to SQLite, bytes that a disk does not return
+            raise SeesayError(
+                f"{path}: cannot be read ({failure}); check the disk, and run the same command again. The "
+                "index itself may be undamaged."
+            ) from error
         raise SeesayError(
             f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
         ) from error
+
+
+def _why_not_read(path: Path) -> str | None:
+    """Return why the disk does not return the bytes of an index, or did not a moment ago; None if it did."""
+    try:
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
+                while file.read(_PART):
+                    pass
+    except OSError as error:
+        return error.strerror or str(error)
+    with suppress(*DAMAGE), closing(_connect(path)) as connection, in_time(connection):
+        if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
+            return "a part of it was not returned by the disk, and then was"
+    return None
 
 
 def _is_read_only(path: Path) -> bool:
@@ -237,6 +265,17 @@ def _expected_schema() -> list[tuple[str, str, str, str | None]]:
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+@contextmanager
+def in_time(connection: sqlite3.Connection) -> Iterator[None]:
+    """Interrupt what takes longer than `MOST_SECONDS`."""
+    until = time.monotonic() + MOST_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 @contextmanager

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
+from seesay.seal import seal
 from seesay.search.filters import Filter
 from seesay.search.roots import Root, is_possible
-from seesay.search.seal import seal
 from seesay.search.sqlite_file import (
-    MOST_SECONDS,
     Kind,
     create_database,
     database_exists,
     file_errors,
+    in_time,
     open_database,
     transaction,
 )
@@ -40,7 +40,6 @@ FILE = "index.sqlite"  # in an index's folder
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
-_STEPS = 1_000_000  # of SQLite's machine between looks at the clock
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -216,16 +215,13 @@ class Store:
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
         """Read as of one moment; values that cannot be what they stand for are damage."""
-        until = time.monotonic() + MOST_SECONDS
-        with self._lock, file_errors(self.path):
-            self._connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+        with self._lock, file_errors(self.path), in_time(self._connection):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
             except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
                 raise self._damaged(f"{type(error).__name__}: {error}") from error
             finally:
-                self._connection.set_progress_handler(None, 0)
                 self._connection.execute("ROLLBACK")
 
     def _generation(self) -> int:

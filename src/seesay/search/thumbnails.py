@@ -14,7 +14,7 @@ from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.paths import replacing
-from seesay.search.seal import seal
+from seesay.seal import seal
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
@@ -39,7 +39,7 @@ def make(photo: Photo) -> bytes:
 
 
 class Thumbnails:
-    """A folder of thumbnails, each named by the seal of its image's content key (see `seesay.search.seal`).
+    """A folder of thumbnails, each named by the seal of its image's content key (see `seesay.seal`).
 
     So those that came with a copy of an index are never found, and no key leads out of the folder.
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import read_small_json, replace_text
+from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
 from seesay.text.vocabulary import Vocabulary
 
@@ -246,7 +246,7 @@ class ConceptVocabulary:
             concepts = tuple(Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows)
             return cls(concepts, int(found["wanted"]), int(found["sentences"]), int(found["without"]))
         except (OSError, ValueError, TypeError, KeyError) as failure:
-            raise SeesayError(f"{path}: not a concept vocabulary ({failure}); train again.") from failure
+            raise unusable(path, failure, f"not a concept vocabulary ({failure}); train again.") from failure
 
 
 def concept_targets(words: Sequence[str], corpus: Corpus) -> NDArray[np.bool_]:

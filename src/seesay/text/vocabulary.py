@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import read_small_json, replace_text
+from seesay.paths import read_small_json, replace_text, unusable
 
 UNKNOWN = 0
 QUOTED = re.compile(r'"[^"]*"')
@@ -106,7 +106,7 @@ class Vocabulary:
         try:
             found = read_small_json(path)
         except (OSError, ValueError) as failure:
-            raise SeesayError(f"{path}: not a vocabulary ({failure}); train again.") from failure
+            raise unusable(path, failure, f"not a vocabulary ({failure}); train again.") from failure
         lemmas = isinstance(found, dict) and found.get("lemmas") is True
         words = found.get("words") if isinstance(found, dict) else found
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

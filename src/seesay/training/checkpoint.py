@@ -12,8 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seesay.errors import SeesayError
-from seesay.paths import replacing
+from seesay.paths import replacing, unusable
 
 FILE = "checkpoint.safetensors"
 
@@ -64,9 +63,8 @@ def load_checkpoint(
         matcher.load_state_dict(_under(tensors, "matcher."))
         optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
-        raise SeesayError(
-            f"{path}: cannot be resumed ({str(failure).splitlines()[0]}); train without resuming."
-        ) from failure
+        reason = str(failure).splitlines()[0]
+        raise unusable(path, failure, f"cannot be resumed ({reason}); train without resuming.") from failure
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])

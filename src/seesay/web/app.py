@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding.ground import GROUND_RUN, can_ground
+from seesay.paths import failure_of_disk
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks
 from seesay.web import log_line
@@ -146,6 +147,13 @@ def _add_error_handlers(app: FastAPI) -> None:
         if isinstance(failure, ImageError | QueryError):
             return problem(422, str(failure))
         log_line(str(failure))  # which may name paths of this machine
+        return problem(503, "This cannot be answered now; the log of the server says why.")
+
+    @app.exception_handler(OSError)
+    async def of_system(_request: Request, failure: OSError) -> ProblemResponse:
+        if not failure_of_disk(failure):
+            raise failure
+        log_line(str(failure))
         return problem(503, "This cannot be answered now; the log of the server says why.")
 
     @app.exception_handler(Exception)

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
-from seesay.paths import replacing
+from seesay.paths import replacing, unusable
 
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
@@ -266,7 +266,7 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
             written = (file.metadata() or {}).get("encoder")
             tensors: Tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as failure:
-        raise SeesayError(f"{path}: no sentence encoder ({failure}); train again.") from failure
+        raise unusable(path, failure, f"no sentence encoder ({failure}); train again.") from failure
     if written != name:
         raise SeesayError(f"{path}: holds sentence encoder '{written}', not '{name}'; train again.")
     try:

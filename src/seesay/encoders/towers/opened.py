@@ -24,7 +24,7 @@ from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session
-from seesay.paths import cache_dir, file_digest, locked, read_small_json, replace_text
+from seesay.paths import cache_dir, file_digest, locked, read_small_json, replace_text, unusable
 
 Vectors = NDArray[np.float32]
 
@@ -73,7 +73,7 @@ class Towers:
             self._settings = TokenSettings.from_json(self.about["tokens"]) if self.has_text else None
             _check(self.about)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SeesayError(f"{folder / TOWER}: damaged ({error}); {remedy}.") from error
+            raise unusable(folder / TOWER, error, f"damaged ({error}); {remedy}.") from error
         for file in ("image.onnx", "text.onnx", "tokenizer.json")[: 3 if self.has_text else 1]:
             if not (folder / file).is_file():
                 raise SeesayError(f"{folder / file}: missing; {remedy}.")

@@ -244,7 +244,7 @@ function whileUpdating({ running, done, total, error }) {
   if (gallery.images.length) return;
   const { text, lang } = heard(error ?? "");
   if (running) say(t("indexing"), progress);
-  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update()] });
+  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update()], role: "alert" });
 }
 
 // Shows all photos again with those that have come, without a sign that it does.
@@ -342,9 +342,10 @@ function markYear(state) {
   }
 }
 
-// `action` is the name of what a button says, and what it does.
-function say(title, text, { action = null, lang = language() } = {}) {
+// `action` is the name of what a button says, and what it does. Only failures (`role` "alert") interrupt a screen reader.
+function say(title, text, { action = null, lang = language(), role = "status" } = {}) {
   const [heading, body, button] = $("message").children;
+  $("message").setAttribute("role", role);
   heading.textContent = title;
   body.textContent = text;
   body.lang = lang;
@@ -361,7 +362,7 @@ function fail(failure) {
   const isFiltered = failure.status === 422 && read().where;
   const retry = failure.status === undefined || failure.status >= 500 ? ["retry", () => render(true)] : null;
   const action = isFiltered ? ["clearFilters", () => go({ where: null })] : retry;
-  say(t("failed"), failure.message, { action, lang: failure.lang });
+  say(t("failed"), failure.message, { action, lang: failure.lang, role: "alert" });
 }
 
 async function takeFile(file) {

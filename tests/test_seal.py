@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from seesay.search.seal import is_sealed, seal
+from seesay.seal import is_sealed, seal
 
-_SEAL = "from seesay.search.seal import seal; print(seal('index', '/photos'))"
+_SEAL = "from seesay.seal import seal; print(seal('index', '/photos'))"
 
 
 @pytest.fixture(autouse=True)

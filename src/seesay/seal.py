@@ -1,8 +1,8 @@
-"""Seals, by which what this user made for an index is told from what came with a copy of it.
+"""Seals, by which what this user made of an index or a run is told from what came with a copy of it.
 
 A server publishes the files under an index's roots, and an index from elsewhere can name any root; its
-thumbnails and lists of vectors can be anything, too. Seals are made with a key that only this user's cache
-holds.
+thumbnails and lists of vectors can be anything, too. A run from elsewhere can name any network. Seals are
+made with a key that only this user's cache holds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATIENCE = 30.0  # seconds, while another process makes the key
 
 
 def seal(identity: str, what: Path | str) -> str:
-    """Return the seal of something of an index, such as a root or its store's address.
+    """Return the seal of something of an index, such as a root or its store's address, or of a run.
 
     It has 32 hexadecimal digits, or is empty if no key can be kept, which seals nothing.
     """
