@@ -233,6 +233,16 @@ def test_other_numbers_come_out_as_float32():
     assert rows[[0, 3]].dtype == np.float32
 
 
+def test_rows_of_one_part_are_as_they_are_stored():
+    parts = [np.arange(6, dtype=np.float16).reshape(3, 2), np.ones((2, 2), np.float32), np.ones((2, 2), int)]
+    rows = FeatureRows(parts)
+    assert rows.as_stored([1, 2]).base is not None
+    assert rows.as_stored([1, 2]).dtype == np.float16
+    for wanted in ([1, 2], [0, 2], [2, 3], [3, 4], [5, 6], [2, 1], []):
+        np.testing.assert_array_equal(rows.as_stored(wanted), rows[wanted])
+    assert rows.as_stored([2, 3]).dtype == rows.as_stored([5, 6]).dtype == np.float32
+
+
 def test_rows_out_of_range_and_parts_that_do_not_fit_are_refused():
     with pytest.raises(IndexError, match="4 rows"):
         FeatureRows([np.zeros((4, 2))])[[4]]

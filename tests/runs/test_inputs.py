@@ -117,3 +117,38 @@ def test_damaged_caches_are_made_again(tmp_path: Path, encoder: SentenceEncoder,
     assert again is not None
     assert again.fingerprint == encoder.fingerprint
     np.testing.assert_array_equal(sentence_vectors(again, TEXTS), before)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("matcher", ["irmatch-h", "gvse-uncommon"])
+def test_features_are_learned_from_where_they_lie(tmp_path: Path, kind: type, matcher: str) -> None:
+    shape = (3, 4) if matcher == "irmatch-h" else (3, 36, 4)
+    features = np.random.default_rng(0).normal(size=shape).astype(kind)
+    corpus = read_corpus(write_precomputed(tmp_path, features, [f"dog {i}" for i in range(15)]))
+    recipe = load_recipe(matcher, changes=["encoders=[precomputed]"])
+    copied, mapped = (
+        split_inputs(recipe, corpus, "train", VOCABULARY, as_stored=as_stored).features
+        for as_stored in (False, True)
+    )
+    assert copied.dtype == np.float32
+    assert mapped.dtype == kind
+    assert not mapped.flags.owndata
+    np.testing.assert_array_equal(copied, mapped.astype(np.float32))
+
+
+def test_stored_features_are_not_copied_either(scenes: Path) -> None:
+    corpus = read_corpus(scenes)
+    copied, mapped = (
+        split_inputs(ENCODED, corpus, "train", VOCABULARY, as_stored=as_stored).features
+        for as_stored in (False, True)
+    )
+    assert (copied.dtype, mapped.dtype) == (np.float32, np.float16)
+    np.testing.assert_array_equal(copied, mapped.astype(np.float32))
+
+
+def test_infinite_features_name_the_image(tmp_path: Path) -> None:
+    features = np.ones((3, 4), np.float32)
+    features[1, 2] = np.inf
+    corpus = read_corpus(write_precomputed(tmp_path, features, ["dog"] * 15))
+    with pytest.raises(SeesayError, match="image train/1 contain NaN or infinity"):
+        split_inputs(PRECOMPUTED, corpus, "train", VOCABULARY, as_stored=True)

@@ -87,7 +87,7 @@ def test_training_on_the_drawn_rows_is_training_on_crops(corpus: Corpus, tmp_pat
     recipe = load_recipe("irmatch-s", changes=[*SMALL, "crops=true"])
     task = SentenceTask.from_corpus(recipe, corpus, whole.vocabulary, None)
     matcher, batch = whole.matcher.cpu().train(), task.batches(1)[0]
-    [mean] = task.losses_of(matcher, torch.from_numpy(task.data.features[batch[0]]), batch, "cpu")
+    [mean] = task.losses_of(matcher, torch.from_numpy(task.data.features[batch[0]]).float(), batch, "cpu")
     torch.manual_seed(5)
     [loss] = task.losses(matcher, batch, "cpu")
     torch.manual_seed(5)

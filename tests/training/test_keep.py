@@ -69,7 +69,8 @@ def test_the_run_itself_keeps_all(corpus: Corpus, ensemble: Run) -> None:
     keeper = keeper_of(ensemble, KeepSettings(phrases=50))
     keeper.begin_epoch(1, 1)
     data = split_inputs(ensemble.recipe, corpus, "train", ensemble.vocabulary, ensemble.sentence_encoder)
-    images, sentences = torch.from_numpy(data.features[:10]), data.sentences.take(np.arange(10)).to_tensors()
+    images = torch.from_numpy(data.features[:10]).float()
+    sentences = data.sentences.take(np.arange(10)).to_tensors()
     assert float(keeper.loss(keeper.matcher, images, sentences)) == pytest.approx(0, abs=1e-5)
     other = JointProjection(
         data.image_dims, len(ensemble.vocabulary.words) + 1, 384, dim=8, hidden=8, word_dim=8, members=1

@@ -98,7 +98,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]
     (loss,) = task.losses(matcher, (images, chosen), "cpu")
-    features = torch.from_numpy(task.data.features[images])
+    features = torch.from_numpy(task.data.features[images]).float()
     sentences = task.data.sentences.take(chosen).to_tensors()
     scores = matcher(features, sentences).detach().numpy()
     matching = sum(

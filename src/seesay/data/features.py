@@ -48,6 +48,16 @@ class FeatureRows:
         self._starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *parts[0].shape[1:])
 
+    def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
+        """Return rows of a part that lie end to end as they are, in half or single precision, else a copy."""
+        first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
+        number = int(np.searchsorted(self._starts, first, side="right")) - 1
+        part, start = self._parts[number], int(self._starts[number])
+        plain = isinstance(part, np.ndarray) and part.dtype in (np.float16, np.float32)
+        if not plain or stop > self._starts[number + 1] or not np.array_equal(rows, np.arange(first, stop)):
+            return self[rows]
+        return np.asarray(part[first - start : stop - start])
+
     def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
         wanted = np.asarray(rows, np.int64)
         if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.shape[0]):
@@ -121,7 +131,7 @@ def _open_numpy(path: Path) -> tuple[list[str], RowSource]:
     try:
         if path.suffix == ".npy":
             ids = _ids_beside(path).read_text(encoding="utf-8").split()
-            return ids, np.load(path, mmap_mode="r", allow_pickle=False)
+            return ids, np.load(path, mmap_mode="c", allow_pickle=False)
         with np.load(path, allow_pickle=False) as archive:
             key = next((key for key in _IDS if key in archive), None)
             if key is None:

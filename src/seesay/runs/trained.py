@@ -163,7 +163,7 @@ class TorchBackend:
 
     def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        parts = torch.split(torch.from_numpy(features), _BATCH)
+        parts = (part.float() for part in torch.split(torch.from_numpy(features), _BATCH))
         if isinstance(self.matcher, PairMatcher):
             return self._encoded(self.matcher.encode_images, parts)
         matcher = self._embedding()

@@ -114,14 +114,16 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
     sentences.append(_sentences(ensemble, phrases_of(start)))
     axes = _axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
     some = np.linspace(0, len(task.data.sentences) - 1, _USUAL).astype(np.int64)
-    usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]])
+    usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]]).float()
     matcher.take_over(ensemble, *axes, usual, task.data.sentences.take(some).to_tensors())
 
 
 @torch.no_grad()
-def _images(ensemble: Projection, features: NDArray[np.float32]) -> NDArray[np.float64]:
+def _images(ensemble: Projection, features: NDArray[np.floating]) -> NDArray[np.float64]:
     parts = np.array_split(features, max(len(features) // _AT_ONCE, 1))
-    return np.concatenate([ensemble.embed_images(torch.from_numpy(each)).double().numpy() for each in parts])
+    return np.concatenate(
+        [ensemble.embed_images(torch.from_numpy(each).float()).double().numpy() for each in parts]
+    )
 
 
 @torch.no_grad()

@@ -51,12 +51,12 @@ class TrainImages:
     Copying a batch's rows to a GPU takes longer than a small matcher's step, so all are copied once.
 
     Attributes:
-        features: joined image features, (n, d) float32.
+        features: joined image features, (n, d), in half or single precision.
         crops: features of single crops, an array (n, c, width) of half precision for each of the joined ones;
             empty if a batch takes `features`.
     """
 
-    features: NDArray[np.float32]
+    features: NDArray[np.floating]
     crops: tuple[NDArray[np.float16], ...] = ()
     _there: dict[str, list[Tensor]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class TrainImages:
         parts = self._on(device)
         chosen = chosen.to(parts[0].device)
         if not self.crops:
-            return parts[0][chosen].to(device)
+            return parts[0][chosen].to(device).float()
         drawn = torch.randint(max(part.shape[1] for part in parts), chosen.shape, device=chosen.device)
         joined = torch.cat([part[chosen, drawn % part.shape[1]] for part in parts], dim=1)
         return joined.to(device).float()
@@ -181,7 +181,10 @@ class SentenceTask(Task):
         cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> SentenceTask:
         """Make the task of a corpus; images whose features are missing are encoded first."""
-        train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        train, val = (
+            split_inputs(recipe, corpus, split, vocabulary, encoder, as_stored=split == "train")
+            for split in ("train", "val")
+        )
         train = _with_held_out_concepts(recipe, train)
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
@@ -240,7 +243,10 @@ class SentenceTask(Task):
         for start in range(0, len(self.data.sentences), _PAIRS):
             images = self.data.image_of_sentence[start : start + _PAIRS]
             chosen = np.arange(start, start + len(images))
-            yield torch.from_numpy(self.data.features[images]), self.data.sentences.take(chosen).to_tensors()
+            yield (
+                torch.from_numpy(self.data.features[images]).float(),
+                self.data.sentences.take(chosen).to_tensors(),
+            )
 
     def measure(self, run: Run) -> Result:
         """Measure the val split, or the recipe's `val_images` of it, whatever the device."""
@@ -302,4 +308,6 @@ def _class_pairs(
     phrases = class_phrases()
     vectors = sentence_vectors(encoder, phrases.texts) if encoder else None
     named = number_words(phrases.texts, vocabulary, vectors)
-    return ClassPairs(train.features, train.image_dims, named, phrases.classes, recipe.class_pairs)
+    return ClassPairs(
+        np.asarray(train.features, np.float32), train.image_dims, named, phrases.classes, recipe.class_pairs
+    )

@@ -57,7 +57,7 @@ class PrecompReader(Reader):
 
 def _load(path: Path) -> NDArray[np.generic]:
     try:
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        rows = np.load(path, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiu" or rows.ndim not in (2, 3):
