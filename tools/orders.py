@@ -111,29 +111,32 @@ def orders_table(
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
 
-    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. The p-values are
-    corrected for the number of claims by Holm's method. `beside` is a corpus for which the papers print
-    differences of the same systems, to be shown too.
+    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. Each of several
+    metrics, with commas between them, has lines of its own, and its p-values are corrected for the number of
+    claims by Holm's method. `beside` is a corpus for which the papers print differences of the same systems,
+    to be shown too.
 
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
     """
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
-    found = [paired_order(chosen, lower, higher, metrics) for lower, higher in claims]
-    lines = []
-    for (lower, higher), order, corrected in zip(
-        claims, found, holm([each.p for each in found]), strict=True
-    ):
-        above = sum(difference > 0 for difference in order.differences)
-        seeds = f"{above} of {len(order.differences)}"
-        line = [f"`{lower}` < `{higher}`", *order.cells(), _p(order.p), _p(corrected), seeds]
-        if beside is not None:
-            printed = [_published(chosen, name, beside, protocol) for name in (lower, higher)]
-            line.append(_printed_difference(printed[0], printed[1], metrics))
-        lines.append(line)
+    lines, several = [], "," in metrics
+    for metric in metrics.split(","):
+        found = [paired_order(chosen, lower, higher, metric) for lower, higher in claims]
+        corrected = holm([each.p for each in found])
+        for (lower, higher), order, p in zip(claims, found, corrected, strict=True):
+            above = sum(difference > 0 for difference in order.differences)
+            seeds = f"{above} of {len(order.differences)}"
+            line = [f"`{lower}` < `{higher}`", *([metric] if several else []), *order.cells()]
+            line += [_p(order.p), _p(p), seeds]
+            if beside is not None:
+                printed = [_published(chosen, name, beside, protocol) for name in (lower, higher)]
+                line.append(_printed_difference(printed[0], printed[1], metric))
+            lines.append(line)
     tests = f"Holm, {len(claims)} tests" if len(claims) > 1 else "Holm, 1 test"
-    headings = ["claim", f"{metrics}, difference", "95 %", "p", tests, "seeds"]
-    return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
+    headings = ["claim", *(["metric", "difference"] if several else [f"{metrics}, difference"])]
+    headings += ["95 %", "p", tests, "seeds", *([] if beside is None else ["printed"])]
+    return markdown(headings, lines, left=("claim", "metric"))
 
 
 def falls_table(

@@ -130,3 +130,15 @@ def test_what_the_papers_print_stands_beside_a_claim_of_order() -> None:
     assert (up[1], up[-1]) == ("+1.0", "+8.5")  # table 2 of SCO prints 53.8 and 62.3
     assert (down[1], down[-1]) == ("-1.0", "-8.5")
     assert elsewhere[-1] == "–"  # no paper compares these
+
+
+MEANS = (("vse0", 30.0, 40.0), ("vse++", 20.0, 41.0))
+
+
+def test_each_of_several_metrics_is_corrected_by_itself() -> None:
+    rows = [row(name, first + s * s, seed=s, mR=m * s) for name, first, m in MEANS for s in (1, 2)]
+    claims = [("vse0", "vse++"), ("vse++", "vse0")]
+    alone = {metric: cells(orders_table(rows, claims, metrics=metric))[2:] for metric in ("mR", "S R@1")}
+    head, _, *lines = cells(orders_table(rows, claims, metrics="mR,S R@1"))
+    assert head[:3] == ["claim", "metric", "difference"]
+    assert lines == [[each[0], metric, *each[1:]] for metric, found in alone.items() for each in found]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from seesay.data.boxes import iou
 from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.inputs import split_inputs
@@ -22,6 +23,16 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
     assert metrics["upper bound"] == metrics["random proposal: upper bound"]
     assert metrics["R@1"] > 5 * metrics["random proposal: R@1"]
     assert metrics["R@5"] > 2 * metrics["random proposal: R@5"]
+
+
+def test_the_summary_says_how_many_regions_are_right_for_a_phrase(scenes: Path, grounding_run: Path) -> None:
+    run = Run.load(str(grounding_run))
+    inputs = split_inputs(run.recipe, read_corpus(scenes, phrases=True), "train", run.vocabulary)
+    near = []
+    for phrase, true in zip(inputs.corpus.sentences, inputs.true_region, strict=True):
+        boxes, proposed = inputs.regions[phrase.image].boxes, inputs.proposals[phrase.image]
+        near.append(1 + (iou(boxes[:proposed], boxes[[true]]) >= 0.7).sum())
+    assert TrainingSummary.load(grounding_run).train.positives == round(float(np.mean(near)), 2)
 
 
 def test_its_recall_chooses_the_epoch(grounding_run: Path) -> None:

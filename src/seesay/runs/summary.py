@@ -35,11 +35,15 @@ class CorpusPlace(_Summary):
 
 
 class SplitSize(_Summary):
-    """What a split had: images, and sentences or phrases; how many sentences were cut to `max_length`."""
+    """What a split had: images, and sentences or phrases; how many sentences were cut to `max_length`.
+
+    Of phrases that are learned from, `positives` is the mean number of regions that are right for one.
+    """
 
     images: int
     sentences: int | None = None
     phrases: int | None = None
+    positives: float | None = None
     cut_sentences: int | None = None
     max_length: int | None = None
     images_without_concepts: int | None = None

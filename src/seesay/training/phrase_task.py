@@ -116,7 +116,8 @@ class PhraseTask(Task):
         train, val = (
             SplitSize(images=len(part.regions), phrases=len(part.sentences)) for part in (self.data, self.val)
         )
-        return train, val
+        positives = round(float(np.mean([len(near) for near in self.sampler.near])), 2)
+        return train.model_copy(update={"positives": positives}), val
 
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
         return self.data.sentences.take(chosen).to_tensors()
