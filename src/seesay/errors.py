@@ -116,13 +116,13 @@ def check_whole(least: int, **numbers: object) -> None:
 
     >>> check_whole(1, dim=0)
     Traceback (most recent call last):
-    seesay.errors.SeesayError: dim: wanted a whole number of at least 1, got 0.
+    seesay.errors.SeesayError: dim: expected a whole number of at least 1, got 0.
     """
     for name, given in numbers.items():
         for number in given if isinstance(given, list | tuple) else (given,):
             if isinstance(number, Integral) and int(number) >= least:
                 continue
-            raise SeesayError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
+            raise SeesayError(f"{name}: expected a whole number of at least {least}, got {number!r}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

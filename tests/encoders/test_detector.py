@@ -101,7 +101,7 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
         graph(tmp_path / "grey.onnx", rows(), channels=1).name: r"its inputs are \[\[1, 1, 64, 64\]\]",
         graph(tmp_path / "free.onnx", rows(), side="n").name: "its inputs are",
         graph(tmp_path / "few.onnx", rows()[:50]).name: r"it is \[1, 50, 7\]",
-        graph(tmp_path / "unnamed.onnx", rows()).name: r"name them in unnamed\.txt",
+        graph(tmp_path / "unnamed.onnx", rows()).name: r"list their names in unnamed\.txt",
         graph(tmp_path / "wrong.onnx", rows()).name: r"wrong\.txt: 1 names for 2 classes",
         graph(tmp_path / "latin.onnx", rows()).name: r"latin\.txt: cannot be read as UTF-8",
         graph(tmp_path / "twice.onnx", rows()).name: r"twice\.txt: 'dog' occurs twice",

@@ -71,7 +71,7 @@ def test_the_parts_of_a_name_with_weights() -> None:
 
 @pytest.mark.parametrize("name", ["a@b", "efficientnet-lite0@../../evil:ten", "x@0123456789ABCDEF", "x@"])
 def test_weights_that_no_run_can_hold_are_refused(name: str) -> None:
-    with pytest.raises(SeesayError, match="16 hexadecimal digits are wanted after the @"):
+    with pytest.raises(SeesayError, match="expected 16 hexadecimal digits after the @"):
         load_image_encoder(name)
 
 

@@ -200,7 +200,7 @@ def test_evaluate_measures_recall_at_further_k(run: Path) -> None:
     metrics = json.loads(seesay("evaluate", run, "--at", "1,3", "--json").stdout)["metrics"]
     assert all(metrics[f"{way} R@1"] <= metrics[f"{way} R@3"] <= metrics[f"{way} R@5"] for way in "SI")
     assert "--at x: write" in seesay("evaluate", run, "--at", "x", code=2).stderr
-    assert "at: wanted a whole number of at least 1" in seesay("evaluate", run, "--at", "0", code=2).stderr
+    assert "at: expected a whole number of at least 1" in seesay("evaluate", run, "--at", "0", code=2).stderr
 
 
 def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:
@@ -240,9 +240,9 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
         ((given,), "--data"),
         ((given, "--data", scenes), "take scores.T"),
         ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
-        ((run, given), "by combine: mean"),
+        ((run, given), "with combine: mean"),
         ((run, "--combine", "mean"), "two"),
-        ((run, given, "--combine", "mean", "--rerank", run), "rerank: one run"),
+        ((run, given, "--combine", "mean", "--rerank", run), "rerank: expected one run"),
         ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())

@@ -220,11 +220,11 @@ def test_other_losses_say_which_methods_it_lacks(kind: str, methods: list[str]) 
 @pytest.mark.parametrize("kind", OF_MATRICES)
 def test_wrong_scores_are_named(kind: str) -> None:
     loss, ids = of_matrix(kind), torch.arange(N)
-    with pytest.raises(SeesayError, match=r"scores: wanted shape \(n, n\), got \(4, 5\)"):
+    with pytest.raises(SeesayError, match=r"scores: expected shape \(n, n\), got \(4, 5\)"):
         loss(matrix()[:4], ids[:4], matrix())
-    with pytest.raises(SeesayError, match=r"scores: wanted shape \(n, n\), got \(5,\)"):
+    with pytest.raises(SeesayError, match=r"scores: expected shape \(n, n\), got \(5,\)"):
         loss(matrix()[0], ids, matrix())
-    with pytest.raises(SeesayError, match=r"image_ids: wanted shape \(5,\), got \(3,\)"):
+    with pytest.raises(SeesayError, match=r"image_ids: expected shape \(5,\), got \(3,\)"):
         loss(matrix(), ids[:3], matrix())
 
 
@@ -232,25 +232,25 @@ def test_wrong_scores_are_named(kind: str) -> None:
     ("kind", "arguments", "message"),
     [
         ("distillation", (torch.eye(3), torch.arange(3), torch.eye(2)), r"teacher_scores: .* got \(2, 2\)"),
-        ("logistic", (torch.zeros(3), torch.ones(2)), r"labels: wanted shape \(3,\), got \(2,\)"),
+        ("logistic", (torch.zeros(3), torch.ones(2)), r"labels: expected shape \(3,\), got \(2,\)"),
         ("multi-label", (torch.zeros(3, 2), torch.ones(2, 3)), r"targets: .*\(3, 2\), got \(2, 3\)"),
         ("total-correlation", (torch.eye(3), torch.eye(4)), r"x and y: .* got \(3, 3\) and \(4, 4\)"),
         ("total-correlation", (torch.ones(1, 2), torch.ones(1, 2)), "m of at least 2"),
         ("triplet", (torch.eye(3), torch.eye(4), torch.arange(3)), "image_embeddings and"),
         ("triplet", (torch.eye(3), torch.eye(3), torch.arange(4)), r"image_ids: .* got \(4,\)"),
-        ("triplet", (torch.eye(3), torch.eye(3)), r"image_ids: wanted shape \(3,\).* got None"),
+        ("triplet", (torch.eye(3), torch.eye(3)), r"image_ids: expected shape \(3,\).* got None"),
         (
             "triplet",
             (torch.eye(3), torch.eye(3), torch.arange(3), RELATIONS),
             "either image_ids or relations",
         ),
-        ("triplet", (np.eye(3), torch.eye(3)), "image_embeddings: wanted a torch.Tensor, got ndarray"),
-        ("margin", (np.eye(3), torch.arange(3)), "scores: wanted a torch.Tensor, got ndarray"),
-        ("logistic", (torch.zeros(2), torch.tensor([1.0, 0.0])), r"labels: wanted \+1 and -1"),
+        ("triplet", (np.eye(3), torch.eye(3)), "image_embeddings: expected a torch.Tensor, got ndarray"),
+        ("margin", (np.eye(3), torch.arange(3)), "scores: expected a torch.Tensor, got ndarray"),
+        ("logistic", (torch.zeros(2), torch.tensor([1.0, 0.0])), r"labels: expected \+1 and -1"),
         (
             "multi-label",
             (torch.zeros(1, 2), torch.tensor([[0.0, 2.0]])),
-            r"targets: wanted numbers in 0\.\.1",
+            r"targets: expected numbers in 0\.\.1",
         ),
     ],
 )

@@ -96,5 +96,5 @@ def test_it_scores_by_the_cosine_of_features_and_vectors() -> None:
 
 
 def test_encoders_of_two_widths_are_refused() -> None:
-    with pytest.raises(SeesayError, match="sentence_dim: wanted 5, the width of the image features, got 6"):
+    with pytest.raises(SeesayError, match="sentence_dim: expected 5, the width of the image features, got 6"):
         Cosine(image_dim=5, sentence_dim=6)

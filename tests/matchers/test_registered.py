@@ -134,11 +134,11 @@ def test_scores_of_an_embedding_matcher_are_inner_products(kind: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (torch.rand(4, 14), r"images: wanted features of shape \(n, \d+\), got \(4, 14\)"),
-        (torch.rand(15), r"images: wanted features of shape \(n, \d+\), got \(15,\)"),
+        (torch.rand(4, 14), r"images: expected features of shape \(n, \d+\), got \(4, 14\)"),
+        (torch.rand(15), r"images: expected features of shape \(n, \d+\), got \(15,\)"),
         (torch.rand(4, 15, 1), r"images: .* got \(4, 15, 1\)"),
-        (torch.ones(4, 15, dtype=torch.int64), "images: wanted features of a float type, got torch.int64"),
-        (np.zeros((4, 15)), "images: wanted a torch.Tensor, got ndarray"),
+        (torch.ones(4, 15, dtype=torch.int64), "images: expected features of a float type, got torch.int64"),
+        (np.zeros((4, 15)), "images: expected a torch.Tensor, got ndarray"),
     ],
 )
 def test_wrong_images_are_named(kind: str, wrong: Tensor, message: str) -> None:
@@ -168,20 +168,20 @@ def test_wrong_sentences_are_named(kind: str, wrong: object) -> None:
 )
 def test_wrong_words_are_named(kind: str, ids: Any, lengths: list[int], message: str) -> None:
     matcher, numbers, counts = fitted(kind), torch.tensor(ids), torch.tensor(lengths)
-    with pytest.raises(SeesayError, match=f"sentences: wanted .*{message}"):
+    with pytest.raises(SeesayError, match=f"sentences: expected .*{message}"):
         matcher(images(), Sentences.from_padded(numbers, counts, torch.rand(1, VECTOR)))
 
 
 @pytest.mark.parametrize("kind", READS_VECTORS)
 def test_vectors_of_another_width_are_named(kind: str) -> None:
     narrow = replace(TEXTS, vectors=TEXTS.vectors[:, 1:])
-    with pytest.raises(SeesayError, match=r"sentences: wanted vectors of shape \(m, 8\), got \(3, 7\)"):
+    with pytest.raises(SeesayError, match=r"sentences: expected vectors of shape \(m, 8\), got \(3, 7\)"):
         fitted(kind)(images(), narrow)
 
 
 @pytest.mark.parametrize("kind", NEEDS_NO_VECTORS)
 def test_vectors_instead_of_words_are_named(kind: str) -> None:
-    with pytest.raises(SeesayError, match="sentences: wanted word numbers, got vectors alone"):
+    with pytest.raises(SeesayError, match="sentences: expected word numbers, got vectors alone"):
         fitted(kind)(images(), torch.rand(2, VECTOR))
 
 
@@ -300,7 +300,7 @@ def test_the_classifier_of_concepts_takes_images_alone() -> None:
     classifier = built.build(INPUTS)
     assert not isinstance(classifier, Matcher)
     assert classifier(images()).shape == (IMAGES, WORDS - 1)  # all words but the unknown one
-    with pytest.raises(SeesayError, match=r"images: wanted features of shape \(n, 15\), got \(4, 3\)"):
+    with pytest.raises(SeesayError, match=r"images: expected features of shape \(n, 15\), got \(4, 3\)"):
         classifier(torch.rand(4, 3))
 
 

@@ -54,7 +54,7 @@ IDS, LENGTHS = torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2])
     ],
 )
 def test_wrong_sentences_are_named(wrong, message) -> None:
-    with pytest.raises(SeesayError, match=f"sentences: wanted .*{message}"):
+    with pytest.raises(SeesayError, match=f"sentences: expected .*{message}"):
         as_sentences(wrong)
 
 
@@ -65,9 +65,9 @@ def test_vectors_of_other_sentences_are_refused() -> None:
 
 def test_another_precision_than_the_weights_is_named() -> None:
     words, branches = VSEPlusPlus(6, 10, dim=8), TwoBranchEmbedding(6, 8, dim=4)
-    with pytest.raises(SeesayError, match=r"images: wanted dtype torch.float32, .* got torch.float64"):
+    with pytest.raises(SeesayError, match=r"images: expected dtype torch.float32, .* got torch.float64"):
         words.embed_images(torch.rand(2, 6).double())
-    with pytest.raises(SeesayError, match=r"sentences: wanted dtype torch.float32, .* got torch.float16"):
+    with pytest.raises(SeesayError, match=r"sentences: expected dtype torch.float32, .* got torch.float16"):
         branches.embed_sentences(torch.rand(2, 8).half())
     with torch.autocast("cpu", torch.bfloat16):
         assert words.embed_images(torch.rand(2, 6).bfloat16()).shape == (2, 8)

@@ -172,7 +172,7 @@ def test_bootstrap_refuses_values_that_do_not_fit():
         bootstrap([])
     with pytest.raises(SeesayError, match="values: expected finite numbers or NaN, got an infinity"):
         bootstrap([np.inf, 1])
-    with pytest.raises(SeesayError, match="resamples: wanted a whole number of at least 1, got 0"):
+    with pytest.raises(SeesayError, match="resamples: expected a whole number of at least 1, got 0"):
         bootstrap([0, 1], resamples=0)
-    with pytest.raises(SeesayError, match="seed: wanted a whole number of at least 0, got -1"):
+    with pytest.raises(SeesayError, match="seed: expected a whole number of at least 0, got -1"):
         bootstrap([0, 1], seed=-1)

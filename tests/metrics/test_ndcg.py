@@ -87,5 +87,5 @@ def test_wrong_input_is_refused(scores, relevance, message):
 
 
 def test_no_answer_that_counts_is_refused():
-    with pytest.raises(SeesayError, match="top: wanted a whole number of at least 1, got 0"):
+    with pytest.raises(SeesayError, match="top: expected a whole number of at least 1, got 0"):
         ndcg([[0.1]], [[1]], top=0)

@@ -91,7 +91,7 @@ def test_other_queries_are_refused():
         paired_test([0, 1], [[0], [1]])
     with pytest.raises(SeesayError, match="theirs: expected the same queries as ours"):
         paired_test([0, np.nan], [np.nan, 1])
-    with pytest.raises(SeesayError, match="swaps: wanted a whole number of at least 1, got 0"):
+    with pytest.raises(SeesayError, match="swaps: expected a whole number of at least 1, got 0"):
         paired_test([0, 1], [0, 1], swaps=0)
 
 

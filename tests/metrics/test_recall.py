@@ -35,7 +35,7 @@ def test_images_without_sentences_are_no_queries():
 
 @pytest.mark.parametrize("k", [0, -1, 1.5])
 def test_k_is_a_whole_number_of_candidates(k):
-    with pytest.raises(SeesayError, match=f"k: wanted a whole number of at least 1, got {k}"):
+    with pytest.raises(SeesayError, match=f"k: expected a whole number of at least 1, got {k}"):
         recall_at_k([0, 1], k)
 
 

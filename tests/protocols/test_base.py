@@ -79,7 +79,7 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
         assert difference.theirs == theirs.metrics[column]
         assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
     assert again.against.name == "other run"
-    with pytest.raises(SeesayError, match="needs the values of each query"):
+    with pytest.raises(SeesayError, match="needs per-query values"):
         ours.compare(read_result(theirs.to_dict()))
     fewer = measure(subject_of(*noisy(1, n=20)), "standard")
     with pytest.raises(SeesayError, match="same queries"):

@@ -100,7 +100,7 @@ def test_an_ensemble_has_its_members_beside_it(how: str, corpus: Corpus, files: 
 
 def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
     one = f"{files / 'images-test.npy'},{files / 'sentences-test.npy'}"
-    with pytest.raises(SeesayError, match="by combine: mean"):
+    with pytest.raises(SeesayError, match="with combine: mean"):
         evaluate(["seesay-small", one], corpus)
     with pytest.raises(SeesayError, match="chooses weights on val"):
         evaluate(["seesay-small", one], corpus, combine="learned")
@@ -150,7 +150,7 @@ def test_a_run_is_named_by_its_path(pair_run: Path, corpus: Corpus) -> None:
 
 
 def test_what_is_no_run_is_named(corpus: Corpus) -> None:
-    with pytest.raises(SeesayError, match="run: at least one"):
+    with pytest.raises(SeesayError, match="run: expected at least one"):
         evaluate([], corpus)
     with pytest.raises(SeesayError, match=r"run: .* got Linear; .*seesay.train"):
         evaluate(nn.Linear(2, 2), corpus)  # type: ignore[arg-type]

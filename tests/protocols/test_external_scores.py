@@ -162,7 +162,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     saved(tmp_path, flat=np.zeros(5), text=np.array([["a"]]), complex=np.zeros((N, M), complex))
     refused(tmp_path / "few.npy", whole, "3 rows", "4 images", "23 sentences", "one row an image")
     refused(tmp_path / "many.npy", whole, "24 sentences", "has 23 of 4 images")
-    refused(tmp_path / "none.npy", whole, "no file there")
+    refused(tmp_path / "none.npy", whole, "no such file")
     for name in ("flat", "text", "complex"):
         refused(tmp_path / f"{name}.npy", whole, "of real numbers")
     both = f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}"

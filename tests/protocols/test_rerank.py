@@ -165,5 +165,5 @@ def test_an_embedding_re_ranks_too_and_a_pair_matcher_has_no_shortlist(
         reranked(pair, small, corpus, "val", 4)
     with pytest.raises(SeesayError, match="re-ranking is measured by retrieval"):
         reranked(small, pair, corpus, "val", 4, protocol="sentence-to-sentence")
-    with pytest.raises(SeesayError, match="one run re-orders the answers of one other"):
+    with pytest.raises(SeesayError, match="one run to re-rank the results of one other"):
         evaluate([small, small], corpus, combine="mean", rerank=pair)

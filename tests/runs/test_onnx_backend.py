@@ -83,10 +83,10 @@ def test_all_pairs_are_scored_as_each_alone(pairs: Run) -> None:
 
 def test_arrays_of_another_width_are_named(embedding: Run) -> None:
     matcher = read(embedding.folder)
-    with pytest.raises(SeesayError, match=rf"images: wanted features of shape \(n, {WIDTH}\), got \(2, 3\)"):
+    with pytest.raises(SeesayError, match=rf"expected features of shape \(n, {WIDTH}\), got \(2, 3\)"):
         matcher.encode_images(np.zeros((2, 3), np.float32))
     with pytest.raises(
-        SeesayError, match=rf"sentences: wanted vectors of shape \(m, {VECTOR}\), got \(1, 3\)"
+        SeesayError, match=rf"sentences: expected vectors of shape \(m, {VECTOR}\), got \(1, 3\)"
     ):
         matcher.encode_sentences(replace(texts(2), vectors=np.zeros((1, 3), np.float32)))
 

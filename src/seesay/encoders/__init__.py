@@ -1,6 +1,6 @@
 """Pretrained encoders of images, regions and sentences, and the store of their features.
 
-Another package adds one by registering a class, and by naming its module as an entry point of the group
+Another package adds an encoder by registering a class and naming its module as an entry point of the group
 `seesay.image_encoders`, `seesay.region_encoders` or `seesay.sentence_encoders`.
 
 A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights, see `EncoderSpec`.
@@ -84,7 +84,7 @@ def register_sentence_encoder(name: str) -> Callable[[C], C]:
 
 
 def shipped_file(name: str) -> Path:
-    """Return the path of a file of the encoders that come with seesay, such as "minilm.onnx"."""
+    """Return the path of a file of the included encoders, such as "minilm.onnx"."""
     return Path(str(files("seesay"))) / "weights" / "encoders" / name
 
 
@@ -97,13 +97,13 @@ def package_folder(package: str) -> Path:
 
 
 class Described:
-    """A registered class that describes itself in lists of encoders."""
+    """A registered class with a description for lists of encoders."""
 
     variants: ClassVar[Mapping[str, str]] = {}  # suffix of the registered name: a line about it
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe each variant by its name and a line: by default the first of the docstring."""
+        """Return the name and a line about each variant: by default the first line of the docstring."""
         variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
         return [(name + suffix, line) for suffix, line in variants.items()]
 

@@ -1,4 +1,4 @@
-"""Arrays on disk by content key, in append-only files that survive kills, full disks and damaged bytes."""
+"""Arrays on disk by content key, in append-only files that survive kills, full disks and damage."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Rows = Mapping[str, NDArray[Any]]
 
 
 class ArrayStore:
-    """Named arrays (rows, width) by key, 32 hexadecimal digits, of which each has any number of rows.
+    """Named arrays (rows, width) by key (32 hexadecimal digits), with any number of rows per key.
 
-    Each array is a raw file of rows; the index says for each key how many rows are its own and their
-    checksum. Records of the index are written last, so a kill at any moment loses at most the rows that are
-    being written. Damaged rows are found when their key is looked up, and then are no longer in the store.
+    Each array is a raw file of rows; the index has the number of rows of each key and their checksum. Index
+    records are written last, so a killed process loses at most the rows that it was writing. Damaged rows are
+    detected when their key is looked up, and then count as missing.
 
     Args:
         folder: of the store, created if it is missing.
-        label: what is stored, for people; it may say where a file lies.
+        label: a description for people, which may contain a path.
         arrays: type ("<f2" or "<f4") and width of each array, by name.
 
     Raises:
-        SeesayError: the folder holds something else, or cannot be read or written.
+        SeesayError: the folder has other contents, or cannot be read or written.
 
     Example:
         >>> import pathlib, tempfile
@@ -80,7 +80,7 @@ class ArrayStore:
         return key in self._sound
 
     def __getitem__(self, key: str) -> dict[str, NDArray[Any]]:
-        """Return the rows of a key, not to be written to; raise SeesayError if they are not in the store."""
+        """Return the rows of a key, read-only; raise SeesayError if they are not in the store."""
         if key not in self:
             raise SeesayError(f"{self.folder}: {key} is not in this store.")
         return self._rows_of(key)
@@ -94,7 +94,7 @@ class ArrayStore:
         return found
 
     def all_rows(self, keys: list[str], name: str) -> NDArray[Any]:
-        """Return all rows of one array for each key, end to end: mapped if they lie so, else copied."""
+        """Return all rows of one array for each key, end to end: memory-mapped if contiguous, else copied."""
         parts = [self[key][name] for key in keys]
         ranges = [self._ranges[key][:2] for key in keys]
         if all(stop == start for (_, stop), (start, _) in pairwise(ranges)):
@@ -135,7 +135,7 @@ class ArrayStore:
         return {name: rows[start:stop] for name, rows in self._maps.items()}
 
     def _refresh(self) -> None:
-        """Note what has been added since last time, up to the first record whose rows are not all there."""
+        """Load new records, up to the first one whose rows are incomplete."""
         if _size(self._index) < self._records * RECORD.itemsize:  # another process has cut damaged files
             self._records = self._rows = 0
             self._ranges, self._sound = {}, set()
@@ -153,7 +153,7 @@ class ArrayStore:
         self._ranges |= ranges
 
     def _new_records(self) -> NDArray[Any]:
-        """Read the whole records that have not been noted yet."""
+        """Read complete records that have not been loaded yet."""
         if not self._index.exists():
             return np.zeros(0, RECORD)
         with self._index.open("rb") as file:
@@ -169,7 +169,7 @@ class ArrayStore:
         return np.asarray(np.memmap(self._files[name], kind, "c", shape=(self._rows, width)))
 
     def _check_meta(self, label: str) -> None:
-        """Check that the folder holds such arrays; the label is for people, and may differ."""
+        """Check that the folder contains such arrays; labels may differ."""
         path = self.folder / "store.json"
         meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
         if not path.exists():
@@ -185,7 +185,7 @@ class ArrayStore:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder alone, among processes and threads; raise OSErrors inside as SeesayError."""
+    """Lock a folder against other processes and threads; raise OSErrors inside as SeesayError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock", f"{folder}: another process writes there; try again later.", _PATIENCE):
@@ -195,7 +195,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append bytes to a file and wait until the disk has them."""
+    """Append bytes to a file and flush them to disk."""
     with path.open("ab") as file:
         file.write(data)
         file.flush()

@@ -1,11 +1,11 @@
-"""What a detector that a user brings sees in an image: an ONNX file of YOLOX's layout (Ge et al. 2021).
+"""Object detection with a user's detector: an ONNX file in the layout of YOLOX (Ge et al. 2021).
 
-The input is pixels (1, 3, s, s), blue first, of 0 to 255, the image in the upper left corner and grey (114)
-around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: middle and
-logarithm of the size of a box in cells, whether there is an object, and the C classes, as probabilities.
+The input is pixels (1, 3, s, s), BGR, from 0 to 255, with the image in the upper left corner and grey (114)
+around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: centre and
+logarithmic size of a box in cells, and the probabilities of an object and of the C classes.
 
-Names of the classes are those of COCO if there are 80, or the lines of a text file beside the detector's,
-with its name and the suffix `.txt`.
+The class names are COCO's if there are 80 classes, or the lines of a text file beside the detector, with the
+same name and the suffix `.txt`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _COCO = (
 
 
 class Detection(NamedTuple):
-    """An object: the name of its class, its box in pixels of the image, and a confidence from 0 to 1."""
+    """An object: its class name, its box in pixels of the image, and a confidence from 0 to 1."""
 
     name: str
     box: Box
     confidence: float
 
     def scaled(self, factor: float) -> Detection:
-        """Return it in an image that is larger by that factor."""
+        """Return the detection in an image that is larger by that factor."""
         x1, y1, x2, y2 = (factor * value for value in self.box)
         return self._replace(box=(x1, y1, x2, y2))
 
@@ -66,11 +66,11 @@ class Detector:
         path: of the file.
 
     Attributes:
-        classes: how many it knows.
+        classes: the number of classes.
         digest: SHA-256 of the file.
 
     Raises:
-        SeesayError: there is no such file, or it is of another layout.
+        SeesayError: the file does not exist or has another layout.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +102,7 @@ class Detector:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the file and the names of the classes."""
+        """Identifies the file and the class names."""
         return f"{self.digest[:16]}:{','.join(self.names)}"
 
     def detect(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], list[Detection]]:
@@ -126,7 +126,7 @@ class Detector:
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
 
-        Of boxes that overlap much the best is kept.
+        Of strongly overlapping boxes, the best is kept.
         """
         boxes, confidences = self.read(pixels)
         chosen = best_boxes(boxes, confidences.max(axis=1), count)
@@ -150,12 +150,12 @@ class Detector:
 def confidences_in(
     boxes: NDArray[np.float32], objects: NDArray[np.float32], confidences: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return for each box (r, 4) and class the highest confidence of an object times their IoU, (r, C).
+    """Return for each box (r, 4) and class the highest confidence times IoU of an object, (r, C).
 
     Args:
         boxes: (r, 4).
         objects: the boxes of the objects, (n, 4).
-        confidences: that each object is of each class, (n, C).
+        confidences: of each object in each class, (n, C).
     """
     if not len(objects):
         return np.zeros((len(boxes), confidences.shape[1]), np.float32)
@@ -194,11 +194,13 @@ def _names(path: Path, classes: int) -> tuple[str, ...]:
             raise SeesayError(f"{listed}: cannot be read as UTF-8 text ({failure}).") from failure
         names = tuple(line.strip().lower() for line in lines if line.strip())
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise SeesayError(f"{listed}: '{twice[0]}' occurs twice; give each class a name of its own.")
+            raise SeesayError(f"{listed}: '{twice[0]}' occurs twice; class names must be unique.")
         if len(names) != classes:
-            raise SeesayError(f"{listed}: {len(names)} names for {classes} classes; write one a line.")
+            raise SeesayError(f"{listed}: {len(names)} names for {classes} classes; write one per line.")
         return names
     coco = tuple(name.replace("_", " ") for name in _COCO.split())
     if classes != len(coco):
-        raise SeesayError(f"{path}: has {classes} classes; name them in {listed.name} beside it, one a line.")
+        raise SeesayError(
+            f"{path}: has {classes} classes; list their names in {listed.name} beside it, one per line."
+        )
     return coco

@@ -1,4 +1,4 @@
-"""The features of images, computed once for all runs; some encoders compute theirs from another's."""
+"""The features of images, computed once for all runs. Some encoders derive theirs from another encoder's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = "places.txt"  # beside the stores: a hash of place and version, and the
 
 
 def stores_folder() -> Path:
-    """Return the folder of the stores of features and regions, which all runs share."""
+    """Return the folder of feature and region stores, which all runs share."""
     return network_cache("arrays")
 
 
@@ -31,13 +31,13 @@ class FeatureStore(ArrayStore):
     """Features of images by content key (32 hexadecimal digits), in half precision.
 
     Args:
-        folder: of all stores; the store's own is named after the fingerprint.
-        encoder: name of the encoder, noted for people.
+        folder: the parent of the store's folder, which is named after the fingerprint.
+        encoder: the name of the encoder, for people.
         fingerprint: of the encoder.
         dims: width of each array.
 
     Raises:
-        SeesayError: the folder holds something else.
+        SeesayError: the folder has other contents.
 
     Example:
         >>> import numpy as np, pathlib, tempfile
@@ -62,12 +62,12 @@ class FeatureStore(ArrayStore):
 
 
 def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
-    """Collect the encoders whose features are computed from pixels, each once, by fingerprint."""
+    """Collect the distinct encoders whose features are computed from pixels, by fingerprint."""
     return {encoder.source.fingerprint: encoder.source for encoder in encoders}
 
 
 class DerivedStore:
-    """Features that are computed from another encoder's stored ones whenever they are read."""
+    """Features that are computed on reading from another encoder's stored features."""
 
     def __init__(self, encoder: ImageEncoder, store: FeatureStore) -> None:
         self.folder = store.folder
@@ -87,7 +87,7 @@ Stores = list[FeatureStore | DerivedStore]  # one an encoder
 
 
 def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
-    """Open the encoders' stores under `folder`; None unless all exist and can be read."""
+    """Open the encoders' stores under `folder`; return None unless all exist and are readable."""
     try:
         if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
             return one_an_encoder(encoders, open_stores(encoders, folder))
@@ -97,13 +97,13 @@ def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | No
 
 
 def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, FeatureStore]:
-    """Open the stores of what is computed from pixels, by fingerprint; missing ones are created."""
+    """Open, or create, the stores of encoders that are computed from pixels, by fingerprint."""
     sources = sources_of(encoders).items()
     return {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
 
 
 def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, FeatureStore]) -> Stores:
-    """Give each encoder its source's store, or what is computed from it."""
+    """Return the store of each encoder, or a store derived from its source."""
     stores = [opened[encoder.source.fingerprint] for encoder in encoders]
     return [
         store if encoder.source is encoder else DerivedStore(encoder, store)
@@ -112,12 +112,12 @@ def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, Featur
 
 
 class KnownKeys:
-    """The content keys of images that were read before, by where they are and in which version.
+    """The content keys of remote images that were read before, by place and version.
 
-    Images of this machine are read instead, which is quick and certain.
+    Local images are always read, which is fast and certain.
 
     Args:
-        folder: of the feature stores, where they are kept; a line that is damaged does not count.
+        folder: of the feature stores, which contains them. Damaged lines are ignored.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -128,7 +128,7 @@ class KnownKeys:
         self._keys = {line[:32]: line[33:] for line in text.split("\n") if len(line) == 65}
 
     def key(self, image: CorpusImage) -> str | None:
-        """Return the content key of an image; None if it must be read."""
+        """Return the content key of an image, or None if it must be read."""
         place = _place(image)
         return self._keys.get(place) if place else None
 
@@ -139,7 +139,7 @@ class KnownKeys:
                 self._keys[place] = self._new[place] = key
 
     def keep(self) -> None:
-        """Write what is new."""
+        """Write new keys."""
         with self._lock:
             new, self._new = self._new, {}
         if new:

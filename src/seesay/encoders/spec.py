@@ -22,13 +22,13 @@ _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """The parts of an encoder's name, `name@weights:variant`, of which the last two may be missing.
+    """The parts of an encoder's name, `name@weights:variant`; the last two are optional.
 
     Attributes:
-        name: what it is registered by.
-        weights: 16 hexadecimal digits that identify the weights that a run holds: those of a network that it
-            has fine-tuned, or of a concept head.
-        variant: how an image is cropped ("ten"), or the file, run or model that the encoder is made of.
+        name: the registered name.
+        weights: 16 hexadecimal digits that identify weights of a run: of a fine-tuned network or a concept
+            head.
+        variant: the crop ("ten"), or the file, run or model of the encoder.
     """
 
     name: str
@@ -37,7 +37,7 @@ class EncoderSpec:
 
     @classmethod
     def parse(cls, encoder: str) -> EncoderSpec:
-        """Split a name into its parts; raise SeesayError for what cannot name weights.
+        """Split a name into its parts; raise SeesayError for malformed weights.
 
         >>> EncoderSpec.parse("efficientnet-lite0@0123456789abcdef:ten")
         EncoderSpec(name='efficientnet-lite0', weights='0123456789abcdef', variant='ten')
@@ -46,7 +46,7 @@ class EncoderSpec:
         """
         found = _NAME.fullmatch(encoder)
         if found is None:
-            raise SeesayError(f"Encoder '{encoder}': 16 hexadecimal digits are wanted after the @.")
+            raise SeesayError(f"Encoder '{encoder}': expected 16 hexadecimal digits after the @.")
         return cls(found[1], found[2] or "", found[3] or "")
 
     @classmethod
@@ -54,7 +54,7 @@ class EncoderSpec:
         """Parse the name of another library's model; the path of a folder or a file in it becomes absolute.
 
         Raises:
-            SeesayError: it names no library or no model, or a folder that does not exist.
+            SeesayError: the library or model is missing or unknown, or the folder does not exist.
 
         >>> EncoderSpec.of_tower("openclip:ViT-B-32")
         Traceback (most recent call last):
@@ -65,7 +65,7 @@ class EncoderSpec:
             near = did_you_mean(spec.name, _TOWERS) or "."
             raise SeesayError(f"No library of towers '{spec.name}'{near} There are: {', '.join(_TOWERS)}.")
         if not spec.variant:
-            raise SeesayError(f"{name}: name a model too, as in {spec.name}:MODEL.")
+            raise SeesayError(f"{name}: also name a model: {spec.name}:MODEL.")
         folder = Path(spec.variant).expanduser()
         if spec.name == EXPORTED and not (folder / TOWER).is_file():
             raise SeesayError(
@@ -73,12 +73,12 @@ class EncoderSpec:
                 "`seesay export LIBRARY:MODEL --out FOLDER` wrote holds one in its folder `towers`."
             )
         if spec.variant.startswith((".", "/", "~")) and not folder.is_dir():
-            raise SeesayError(f"{name}: no such folder; name one that holds a model, or a model of the hub.")
+            raise SeesayError(f"{name}: no such folder; name a folder with a model, or a model of the hub.")
         return spec.absolute
 
     @property
     def absolute(self) -> EncoderSpec:
-        """The same with an absolute path, so that it means the same in every folder.
+        """The same with an absolute path, which is valid in every folder.
 
         The path is that of a folder or file, or of the weights in `ARCHITECTURE/WEIGHTS`.
         """
@@ -92,12 +92,12 @@ class EncoderSpec:
 
     @property
     def untuned(self) -> EncoderSpec:
-        """The encoder with the weights that it comes with."""
+        """The encoder with its original weights."""
         return replace(self, weights="")
 
     @property
     def title(self) -> str:
-        """The name without the folders of this machine."""
+        """The name without local folders."""
         path = Path(self.variant)
         return f"{self.name}:{path.name}" if path.is_absolute() else str(self)
 
@@ -107,7 +107,7 @@ class EncoderSpec:
 
 
 def is_two_tower(name: str) -> bool:
-    """Return whether a name is one of a library's models, or of exported towers; nothing is loaded.
+    """Return whether a name is that of a library's model or of exported towers; nothing is loaded.
 
     >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
     (True, False)
@@ -127,7 +127,7 @@ def names_path(name: str) -> bool:
 
 
 def absolute_name(name: str) -> str:
-    """Make the path in the name of a tower or of a detector's file absolute; other names stay as they are.
+    """Make the path in the name of a tower or a detector absolute; other names are unchanged.
 
     >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
     ('transformers:google/siglip-base-patch16-224', 'minilm')

@@ -1,10 +1,10 @@
 """Explain a score by leaving out words and windows of the sentence.
 
 If the matcher combines the image with windows of words (m-CNN), each window is silenced in turn, by closing
-the gate of its eq. 6, and the layers after it are computed again. The contribution of a window is how much
-the score falls. Other matchers, and m-CNN's sentence level, read the sentence without each of its words in
-turn. This is exact, but contributions do not add up to the score: if two windows say the same, either one
-makes up for the other.
+the gate of its eq. 6, and the later layers are computed again. The contribution of a window is how much the
+score falls. Other matchers, and m-CNN's sentence level, read the sentence without each of its words in turn.
+This is exact, but contributions do not add up to the score: if two windows mean the same, either one makes up
+for the other.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Reading:
 
     @property
     def title(self) -> str:
-        """What its windows are."""
+        """A heading for its windows."""
         return TITLES[self.level]
 
     def best(self, count: int) -> list[Window]:
@@ -120,7 +120,7 @@ class Explanation:
         return [word.text for word in self.words if not word.known]
 
     def notes(self) -> list[str]:
-        """Return a line for each kind of words that could not be read."""
+        """Return a line for each kind of unread words."""
         notes = []
         if self.unknown:
             notes.append(f"Unknown to the run: {', '.join(self.unknown)}.")
@@ -133,7 +133,7 @@ class Explanation:
         return " ".join(word.text for word in self.words[window.start : window.end])
 
     def pieces(self, reading: Reading) -> list[tuple[str, float | None]]:
-        """Split the sentence into words with their strengths; None for unread words and gaps."""
+        """Split the sentence into words with their strengths, or None for unread words and gaps."""
         pieces: list[tuple[str, float | None]] = []
         at = 0
         for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for those cut off
@@ -179,7 +179,7 @@ class WindowMatcher(Protocol):
 
     @property
     def max_words(self) -> int:
-        """Number of words of a sentence that are read."""
+        """The maximum number of words that are read."""
         ...
 
     def windows(self, words: int) -> list[tuple[int, int]]:
@@ -251,7 +251,7 @@ def _words(run: Run, sentence: str) -> list[Word]:
 
 
 def _known(run: Run, words: Sequence[str]) -> list[bool]:
-    """Whether each word is in the vocabulary, or in GloVe if a sentence encoder reads further words."""
+    """Whether each word is in the vocabulary, or in GloVe if the run has a sentence encoder."""
     seen = [run.vocabulary.encode(word)[0] != UNKNOWN for word in words]
     if run.sentence_encoder is None:
         return seen

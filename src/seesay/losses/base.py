@@ -1,4 +1,4 @@
-"""The interface of losses, which training minimises."""
+"""The interface of losses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Reduction: TypeAlias = Literal["mean", "sum"]
 
 @dataclass(frozen=True, eq=False)
 class Relations:
-    """Who matches whom in a mini-batch of images (or regions) and sentences (or phrases).
+    """Which images (or regions) and sentences (or phrases) of a mini-batch match.
 
     Attributes:
         matching: whether image i and sentence j are a positive pair, (n, m) boolean.
-        other_sentences: whether sentence j is a negative of image i. For sentences both that and
-            `other_images` are what does not match; for phrases they differ (Algorithm 1).
+        other_sentences: whether sentence j is a negative of image i. For sentences, this and `other_images`
+            are the complement of `matching`; for phrases they differ (Algorithm 1).
         other_images: whether image i is a negative of sentence j.
 
     Example:
@@ -39,7 +39,7 @@ class Relations:
 
     @classmethod
     def from_owners(cls, images: Tensor, owners: Tensor) -> Relations:
-        """Return relations of images (n,) by distinct numbers and the images (m,) of the sentences."""
+        """Return relations from the distinct numbers of images (n,) and the images of the sentences (m,)."""
         matching = images[:, None] == owners[None, :]
         return cls(matching, ~matching, ~matching)
 
@@ -75,18 +75,18 @@ class LabelledPairs:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A mini-batch of matching pairs; a row of each part belongs to one pair.
+    """A mini-batch of matching pairs, with a row for each pair in each part.
 
     Attributes:
         images: features, (n, d).
-        sentences: n of them, as the matcher takes them; None where concepts are learned.
+        sentences: n sentences in the matcher's format; None if concepts are learned.
         image_ids: which image each row shows, (n,); pairs that share an image are not negatives
             of each other.
-        teacher_scores: a teacher's scores, (n, n), for a loss that asks for them.
-        targets: concepts of each image, (n, K), 0 or 1, where these are learned.
-        relations: of regions and phrases, where phrases are learned by triplets. `images` are regions then,
-            `sentences` m phrases, and a row of one does not belong to a row of the other.
-        pairs: of regions and phrases, where phrases are learned by pairs.
+        teacher_scores: a teacher's scores, (n, n), for losses that need them.
+        targets: concepts of each image, (n, K), 0 or 1, if these are learned.
+        relations: of regions and phrases, if phrases are learned by triplets. Then `images` are regions and
+            `sentences` are m phrases, whose rows do not correspond.
+        pairs: of regions and phrases, if phrases are learned by pairs.
 
     Example:
         >>> import torch
@@ -109,16 +109,16 @@ class Batch:
 
 
 class Loss(nn.Module):
-    """What training minimises.
+    """Base class of losses.
 
     Losses that add up terms of pairs take `reduction`: their "mean" over the pairs, which is the default, or
     their "sum". A correlation is of a whole batch and takes none.
 
     Attributes:
-        needs: the methods of a matcher that it calls.
-        phrases: what it learns phrases of regions by, the `relations` ("triplets") or the `pairs` of a batch;
-            None if it does not learn them by mini-batches.
-        learns_odds: True if a score is the logarithm of the odds that a pair matches.
+        needs: the methods of a matcher that the loss calls.
+        phrases: how phrases of regions are learned: by the `relations` ("triplets") or the `pairs` of a
+            batch; None if the loss does not support them.
+        learns_odds: True if scores are log-odds that a pair matches.
         learns_concepts: True if it compares images with concept labels rather than image-sentence pairs.
         closed_form: True if `solve` finds the minimum without steps.
         full_batches: True if incomplete mini-batches are skipped.
@@ -147,26 +147,26 @@ class Loss(nn.Module):
 
     @property
     def active_share(self) -> Tensor | None:
-        """The share of hinges above zero, of those that the last loss compared; None for other losses."""
+        """The share of active hinges in the last loss; None for losses without hinges."""
         return self._active_share
 
     def note_hinges(self, *hinges: Tensor, count: Tensor | int | None = None) -> None:
-        """Record the share of hinges above zero, of `count` or of all hinges given."""
+        """Record the share of active hinges among `count` or all given hinges."""
         above = torch.stack([(hinge > 0).sum() for hinge in hinges]).sum()
         total = sum(hinge.numel() for hinge in hinges) if count is None else count
         self._active_share = (above / total).nan_to_num()  # there may be no hinge
 
     def extra_repr(self) -> str:
-        """Return the loss's numbers by name, for its `repr`."""
+        """Return the arguments by name, for `repr`."""
         public = (name for name in vars(self) if name != "training" and not name.startswith("_"))
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in public)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of a matcher on a mini-batch: one, or one for each member that learns by itself."""
+        """Return the loss of a matcher on a mini-batch, or one loss for each separately trained member."""
         raise NotImplementedError
 
     def finish_epoch(self, matcher: Any, pairs: Iterable[tuple[Tensor, Any]]) -> None:
-        """Fit what follows from the weights after an epoch, before the matcher is measured.
+        """Fit parameters that depend on the weights after an epoch, before the matcher is measured.
 
         Args:
             matcher: in training.
@@ -192,7 +192,7 @@ class ScoreLoss(Loss):
     needs = ("training_scores",)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of each score matrix that the matcher learns by."""
+        """Return the loss of each score matrix of `training_scores`."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids) for scores in all_scores]
 
@@ -205,29 +205,29 @@ def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
 
 
 def check_tensors(**tensors: Tensor) -> None:
-    """Raise `SeesayError` unless these, given by their arguments' names, are tensors."""
+    """Raise `SeesayError` unless all arguments, given by name, are tensors."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
-            raise SeesayError(f"{name}: wanted a torch.Tensor, got {type(tensor).__name__}.")
+            raise SeesayError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
 
 
 def check_scores(scores: Tensor, image_ids: Tensor) -> None:
     """Raise `SeesayError` unless scores have the shape (n, n) and image_ids (n,)."""
     check_tensors(scores=scores, image_ids=image_ids)
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
-        raise SeesayError(f"scores: wanted shape (n, n), got {tuple(scores.shape)}.")
+        raise SeesayError(f"scores: expected shape (n, n), got {tuple(scores.shape)}.")
     if image_ids.shape != scores.shape[:1]:
-        raise SeesayError(f"image_ids: wanted shape ({len(scores)},), got {tuple(image_ids.shape)}.")
+        raise SeesayError(f"image_ids: expected shape ({len(scores)},), got {tuple(image_ids.shape)}.")
 
 
 def different_images(image_ids: Tensor) -> Tensor:
-    """Return which pairs of rows are of different images, and so negatives of each other, (n, n)."""
+    """Return which pairs of rows show different images and are therefore negatives, (n, n)."""
     return image_ids[:, None] != image_ids[None, :]
 
 
 def check_equal_shapes(**tensors: Tensor) -> None:
-    """Raise `SeesayError` unless two tensors, given by their arguments' names, have one shape."""
+    """Raise `SeesayError` unless two tensors, given by name, have the same shape."""
     check_tensors(**tensors)
     (_, first), (name, second) = tensors.items()
     if first.shape != second.shape:
-        raise SeesayError(f"{name}: wanted shape {tuple(first.shape)}, got {tuple(second.shape)}.")
+        raise SeesayError(f"{name}: expected shape {tuple(first.shape)}, got {tuple(second.shape)}.")

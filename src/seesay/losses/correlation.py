@@ -1,4 +1,4 @@
-"""Losses of correlation: CCA's, which has a closed form, and that of deep CCA over a mini-batch."""
+"""Correlation losses: of CCA, which has a closed form, and of deep CCA over a mini-batch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from seesay.settings import Positive
 
 @register_loss("correlation")
 class CorrelationLoss(Loss):
-    """Minus the correlation of CCA, whose minimum over a whole split `CCA.solve` finds in closed form.
+    """The negative correlation of CCA, whose minimum `CCA.solve` finds in closed form.
 
     Args:
-        ridges: shares of the mean variance that are added to each variance; training keeps the one with the
-            best val measure.
+        ridges: shares of the mean variance that are added to each variance; training keeps the best one on
+            val.
 
     Example:
         >>> import torch
@@ -70,17 +70,17 @@ class TotalCorrelationLoss(Loss):
         """Return -‖T‖_tr, minus the sum of all canonical correlations, in float64.
 
         T's singular values are those of L₁⁻¹ Σ₁₂ L₂⁻ᵀ, with Cholesky factors Lᵢ Lᵢᵀ = Σᵢᵢ, since the two
-        differ by rotations alone. Its gradient divides by no difference of eigenvalues, as that of Σ^(-1/2)
-        would.
+        differ only by rotations. Unlike the gradient of Σ^(-1/2), its gradient does not divide by differences
+        of eigenvalues.
 
         Args:
-            x: H₁, (m, p), a row a pair; not centred.
+            x: H₁, (m, p), one row per pair, not centred.
             y: H₂, (m, q).
         """
         check_tensors(x=x, y=y)
         if x.ndim != 2 or y.ndim != 2 or not 1 < len(x) == len(y):
             raise SeesayError(
-                "x and y: wanted shapes (m, p) and (m, q) with m of at least 2, "
+                "x and y: expected shapes (m, p) and (m, q) with m of at least 2, "
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
         x, y = (side.double() - side.double().mean(dim=0) for side in (x, y))
@@ -95,7 +95,7 @@ class TotalCorrelationLoss(Loss):
         return [self(*matcher.outputs(batch.images, batch.sentences))]
 
     def finish_epoch(self, matcher: Any, pairs: Iterable[tuple[Tensor, Any]]) -> None:
-        """Fit the projections of all pairs' outputs."""
+        """Fit the projections to the outputs for all pairs."""
         matcher.fit_projections(pairs, self.ridge)
 
 

@@ -1,4 +1,4 @@
-"""Losses of pairs, m-CNN's (eq. 10) and the similarity network's (eq. 7), and SCO's of concepts (eq. 1)."""
+"""Losses of pairs, of m-CNN (eq. 10) and the similarity network (eq. 7), and of SCO's concepts (eq. 1)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class PairMarginLoss(Loss):
         return self._of_matrix(scores, chosen)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of a pair matcher, which scores the chosen pairs, or all if these are fewer."""
+        """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
         images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
         chosen = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
         n, count = chosen.sentences.shape
@@ -100,7 +100,7 @@ class PairMarginLoss(Loss):
         return self._hinges(scores.diagonal(), negative, chosen)
 
     def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
-        """The loss of scores (n,) and of those of their negatives, (2, n, count)."""
+        """The loss of scores (n,) and the scores of their negatives, (2, n, count)."""
         hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
         self.note_hinges(hinges, count=2 * chosen.there.sum())
         counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
@@ -114,7 +114,7 @@ class Chosen:
     Attributes:
         sentences: of each pair's image, (n, count).
         images: of each pair's sentence, (n, count).
-        there: which of them there are, (n, count); a pair has as many negative images as sentences.
+        there: which of them exist, (n, count); a pair has as many negative images as sentences.
     """
 
     sentences: Tensor
@@ -164,7 +164,7 @@ class LogisticLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.
 
-        Without labels: on each pair (x, y) and on (x, y') with a random y' that does not describe x.
+        Without labels, on each pair (x, y) and on (x, y') with a random y' that does not describe x.
         """
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
         if (pairs := batch.pairs) is not None:
@@ -186,10 +186,9 @@ class LogisticLoss(Loss):
 class MultiLabelLoss(Loss):
     """Logistic loss on each concept of each image, SCO's eq. 1.
 
-    The sum over concepts of log(1 + exp(-y z)), its mean over images. The paper prints y in {0, 1}
-    and sigmoid(z) in place of z; an absent concept would then cost log 2 whatever its score, and nothing
-    would keep scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
-    cross-entropy of the sigmoid, computed stably, without overflow.
+    The sum over concepts of log(1 + exp(-y z)), its mean over images. The paper prints y in {0, 1} and
+    sigmoid(z) instead of z; an absent concept would then always cost log 2, and all scores could become 1.
+    With y in {-1, 1} and the logit z it is the logistic loss, computed without overflow.
 
     Args:
         reduction: "mean" over the images, or their "sum".
@@ -208,10 +207,10 @@ class MultiLabelLoss(Loss):
         self.reduction = reduction
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of logits z, (n, K), of concepts that are there or not, (n, K), 1 or 0."""
+        """Return the loss of logits z, (n, K), with targets (n, K): 1 for present concepts, else 0."""
         check_equal_shapes(logits=logits, targets=targets)
         if not bool(((targets >= 0) & (targets <= 1)).all()):
-            raise SeesayError("targets: wanted numbers in 0..1, got others.")
+            raise SeesayError("targets: expected numbers in 0..1, got others.")
         signs = 2 * targets.to(logits.dtype) - 1
         return reduced(functional.softplus(-signs * logits).sum(), len(logits), self.reduction)
 

@@ -1,4 +1,4 @@
-"""Losses of the score matrix of a mini-batch of matching pairs: of margins, and of softmax shares."""
+"""Losses of the score matrix of a mini-batch of matching pairs: margin and softmax losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEVER = -1e4  # a score whose share of any batch is zero
 
 
 class DistillationSettings(LossSettings):
-    """What a recipe sets beside the loss: `teacher`, an embedding matcher's run on the same corpus."""
+    """The additional key of a recipe: `teacher`, the run of an embedding matcher."""
 
     teacher: str
 
@@ -69,16 +69,16 @@ class MarginLoss(ScoreLoss):
 class SoftMarginLoss(ScoreLoss):
     """IRMatchS's soft margin, eq. 7-9: the sum over the `top_k` largest violations of each query.
 
-    That is the minimum over a slack ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) at the price C = `top_k`, which
-    the paper leaves open. With all negatives it is the hard margin, with one the loss of VSE++.
+    This is the minimum over a slack ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) with the price C = `top_k`,
+    which the paper leaves open. With all negatives it is the hard margin, and with one the loss of VSE++.
 
     Args:
         margin: m.
         top_k: C.
         reduction: "mean" over the pairs, or their "sum", as printed with eq. 2 and 3 of GVSE, where a clip
             of the gradients gives the sum a meaning.
-        slack: what has a slack of its own: each "query", or, as the paper's index says, each "negative", of
-            whose violations then the `top_k` largest count.
+        slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
+            largest violations then count.
 
     Example:
         >>> import torch
@@ -109,7 +109,7 @@ class SoftMarginLoss(ScoreLoss):
 
 @register_loss("hinge-rank")
 class HingeRankLoss(ScoreLoss):
-    """The hinge rank loss of DeViSE: the hard margin's violations of images as queries alone.
+    """The hinge rank loss of DeViSE: the hard margin with only images as queries.
 
     Args:
         margin: m.
@@ -220,7 +220,7 @@ class DistillationLoss(ScoreLoss):
 
 
 def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Return max(0, m - s⁺ + s⁻) of every negative, both (n, n); zero where there is no negative.
+    """Return max(0, m - s⁺ + s⁻) of every negative in both directions, (n, n) each, with zeros elsewhere.
 
     Returns:
         Sentences against each image (row i: the query is image i), and images against each
@@ -235,7 +235,7 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
 
 
 def _same_image(scores: Tensor, image_ids: Tensor) -> Tensor:
-    """Which pairs are of one image but not the same, (n, n)."""
+    """Which pairs are different pairs of the same image, (n, n)."""
     check_scores(scores, image_ids)
     same = ~different_images(image_ids)
     same.fill_diagonal_(False)

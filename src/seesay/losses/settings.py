@@ -1,4 +1,4 @@
-"""Settings of losses, and their registry: what a recipe says of one, readable without PyTorch."""
+"""Settings of losses in recipes, readable without PyTorch, and their registry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LossSettings(Settings):
 
     @property
     def loss_class(self) -> type[Loss]:
-        """The class that `build` makes an object of."""
+        """The class that `build` instantiates."""
         return cast("type[Loss]", LOSSES.implementation(self))
 
     def build(self) -> Loss:
@@ -39,7 +39,7 @@ class LossSettings(Settings):
 
 
 class UncheckedLoss(LossSettings):
-    """The settings of any loss as a recipe has them, where PyTorch and so the losses are missing."""
+    """The unchecked settings of any loss, if PyTorch, and therefore the losses, are missing."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -51,5 +51,5 @@ register_loss = LOSSES.register_class
 
 
 def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
-    """Return which of the methods that a loss calls a class of matchers lacks."""
+    """Return the methods that a loss calls and a class of matchers lacks."""
     return [name for name in loss.needs if not hasattr(matcher, name)]

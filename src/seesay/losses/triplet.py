@@ -70,23 +70,23 @@ class TripletLoss(Loss):
             sentence_embeddings: (m, d).
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
                 other; if an image occurs more than once, its first row is used.
-            relations: who matches whom, instead of `image_ids`.
+            relations: which rows match, instead of `image_ids`.
         """
         x, y = image_embeddings, sentence_embeddings
         check_tensors(image_embeddings=x, sentence_embeddings=y)
         if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
             raise SeesayError(
-                "image_embeddings and sentence_embeddings: wanted shapes (n, d) and (m, d), "
+                "image_embeddings and sentence_embeddings: expected shapes (n, d) and (m, d), "
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
         if relations is not None and image_ids is not None:
-            raise SeesayError("relations: wanted either image_ids or relations, got both.")
+            raise SeesayError("relations: expected either image_ids or relations, got both.")
         if relations is None:
             if image_ids is not None:
                 check_tensors(image_ids=image_ids)
             if image_ids is None or not image_ids.shape == x.shape[:1] == y.shape[:1]:
                 got = None if image_ids is None else tuple(image_ids.shape)
-                raise SeesayError(f"image_ids: wanted shape ({len(y)},), one for each pair, got {got}.")
+                raise SeesayError(f"image_ids: expected shape ({len(y)},), one for each pair, got {got}.")
             images, first = _distinct(image_ids)
             x, relations = x[first], Relations.from_owners(images, image_ids)
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
@@ -145,9 +145,9 @@ def distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
-    """Return eq. 4 or 5: items that share a match lie closer than negatives of that match.
+    """Return eq. 4 or 5: items that share a match are closer than negatives of that match.
 
-    `matching` and `negative` (n, m) say what each of the vectors (n, d) is on the other side.
+    `matching` and `negative` (n, m) relate the vectors (n, d) to the other side.
     """
     rows = matching.any(dim=1).nonzero()[:, 0]
     share = matching[rows].float() @ matching.float().T > 0

@@ -66,7 +66,7 @@ def check_one_space(image_dim: int, sentence_dim: int) -> None:
     """Raise `SeesayError` unless both sides' vectors have one width."""
     if image_dim != sentence_dim:
         raise SeesayError(
-            f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "
+            f"sentence_dim: expected {image_dim}, the width of the image features, got {sentence_dim}; "
             "name one model in encoders and in sentence_encoder, such as transformers:FOLDER."
         )
 

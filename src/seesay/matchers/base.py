@@ -313,11 +313,11 @@ register_matcher("external", ExternalSettings)(EmbeddingMatcher)
 def check_images(images: Tensor, dim: int, like: Tensor | None = None) -> None:
     """Raise `SeesayError` unless images are float features (n, dim), of the type of `like`."""
     if not isinstance(images, Tensor):
-        raise SeesayError(f"images: wanted a torch.Tensor, got {type(images).__name__}.")
+        raise SeesayError(f"images: expected a torch.Tensor, got {type(images).__name__}.")
     if images.ndim != 2 or images.shape[1] != dim:
-        raise SeesayError(f"images: wanted features of shape (n, {dim}), got {tuple(images.shape)}.")
+        raise SeesayError(f"images: expected features of shape (n, {dim}), got {tuple(images.shape)}.")
     if not images.is_floating_point():
-        raise SeesayError(f"images: wanted features of a float type, got {images.dtype}.")
+        raise SeesayError(f"images: expected features of a float type, got {images.dtype}.")
     check_dtype("images", images, like)
 
 

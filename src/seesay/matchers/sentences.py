@@ -55,16 +55,16 @@ class Sentences:
             or any(x.is_floating_point() for x in (ids, lengths))
         ):
             raise SeesayError(
-                f"sentences: wanted integer ids (m, t) and lengths (m,), got {ids.dtype} "
+                f"sentences: expected integer ids (m, t) and lengths (m,), got {ids.dtype} "
                 f"{tuple(ids.shape)} and {lengths.dtype} {tuple(lengths.shape)}."
             )
         if len(ids) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= ids.shape[1]:
             raise SeesayError(
-                f"sentences: wanted lengths in 1..{ids.shape[1]}, the width of the padded ids, "
+                f"sentences: expected lengths in 1..{ids.shape[1]}, the width of the padded ids, "
                 f"got {int(lengths.min())} to {int(lengths.max())}."
             )
         if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(ids)):
-            raise SeesayError(f"sentences: wanted vectors ({len(ids)}, d), got {tuple(vectors.shape)}.")
+            raise SeesayError(f"sentences: expected vectors ({len(ids)}, d), got {tuple(vectors.shape)}.")
         there = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
         none = torch.zeros(len(ids), 0, device=ids.device)
         return cls(ids[there].long(), lengths.long(), none if vectors is None else vectors)
@@ -74,7 +74,7 @@ class Sentences:
         """Return sentences known by their vectors (m, d) alone; raise `SeesayError` for others."""
         if vectors.ndim != 2 or not vectors.is_floating_point():
             raise SeesayError(
-                f"sentences: wanted float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
+                f"sentences: expected float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
                 "word numbers come as (padded ids, lengths)."
             )
         lengths = torch.zeros(len(vectors), dtype=torch.int64, device=vectors.device)
@@ -156,7 +156,7 @@ def as_sentences(sentences: SentencesLike) -> Sentences:
         return Sentences.from_padded(*sentences)
     names = ", ".join(type(part).__name__ for part in given)
     raise SeesayError(
-        "sentences: wanted Sentences, (padded ids, lengths) or float vectors as tensors, "
+        "sentences: expected Sentences, (padded ids, lengths) or float vectors as tensors, "
         f"got {f'({names})' if isinstance(sentences, tuple) else names}."
     )
 
@@ -165,13 +165,13 @@ def check_dtype(name: str, values: Tensor, like: Tensor | None) -> None:
     """Raise `SeesayError` unless values have the type of the weights `like`, or autocast adapts it."""
     if like is None or values.dtype == like.dtype or torch.is_autocast_enabled(values.device.type):
         return
-    raise SeesayError(f"{name}: wanted dtype {like.dtype}, that of the weights, got {values.dtype}.")
+    raise SeesayError(f"{name}: expected dtype {like.dtype}, that of the weights, got {values.dtype}.")
 
 
 def check_vocabulary(size: int) -> None:
     """Raise `SeesayError` unless there are words to read."""
     if size < 1:
-        raise SeesayError(f"vocabulary_size: wanted at least 1, for the unknown word, got {size}.")
+        raise SeesayError(f"vocabulary_size: expected at least 1, for the unknown word, got {size}.")
 
 
 def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> Sentences:
@@ -191,11 +191,11 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
         least, most = (int(number) for number in read.words.aminmax())
         if least < 0 or most >= vocabulary_size:
             raise SeesayError(
-                f"sentences: wanted word numbers in 0..{vocabulary_size - 1}, got {least} to {most}."
+                f"sentences: expected word numbers in 0..{vocabulary_size - 1}, got {least} to {most}."
             )
     if len(read) and not len(read.words):
         raise SeesayError(
-            "sentences: wanted word numbers, got vectors alone; give Sentences or (padded ids, lengths)."
+            "sentences: expected word numbers, got vectors alone; give Sentences or (padded ids, lengths)."
         )
     return read
 
@@ -205,8 +205,8 @@ def read_vectors(sentences: SentencesLike, dim: int, like: Tensor | None = None)
     read = as_sentences(sentences)
     vectors = read.vectors
     if vectors.shape[1:] != (dim,):
-        raise SeesayError(f"sentences: wanted vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
+        raise SeesayError(f"sentences: expected vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
     if len(vectors) != len(read):
-        raise SeesayError(f"sentences: wanted {len(read)} vectors, one a sentence, got {len(vectors)}.")
+        raise SeesayError(f"sentences: expected {len(read)} vectors, one a sentence, got {len(vectors)}.")
     check_dtype("sentences", vectors, like)
     return vectors

@@ -1,9 +1,9 @@
 """Bootstrap intervals over the queries of a split.
 
 Images are resampled, each with all of its queries. The sentences of an image are not independent queries:
-they describe one scene and have one right answer, and resampling them one by one gives intervals that are
-too narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery
-is not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
+they describe one scene and have one right answer. Resampling them one by one gives intervals that are too
+narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery is
+not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
 Intervals are percentile intervals. Draws of a mean average precision are biased upwards, so its interval is
 shifted until the mean of the draws equals the value.
@@ -54,13 +54,13 @@ class Interval(NamedTuple):
 
 
 class Sample(ABC):
-    """Per-query values of which metrics are computed.
+    """Per-query values from which metrics are computed.
 
     Attributes:
         names: of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the metrics of draws are too high or too low on average; their interval is then moved
-            until their mean is the figure.
+        biased: whether the metrics of draws are biased; their interval is then shifted until the mean of the
+            draws equals the metric.
     """
 
     biased: ClassVar[bool] = False
@@ -74,14 +74,14 @@ class Sample(ABC):
 
     @abstractmethod
     def metrics(self, weights: Weights) -> Values:
-        """Return the metrics (b, k) where image i counts weights[:, i] times; NaN where no query counts."""
+        """Return the metrics (b, k) if image i counts weights[:, i] times; NaN if no query counts."""
 
     @abstractmethod
     def pooled(self: _S, other: _S) -> _S:
-        """Return the sample of both, the other's images numbered after this one's."""
+        """Return the union of two samples, with the other's images numbered after this one's."""
 
     def is_paired(self, other: Sample) -> bool:
-        """Return True if both are of the same queries."""
+        """Return True if both have the same queries."""
         return self.names == other.names and np.array_equal(self.groups, other.groups)
 
 
@@ -109,7 +109,7 @@ class MeanSample(Sample):
 
 
 class RankSample(Sample):
-    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), negative ones left out, with their images.
+    """R@1, R@5, R@10 and Med r of zero-based ranks (q,) with their images; negative ranks are left out.
 
     `at` adds R@K of further K.
     """
@@ -156,7 +156,7 @@ class RankSample(Sample):
 class RetrievalSample(Sample):
     """The metrics of both directions, and mR; `owners` (m,) is the image of each sentence.
 
-    `at` adds R@K of further K; mR is the mean of R@1, R@5 and R@10 nevertheless.
+    `at` adds R@K of further K; mR remains the mean of R@1, R@5 and R@10.
     """
 
     def __init__(self, ranks: Ranks, owners: Whole, at: Sequence[int] = ()) -> None:
@@ -247,8 +247,8 @@ def intervals(
 ) -> dict[str, Interval | None]:
     """Return the percentile interval of each metric by name; None for one without a value.
 
-    Each fold is resampled by itself, and a metric is the mean over folds. Draws without a query are left out.
-    Where draws are biased, they are moved until their mean is the figure.
+    Folds are resampled separately, and a metric is the mean over folds. Draws without a query are left out.
+    Biased draws are shifted until their mean equals the metric.
     """
     centres = mean_metrics(folds) if folds[0].biased else {}
     columns = zip(folds[0].names, draws(folds, resamples, seed).T, strict=True)
@@ -266,7 +266,7 @@ def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
 
 
 def interval_of(column: Values, centre: float | None = None) -> Interval | None:
-    """Return the interval of draws (b,), moved to a mean of `centre`; NaN is left out, None if all are."""
+    """Return the interval of draws (b,) shifted to the mean `centre`, without NaN; None if all are NaN."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None
@@ -284,5 +284,5 @@ def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[W
 
 
 def blocks(count: int) -> Iterator[int]:
-    """Yield the sizes of blocks of draws that fit the memory."""
+    """Yield the sizes of blocks of draws that fit into memory."""
     yield from (min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE))

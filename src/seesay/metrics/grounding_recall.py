@@ -3,12 +3,13 @@
 A region is right if its IoU with the phrase's ground truth is at least 0.5. Published evaluators differ in
 two respects, and both variants of each are available.
 
-IoU. "plummer" (Plummer et al., IJCV 2017) takes first and last pixels and adds one to each side,
-x2 − x1 + 1. Of boxes whose x2 and y2 are exclusive, as everywhere in seesay, that is the plain IoU. "mdetr"
-(Kamath et al., ICCV 2021) takes the annotated coordinates, which count from one and name the last pixel, as
-they are and adds nothing, so true boxes start one pixel after what they show.
+IoU. "plummer" (Plummer et al., IJCV 2017) uses the first and last pixels and adds one to each side, x2 − x1 +
+1. For boxes with exclusive x2 and y2, as everywhere in seesay, this is the plain IoU. "mdetr" (Kamath et al.,
+ICCV 2021) uses the annotated coordinates, which count from one and include the last pixel, without a
+correction, so true boxes are offset by one pixel.
 
-Boxes. A phrase may have several ("two men"): "merged" takes the box that encloses them all, "any" each one.
+Boxes. A phrase may have several ("two men"): "merged" uses the box that encloses them all, "any" each of
+them.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def grounding_recall(
             regions counts as a miss.
         regions: for each phrase its regions, (r, 4), x1 y1 x2 y2 in pixels from zero, x2 and y2 exclusive.
         true_boxes: for each phrase its boxes, (b, 4), b at least 1, in the same frame.
-        iou: whose IoU, "plummer" or "mdetr", see above.
-        boxes: "merged" for the box that encloses all of a phrase's, "any" for each of them.
+        iou: "plummer" or "mdetr", see above.
+        boxes: "merged" or "any", see above.
 
     Returns:
         The percentages of phrases with a right region among the first 1, 5 and 10, and among all.
@@ -70,7 +71,7 @@ def grounding_recall(
 
 
 def recalls(hits: NDArray[np.floating] | NDArray[np.bool_]) -> dict[str, float]:
-    """Return the percentages of phrases by metric, of the `hits` of each or their probabilities, (p, 4)."""
+    """Return the percentages of phrases by metric, from the `hits` of each or their probabilities, (p, 4)."""
     return dict(zip(METRICS, (100 * hits.mean(axis=0)).round(3).tolist(), strict=True))
 
 
@@ -97,7 +98,7 @@ def region_overlaps(
 
 
 def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.float64]:
-    """Return the zero-based rank of each phrase's first right region, (p,); infinity where none is right."""
+    """Return the zero-based rank of each phrase's first right region, (p,); infinity if none is right."""
     ranks = np.full(len(overlaps), np.inf)
     if len(scores) != len(overlaps):
         raise SeesayError(f"scores: {len(scores)} lists; there must be {len(overlaps)}, one for each phrase.")

@@ -1,4 +1,4 @@
-"""Kendall's tau with row weights, for the bootstrap; equals SciPy's on repeated rows."""
+"""Kendall's tau with row weights, for the bootstrap; equal to SciPy's on repeated rows."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
 class TauSample(Sample):
     """τ-b and τ-c times 100 of scores and ratings (n,).
 
-    The rows of an image (n,) are drawn together. If images share sentences (n,), these are drawn, too, and a
-    row counts as often as its image times as often as its sentence: the pigeonhole bootstrap (Owen, 2007).
+    The rows of an image (n,) are drawn together. If images share sentences (n,), sentences are also drawn,
+    and the weight of a row is the product of both counts: the pigeonhole bootstrap (Owen, 2007).
     """
 
     names = ("tau-b", "tau-c")
@@ -65,7 +65,7 @@ class TauSample(Sample):
 
     @property
     def size(self) -> int:
-        """The number of images, and of sentences if these are drawn, too."""
+        """The number of images, plus that of sentences if these are also drawn."""
         return super().size if self._sentence is None else int(self._sentence.max()) + 1
 
     def metrics(self, weights: Weights) -> Values:
@@ -80,7 +80,7 @@ class TauSample(Sample):
     def pooled(self, other: TauSample) -> TauSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales.
 
-        Only images are numbered in it: answers are exchanged by image.
+        Only images are numbered, because answers are exchanged by image.
         """
         ranks = np.concatenate([average_ranks(each.scores) for each in (self, other)])
         groups = np.concatenate([self.groups, other.groups + self.size])
@@ -99,7 +99,7 @@ class TauSample(Sample):
         return float(agreed / untied), float(2 * agreed * fewest / (total**2 * (fewest - 1)))
 
     def _agreed(self, times: Whole) -> float:
-        """Return the number of concordant pairs less that of the discordant ones."""
+        """Return the number of concordant pairs minus that of discordant pairs."""
         agreed = 0.0
         for rating in range(int(self._rating.max()) + 1):
             before = np.append(0, np.cumsum(times * (self._rating == rating)))[self._starts]

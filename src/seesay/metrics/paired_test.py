@@ -36,7 +36,7 @@ _SAME = 1e-9  # differences that are equal but for rounding
 class PairedTest:
     """Two metrics compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
 
-    All are None where a metric has no value.
+    All are None if a metric has no value.
 
     Example:
         >>> from seesay.metrics import paired_test
@@ -63,7 +63,7 @@ def paired_test(
     Args:
         ours: (q,), such as 1 for a query that found its answer and 0 for one that did not; finite, or NaN for
             queries to leave out.
-        theirs: (q,), the other's values of the same queries, NaN in the same places.
+        theirs: (q,), the other values of the same queries, with NaN in the same places.
         groups: (q,), queries with one number are drawn and swapped together, such as the sentences of an
             image; by default, each query is its own group.
         resamples: the number of bootstrap draws for the interval.
@@ -131,7 +131,7 @@ def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int
 
 
 def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:
-    """Return the differences once the answers of about half of the images are swapped, (swaps, k)."""
+    """Return the differences after swapping the answers of about half of the images, (swaps, k)."""
     draw = np.random.default_rng(seed)
     folds = []
     for ours, theirs in pairs:

@@ -23,14 +23,14 @@ Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
     """Compute the average precision of each column: the mean of the precision at each target found.
 
-    Rows with equal scores are found together, so a constant scorer gets the proportion of targets.
+    Rows with equal scores are found together, so a constant scorer gets the share of targets.
 
     Args:
         scores: (n, k), higher is better.
         targets: (n, k), true where the row is a right answer.
 
     Returns:
-        (k,), from 0 to 1; NaN where a column has no target.
+        (k,), from 0 to 1; NaN for columns without a target.
 
     Raises:
         SeesayError: a shape is wrong or a score is NaN.
@@ -47,7 +47,7 @@ def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float
 
 
 class PrecisionSample(Sample):
-    """Mean average precision in percent of the columns of scores and targets (n, k); rows are drawn."""
+    """Mean average precision in percent over the columns of scores and targets (n, k); rows are drawn."""
 
     names = ("mAP",)
     biased = True  # an image that is drawn twice is found next to its copy, which raises the precision
@@ -67,14 +67,14 @@ class PrecisionSample(Sample):
         return np.asarray(100 * mean[:, None])
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
-        """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
+        """See `Sample`; scores become ranks first, because two matchers have different scales."""
         columns = [[average_ranks(column) for column in each.scores.T] for each in (self, other)]
         ranks = np.concatenate([np.array(each).T for each in columns])
         return PrecisionSample(ranks, np.concatenate([self.targets, other.targets]))
 
 
 def _column(scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> Column:
-    """Return the rows by falling score, where each score's last one stands, and the targets in that order."""
+    """Return the rows by descending score, the last position of each score, and the targets in that order."""
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
     return order, last, targets[order]
@@ -95,8 +95,8 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
     """Compute R-precision, mAP@R and R@1 of each query, where R is its number of right answers.
 
     R-precision is the share of right answers among the first R; mAP@R the mean over these R ranks of the
-    precision up to a rank where a right one stands there, else 0. Ties count against the query. Musgrave et
-    al., "A Metric Learning Reality Check" (2020).
+    precision up to the rank if its answer is right, else 0. Ties count against the query. Musgrave et al., "A
+    Metric Learning Reality Check" (2020).
 
     Args:
         scores: (q, c) of each query's candidates, higher is better.
@@ -164,14 +164,14 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
 
 
 def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
-    """Compute the expected calibration error: how far probabilities are from how often they come true.
+    """Compute the expected calibration error of probabilities.
 
-    It is the mean over ten bins of probabilities, weighted by their sizes, of the distance between the mean
-    probability and the share of outcomes that are true (Guo et al., ICML 2017).
+    It is the mean over ten bins of probabilities, weighted by size, of the distance between the mean
+    probability and the share of true outcomes (Guo et al., ICML 2017).
 
     Args:
         probabilities: (n,), from 0 to 1.
-        outcomes: (n,), true or 1 where it came true; NaN where this is unknown, which is left out.
+        outcomes: (n,), true or 1 for true outcomes; NaN for unknown ones, which are left out.
 
     Returns:
         From 0 to 1; NaN if no outcome is known.

@@ -1,8 +1,8 @@
 """Exact ranks of the right answers, counted without sorting.
 
 Ranks are zero-based. Ties count against the query: a candidate that scores as high as the right one ranks
-before it, so a constant scorer gains nothing. An image's other sentences do not compete with its
-best one.
+before it, so a constant scorer gains nothing. The other sentences of an image do not compete with its best
+one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
 def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
     """Compute the ranks of both directions by inner product, without holding all scores.
 
-    The products are computed twice: first for the scores of the right answers, then to count.
+    The products are computed twice: for the scores of the right answers, and for counting.
 
     Args:
         images: (n_images, d); reduced precisions are multiplied in float32.
@@ -144,7 +144,7 @@ def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.
 
 
 def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return each sentence's score with its own image, (n_sentences,)."""
+    """Return the score of each sentence with its own image, (n_sentences,)."""
     own = np.empty(len(owners), dtype)
     order = np.argsort(owners, kind="stable")
     in_order = owners[order]
@@ -156,14 +156,14 @@ def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]
 
 
 def _parts(start: int, block: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Split a block into pieces of at most 255 rows that fit the cache, each with its first image."""
+    """Split a block into pieces of at most 255 rows that fit into the cache, each with its first image."""
     step = min(255, max(1, _CACHE_CELLS // block.shape[1]))
     for first in range(0, len(block), step):
         yield start + first, block[first : first + step].astype(dtype, copy=False)
 
 
 def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Rank values (n,) from 1, the lowest, to n; equal ones share the mean of their ranks.
+    """Rank values (n,) from 1 (the lowest) to n; equal values share their mean rank.
 
     >>> average_ranks(np.array([7, 3, 3, 9]))
     array([3. , 1.5, 1.5, 4. ])

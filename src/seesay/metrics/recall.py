@@ -153,7 +153,7 @@ def recall_at_k(ranks: ArrayLike, k: int) -> float:
 
 
 def median_rank(ranks: ArrayLike) -> float:
-    """Compute Med r as is usual in the field: floor(median of zero-based ranks) + 1.
+    """Compute Med r by the field's definition: floor(median of zero-based ranks) + 1.
 
     Args:
         ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.

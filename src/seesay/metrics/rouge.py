@@ -63,7 +63,7 @@ def rouge_l(
 
 
 class _References:
-    """Sentences laid out by word position, so that one sentence is compared with all at once.
+    """Sentences stored by word position, so that one sentence is compared with all at once.
 
     Attributes:
         lengths: in words, (k,); 1 for a sentence without words, which has nothing in common with any.
@@ -82,13 +82,13 @@ class _References:
         ]
 
     def numbers(self, text: Words) -> list[int]:
-        """Number a sentence's words; -1 for those that no reference has."""
+        """Number the words of a sentence; -1 for words that no reference has."""
         return [self._numbers.get(word, -1) for word in text]
 
     def common(self, words: Sequence[int]) -> NDArray[np.int64]:
         """Compute the length of the longest common subsequence with each reference, (k,).
 
-        Bits stand for the words, a whole row of the dynamic programme in one number (Hyyrö, "Bit-parallel
+        Each bit stands for a word, so a row of the dynamic programme is one number (Hyyrö, "Bit-parallel
         LCS-length computation revisited", 2004): row = (row + met) | (row - met) with met = row & matches.
         """
         dtype = next((each for bits, each in _WIDTHS if len(words) <= bits), object)

@@ -1,4 +1,4 @@
-"""Protocols: ways to measure a split, one a file; see `seesay.protocols.base`."""
+"""Protocols, which measure a split; see `seesay.protocols.base`."""
 
 from __future__ import annotations
 

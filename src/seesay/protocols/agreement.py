@@ -1,7 +1,7 @@
 """Agreement with human judgements: Kendall's τ between scores and judgements of pairs.
 
-On Flickr8k-Expert each of the three experts' judgements is a row of its own beside the pair's score, pairs
-with one of the image's own sentences are left out, and the field reports τ-c (Anderson et al., "SPICE", 2016;
+On Flickr8k-Expert, each of the three experts' judgements is a separate row with the pair's score, pairs with
+one of the image's own sentences are left out, and the field reports τ-c (Anderson et al., "SPICE", 2016;
 Hessel et al., "CLIPScore", 2021, appendix A: 158 of 5,822 pairs left out). On Flickr8k-CrowdFlower the
 judgement is the share of yes, all 47,830 pairs are kept, and the field reports τ-b.
 """
@@ -84,13 +84,13 @@ class Agreement(Protocol):
             if column.min() == column.max():
                 raise SeesayError(
                     f"protocol '{self.name}': every {name} of the {len(values)} pairs is {column.flat[0]:g}; "
-                    "Kendall's τ is not defined where nothing differs."
+                    "Kendall's τ is undefined for equal values."
                 )
 
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Judged pairs of a corpus, by positions in it, and those left out by reason, as `image sentence`."""
+    """Judged pairs by their positions in a corpus, and skipped ones by reason, as `image sentence`."""
 
     kind: Kind
     images: NDArray[np.int64]  # (p,)
@@ -102,7 +102,7 @@ class JudgedPairs:
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
     """Find the judged pairs in the corpus; an image's own sentences are left out of expert judgements.
 
-    As in the field's code, a sentence is an image's own if its text equals one of the image's.
+    As in published code, a sentence is an image's own if its text equals one of the image's.
 
     Raises:
         SeesayError: none is left.

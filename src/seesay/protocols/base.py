@@ -1,4 +1,4 @@
-"""Protocols, which measure a split, and their results."""
+"""The base class of protocols, which measure a split, and their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Comparison(BaseModel):
     """A paired comparison with another result: by metric, this result's value minus the other's.
 
     Attributes:
-        name: of what is compared with.
+        name: the name of the other result.
         metrics: the tests, by metric.
         resamples: the bootstrap draws behind each 95 % interval.
         swaps: the random swaps behind each p-value.
@@ -53,9 +53,9 @@ class Result(BaseModel):
     Attributes:
         protocol: its name.
         split: the name of the split.
-        about: what was measured: the numbers of images and sentences, conventions, costs.
-        metrics: by name. Those of a part of the result, such as a kind of phrases or a baseline, begin with
-            its name: `people: R@1`. `S R@1` is of the retrieval of sentences, `I R@1` of images.
+        about: what was measured: numbers of images and sentences, conventions, costs.
+        metrics: by name. Metrics of a part, such as a kind of phrases or a baseline, begin with its name:
+            `people: R@1`. `S R@1` is for sentence retrieval, `I R@1` for image retrieval.
         notes: lines that explain the metrics.
         intervals: 95 % bootstrap intervals of metrics.
         resamples: the bootstrap draws behind each interval.
@@ -77,13 +77,13 @@ class Result(BaseModel):
 
     @property
     def row(self) -> Metrics:
-        """The metrics that a row of a table of several results shows."""
+        """The metrics that a table of several results shows."""
         columns = PROTOCOLS[self.protocol].columns or [name for name in self.metrics if ": " not in name]
         return {name: self.metrics.get(name) for name in columns}
 
     @property
     def rows(self) -> dict[str, Metrics]:
-        """The metrics of each part by its name, in order; those of the whole result have an empty one."""
+        """The metrics of each part by name, in order; the name of the whole result is empty."""
         rows: dict[str, dict[str, Value]] = {}
         for name, value in self.metrics.items():
             part, _, metric = name.rpartition(": ")
@@ -123,7 +123,7 @@ class Result(BaseModel):
         """Return the result as JSON-ready values.
 
         Args:
-            uncertainty: include notes, intervals and the comparison, which recorded rows do without.
+            uncertainty: include notes, intervals and the comparison, which recorded rows omit.
         """
         return self.model_dump(
             mode="json", exclude_defaults=True, exclude=None if uncertainty else {*_UNCERTAINTY}
@@ -133,15 +133,15 @@ class Result(BaseModel):
         """Compare with another result on the same queries, by paired bootstrap and randomization.
 
         Raises:
-            SeesayError: they are results of different protocols or queries, or were read from a file.
+            SeesayError: the results have different protocols or queries, or were read from a file.
         """
         if self.protocol != other.protocol:
             raise SeesayError(f"protocols '{self.protocol}' and '{other.protocol}' cannot be compared.")
         mine, theirs = self._samples, other._samples
         if not mine or [part for part, _ in mine] != [part for part, _ in theirs]:
             raise SeesayError(
-                f"protocol '{self.protocol}': a paired comparison needs the values of each query, and these "
-                "results do not both have them; measure both again."
+                f"protocol '{self.protocol}': a paired comparison needs per-query values of both "
+                f"results; measure both again."
             )
         tests: dict[str, PairedTest] = {}
         for (part, ours), (_, others) in zip(mine, theirs, strict=True):
@@ -162,7 +162,7 @@ class Result(BaseModel):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of protocols; each protocol names those that it takes.
+    """Options of protocols; each protocol lists those that it takes.
 
     Attributes:
         judgements: human judgements of pairs, for agreement.
@@ -190,13 +190,13 @@ class Protocol(ABC):
     Attributes:
         name: the name in recipes, tables and on the command line.
         summary: one line of help.
-        needs: what the subject must have: "scores" of all pairs, "embeddings" whose inner products are the
+        needs: what the subject must provide: "scores" of all pairs, "embeddings" whose inner products are the
             scores, a "run", or "phrases" with boxes and a run that grounds them.
         monitor: the metric that training watches.
-        columns: the metrics that a row of a table of several results shows; by default those of no part.
-        identity: the keys of `Result.about` that recorded rows of one run may differ in.
-        options: the names of the `Options` that it takes.
-        images: the number of images that it is defined for; None for any.
+        columns: the metrics that a table of several results shows; by default those of the whole result.
+        identity: the keys of `Result.about` that distinguish recorded rows of one run.
+        options: the names of its `Options`.
+        images: the number of images that it requires; None for any.
     """
 
     name: ClassVar[str]
@@ -258,7 +258,7 @@ PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package
 
 
 def register_protocol(protocol: _T) -> _T:
-    """Register a protocol class, which needs no arguments, under its name."""
+    """Decorator that registers a protocol class, whose constructor takes no arguments, under its name."""
     PROTOCOLS.register(protocol.name)(protocol())
     return protocol
 
@@ -267,7 +267,7 @@ def read_result(values: Mapping[str, Any]) -> Result:
     """Read a result from JSON values.
 
     Raises:
-        SeesayError: there is no such protocol, or a key is missing, unknown or has a wrong value; says which.
+        SeesayError: the protocol is unknown, or a key is missing, unknown or has a wrong value.
     """
     PROTOCOLS[str(values.get("protocol"))]  # raises for an unknown one
     try:

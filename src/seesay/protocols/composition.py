@@ -1,8 +1,8 @@
-"""Composition: how often the true order of a sentence's words scores higher than another order.
+"""Composition: how often the true word order of a sentence scores higher than another order.
 
 Table 4 of the m-CNN paper (Ma et al. 2015) scores one image with its sentence and three random shuffles of
-its words. Here every pair of a split is scored, with two kinds of reorderings: all words shuffled, and two
-nouns exchanged. To a bag of words all orders are ties.
+its words. Here every pair of a split is scored with two kinds of reorderings: all words shuffled, and two
+nouns exchanged. For a bag of words, all orders are ties.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Reordered:
 class Composition(Protocol):
     """The true order of a sentence's words against three shuffles of them and one exchange of two nouns.
 
-    All are of the tokenizer's words, the true order too: capitals and punctuation are dropped from both
-    sides. The reorderings are the same for every run on the same sentences. Scores tie if they differ by
-    less than 1e-4 standard deviations, which rounding reaches when a sum is in another order. The standard
-    error is over images, as an image's sentences are not independent.
+    All orders consist of the tokenizer's words, without capitals and punctuation. The reorderings are the
+    same for every run on the same sentences. Scores tie if they differ by less than 1e-4 standard deviations,
+    the effect of rounding when terms are summed in another order. The standard error is over images, because
+    an image's sentences are not independent.
     """
 
     name = "composition"
@@ -59,7 +59,7 @@ class Composition(Protocol):
     columns = ("shuffle: true order %", "swap: true order %", "shuffle: difference", "swap: difference")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
-        """Measure each kind of reordering that some sentence allows."""
+        """Measure each kind of reordering that any sentence allows."""
         texts, owners = subject.corpus.texts(), subject.owners
         kinds = {"shuffle": shuffles(texts, _SHUFFLES, _SEED), "swap": noun_swaps(texts, _SEED)}
         if not kinds["shuffle"].texts:
@@ -114,9 +114,9 @@ def true_order(
 
 
 def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
-    """Put each sentence's words in `times` random orders, none of which reads as the sentence itself.
+    """Put the words of each sentence in `times` random orders that differ from the sentence itself.
 
-    A sentence whose words are all the same, or that has but one, is left out.
+    Sentences without two different words are left out.
     """
     found: list[str] = []
     source: list[int] = []
@@ -139,8 +139,8 @@ def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
 def noun_swaps(texts: Sequence[str], seed: int) -> Reordered:
     """Exchange two nouns of each sentence, drawn from those that differ.
 
-    Nouns are the last words of noun phrases: "a dog chases the ball" becomes "a ball chases the dog". A
-    sentence without two different ones is left out.
+    Nouns are the last words of noun phrases: "a dog chases the ball" becomes "a ball chases the dog".
+    Sentences without two different nouns are left out.
     """
     found: list[str] = []
     source: list[int] = []

@@ -1,4 +1,4 @@
-"""The prediction of concepts: mean average precision, beside that of the concepts' frequency."""
+"""The prediction of concepts: mean average precision, compared with that of the concepts' frequency."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Targets = NDArray[np.bool_]
 
 @register_protocol
 class Concepts(Protocol):
-    """The concepts that a run predicts from whole images, against those that the sentences name.
+    """The concepts that a run predicts from whole images, compared with those in the sentences.
 
-    `mAP` is the mean over concepts, each of which ranks the images, and `image mAP` over images, each of
-    which ranks the concepts. The baseline predicts a concept's frequency in the train split.
+    `mAP` is the mean over concepts, each ranking the images, and `image mAP` over images, each ranking the
+    concepts. The baseline predicts the frequency of a concept in the train split.
     """
 
     name = "concepts"
@@ -37,7 +37,9 @@ class Concepts(Protocol):
         vocabulary = run_concepts(run)
         targets = concept_targets([concept.word for concept in vocabulary.concepts], corpus)
         if not targets.any():
-            raise SeesayError(f"{corpus.root}: no concept of {run.name} is named on {subject.split}.")
+            raise SeesayError(
+                f"{corpus.root}: no sentence of {subject.split} mentions a concept of {run.name}."
+            )
         scores = self._scores(subject)
         of_images = 100 * average_precision(scores.T, targets.T)
         image_sample = MeanSample(["image mAP"], of_images[:, None], np.arange(len(targets)))

@@ -55,24 +55,24 @@ def evaluate(
     """Measure a run, or several as one, on a split of a corpus.
 
     Args:
-        run: a run, its folder or name; or what another model computed for the split, in the corpus's order:
+        run: a run, its folder or name; or results of another model for the split, in the order of the corpus:
             a score matrix (n_images, n_sentences), a tuple of embeddings (n_images, d) and (n_sentences, d),
             as arrays or tensors, or their files (.npy, .npz, .pt; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
-        protocol: its name; by default the one that the recipe's runs are measured by.
+        protocol: its name; by default that of the recipe.
         split: "train", "val" or "test".
-        combine: how several are combined: "mean" or "learned".
-        against: another to compare with, on the same queries.
+        combine: how several runs are combined: "mean" or "learned".
+        against: another run to compare with, on the same queries.
         rerank: a run that re-orders each query's `shortlist` best answers.
         shortlist: see `rerank`.
-        judgements: agreement: human judgements of pairs.
-        answers: graded: the right answers of queries, by name.
-        iou: grounding: whose IoU, "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
-        boxes: grounding: "merged" or "any"; see there.
-        at: retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are measured
-            always, and mR is their mean.
-        resamples: of the bootstrap intervals; 0 for none.
+        judgements: for agreement: human judgements of pairs.
+        answers: for graded: the right answers of queries, by name.
+        iou: for grounding: "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
+        boxes: for grounding: "merged" or "any"; see there.
+        at: for retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are
+            always measured, and mR is their mean.
+        resamples: bootstrap draws of the intervals; 0 for none.
 
     Returns:
         The result of the protocol, which prints itself; `to_dict` makes it JSON.
@@ -103,10 +103,10 @@ def evaluate(
         mR        100.0  [100.0, 100.0]
     """
     if resamples < 0:
-        raise SeesayError(f"resamples: a number of at least 0 is wanted, got {resamples}.")
+        raise SeesayError(f"resamples: expected a number of at least 0, got {resamples}.")
     entries = [open_entry(each) for each in _listed(run)]
     if not entries:
-        raise SeesayError("run: at least one run is wanted, got none.")
+        raise SeesayError("run: expected at least one run, got none.")
     other = open_entry(against) if against is not None else None
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
@@ -117,7 +117,7 @@ def evaluate(
     if second is not None:
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
-            raise SeesayError("rerank: one run re-orders the answers of one other run.")
+            raise SeesayError("rerank: expected one run to re-rank the results of one other run.")
         result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
     else:
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
@@ -129,17 +129,17 @@ def evaluate(
 
 
 def _listed(run: Measurable | Sequence[Measurable]) -> Sequence[Any]:
-    """The runs that are to be combined, or the only one."""
+    """The runs to combine, or the only one."""
     if isinstance(run, str) or not isinstance(run, Sequence) or ExternalScores.of(run) is not None:
         return [run]
     return run
 
 
 def open_entry(entry: Measurable) -> Entry:
-    """Load a run by its folder or name, or take external scores, in memory or by their files.
+    """Load a run by its folder or name, or open external scores in memory or in files.
 
     Raises:
-        SeesayError: there is no such run, or it is something else.
+        SeesayError: the run does not exist, or the value is something else.
     """
     if isinstance(entry, Run | ExternalScores):
         return entry
@@ -147,7 +147,7 @@ def open_entry(entry: Measurable) -> Entry:
         return external
     if not isinstance(entry, str | Path):
         raise SeesayError(
-            f"run: a run, its name or folder, or scores as arrays or files are wanted, got "
+            f"run: expected a run, its name or folder, or scores as arrays or files, got "
             f"{type(entry).__name__}; a module of your own becomes a run by seesay.train(…, module=…)."
         )
     return Run.load(str(entry))
@@ -163,7 +163,7 @@ def open_entries(names: Sequence[str]) -> list[Entry]:
     known = [each.folder.resolve() if isinstance(each, Run) else each.name for each in entries]
     for name, each in zip(names, known, strict=True):
         if known.count(each) > 1:
-            raise SeesayError(f"{name}: named twice; name each once.")
+            raise SeesayError(f"{name}: named twice; name it once.")
     return entries
 
 
@@ -189,11 +189,11 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
-        SeesayError: the corpus or the protocol does not fit them.
+        SeesayError: the corpus or the protocol does not fit the entry.
     """
     if corpus.has_boxes:
         if protocol.needs != "phrases":
-            raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is 'grounding'.")
+            raise SeesayError(f"{corpus.root}: contains phrases; the protocol for them is 'grounding'.")
         if not isinstance(entry, Run):
             raise SeesayError(f"{entry.name}: protocol '{protocol.name}' needs a run that grounds phrases.")
     elif protocol.needs == "phrases":
@@ -208,7 +208,7 @@ def measure(subject: Subject, protocol: Protocol | str, options: Options = NO_OP
     """Measure a prepared subject by a protocol.
 
     Raises:
-        SeesayError: the protocol needs more than there is.
+        SeesayError: the subject lacks something that the protocol needs.
     """
     chosen = PROTOCOLS[protocol] if isinstance(protocol, str) else protocol
     if chosen.needs == "run" and not isinstance(subject, RunSubject):
@@ -219,7 +219,7 @@ def measure(subject: Subject, protocol: Protocol | str, options: Options = NO_OP
 
 
 def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
-    """Measure a run on prepared inputs by the default protocol of its recipe, as after each epoch."""
+    """Measure a run on prepared inputs with the default protocol of its recipe, as after each epoch."""
     return measure(RunSubject(run, inputs, split), default_protocol(run.recipe))
 
 
@@ -232,7 +232,7 @@ def _options(
     at: Sequence[int] | None,
     resamples: int,
 ) -> Options:
-    """Read the options; raise if the protocol does not take one."""
+    """Read the options; raise SeesayError if the protocol does not take one."""
     found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
     for name, value in found.items():
         if value is not None and name not in protocol.options:
@@ -267,12 +267,13 @@ def _measure_entries(
         result = measure(subject, protocol, options)
         return result if isinstance(subject, RunSubject) else _with_hint(result)
     if corpus.has_boxes:
-        raise SeesayError(f"{corpus.root}: holds phrases; combine is for whole images and sentences.")
+        raise SeesayError(f"{corpus.root}: contains phrases; combine is for whole images and sentences.")
     for entry in entries if how == LEARNED else ():
         if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
             raise SeesayError(
-                f"{entry.name}: combine 'learned' chooses weights on val, and this is of one split; name the "
-                f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
+                f"{entry.name}: combine 'learned' chooses weights on val, but these scores are for one "
+                f"split; name the files of val and test together, with {SPLIT} where they differ, such "
+                f"as scores-{SPLIT}.npy."
             )
     val = [subject_of(entry, corpus, "val", protocol) for entry in entries if how == LEARNED]
     members = [subject_of(entry, corpus, split, protocol) for entry in entries]
@@ -285,7 +286,7 @@ def _measure_entries(
 
 
 def _with_hint(result: Result) -> Result:
-    """Add a note to a result of external scores that is no better than chance: their order may be wrong."""
+    """Add a note if external scores are no better than chance: their order may be wrong."""
     found, images = result.metrics.get("I R@10"), result.about.get("images")
     if found is None or not isinstance(images, int):
         return result

@@ -1,8 +1,8 @@
 """External scores: a split's score matrix, or embeddings of its images and sentences, in memory or in files.
 
-Rows and columns are in the corpus's order: `corpus.split("test").images` and `corpus.split("test").texts()`.
-Two habits of published evaluators are accepted, with a note: images repeated once for each sentence, and only
-the first k sentences of each image.
+Rows and columns are in the order of the corpus: `corpus.split("test").images` and
+`corpus.split("test").texts()`. Two other layouts of published evaluators are accepted with a note: images
+repeated for each sentence, and only the first k sentences of each image.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ExternalScores:
     """Scores or embeddings of a split that seesay did not compute.
 
     Attributes:
-        name: for files their name: `scores.npy`, or `images.npy,sentences.npy` of embeddings.
-        tables: in memory: the score matrix (n, m), or the embeddings (n, d) and (m, d).
+        name: the file name: `scores.npy`, or `images.npy,sentences.npy` for embeddings.
+        tables: the score matrix (n, m), or the embeddings (n, d) and (m, d), if in memory.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ExternalScores:
         """Fit the scores to a split of a corpus.
 
         Raises:
-            SeesayError: a file cannot be read, or its numbers do not fit the split; says how.
+            SeesayError: a file cannot be read, or its numbers do not fit the split.
         """
         part = corpus.split(split)
         first, *second = self._tables(split)
@@ -68,7 +68,7 @@ class ExternalScores:
         return _embeddings(self.name.replace(SPLIT, split), first, second[0], part, split, corpus)
 
     def _tables(self, split: str) -> list[Named]:
-        """The matrix, or the two of embeddings."""
+        """The score matrix, or the two embeddings."""
         if self.tables:
             names = PAIR if len(self.tables) > 1 else [self.name]
             named = zip(names, self.tables, strict=True)
@@ -101,7 +101,9 @@ def _embeddings(
     (of_images, rows), (of_sentences, columns) = images, sentences
     both = f"{of_images} and {of_sentences}"
     if rows.shape[1] != columns.shape[1]:
-        raise SeesayError(f"{both}: shapes {rows.shape} and {columns.shape}; they must have one width d.")
+        raise SeesayError(
+            f"{both}: shapes {rows.shape} and {columns.shape}; they must have the same width d."
+        )
     n = len(part.images)
     if len(rows) != n and len(columns) == n and _sentences(part, len(rows)) is not None:
         raise SeesayError(f"{both}: the embeddings of images come first, then those of sentences.")
@@ -109,13 +111,13 @@ def _embeddings(
     first, more = _one_row_an_image(of_images, rows, kept, split)
     for where, vectors in ((of_images, first), (of_sentences, columns)):
         if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
-            raise SeesayError(f"{where}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
+            raise SeesayError(f"{where}: row {int(np.argmin(finite))} contains NaN or infinity.")
     scores = EmbeddingScores(first, np.asarray(columns))
     return Subject(name, split, kept, scores, notes=notes + more, whole=whole)
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
-    """Find the sentences that a file of so many holds: all, or the first k of each image; None if neither."""
+    """Find which sentences a file with that many contains: all, or the first k of each image; else None."""
     owners = part.image_of_sentence()
     if count == len(owners):
         return np.arange(count)
@@ -133,8 +135,8 @@ def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[
     n, m = len(part.images), len(part.sentences)
     if chosen is None:
         raise SeesayError(
-            f"{name}: {count} sentences, but split '{split}' of {part.root} has {m} of {n} images; all are "
-            "wanted, or the first k of each image, in the corpus' order."
+            f"{name}: {count} sentences, but split '{split}' of {part.root} has {m} of {n} images; "
+            f"expected all, or the first k of each image, in the order of the corpus."
         )
     if len(chosen) == m:
         return part, []
@@ -143,7 +145,7 @@ def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[
 
 
 def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
-    """Return the images' rows; of rows for each sentence, which must be equal within an image, the first."""
+    """Return the rows of images; of a row for each sentence, the first of each image's equal rows."""
     n, owners = len(part.images), part.image_of_sentence()
     if len(rows) == n:
         return rows, []
@@ -154,7 +156,7 @@ def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tupl
         )
     images, first = np.unique(owners, return_index=True)
     if len(images) < n:
-        raise SeesayError(f"{name}: a row for each sentence, but {n - len(images)} images have no sentence.")
+        raise SeesayError(f"{name}: a row for each sentence, but {n - len(images)} images have no sentences.")
     for start in range(0, len(rows), _ROWS):
         block = slice(start, start + _ROWS)
         differs = (rows[block] != rows[first[owners[block]]]).any(axis=1)

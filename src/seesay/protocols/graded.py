@@ -35,7 +35,7 @@ CHANCE = f"{NDCG} by chance"
 _METRICS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
 _QUERIES = 256  # ranked at a time
 
-# For each query its right answers; empty if it is not a query.
+# The right answers of each query; empty if it is not a query.
 Answers = Sequence[NDArray[np.int64]]
 
 
@@ -53,8 +53,8 @@ class Graded(Protocol):
         """Measure both directions.
 
         Without `options.answers` the right answers are an image's own sentences and a sentence's own image;
-        then R-precision and mAP@R of sentence queries are their R@1. With them, queries that are not named
-        have none.
+        then R-precision and mAP@R of sentence queries are their R@1. With it, queries that are not in the
+        file have none.
         """
         corpus, owners, n = subject.corpus, subject.owners, subject.n_images
         external = options.answers is not None
@@ -93,7 +93,7 @@ class Graded(Protocol):
 
 
 def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[tuple[Answers, Answers], int]:
-    """Find the right answers of images and of sentences by position, and the number of unknown names."""
+    """Find the right answers of images and sentences by position, and the number of unknown names."""
     names = Names(corpus)
     of_images: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.images)
     of_sentences: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.sentences)
@@ -110,7 +110,7 @@ def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[t
 
 
 def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> NDArray[np.float64]:
-    """Measure each query of one direction, (q, 5) in percent, by scores (q, c); NaN where it has none."""
+    """Measure each query of one direction, (q, 5) in percent, from scores (q, c); NaN without answers."""
     blocks = []
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)

@@ -1,9 +1,9 @@
-"""Phrase localization: the share of phrases whose region is among the first K that a run ranks.
+"""Phrase localization: the share of phrases whose region is among the first K of a run.
 
 Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. Evaluators differ in the IoU and in
-the ground truth, see `grounding_recall`; a result names its own.
+    the ground truth, see `grounding_recall`; results state theirs.
 
-`fit_boxes` fits probabilities to the scores of boxes of phrases that an image shows, and of others.
+`fit_boxes` fits probabilities to the box scores of phrases that an image shows, and of others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
 
 
 def conventions(abouts: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Describe how boxes were compared, by the `about` of results; empty for results without boxes."""
+    """Describe how boxes were compared, from the `about` of results; empty for results without boxes."""
     grounded = [about for about in abouts if "IoU" in about]
     used = {f"{about['convention']}, IoU as in {_EVALUATORS[str(about['IoU'])]}" for about in grounded}
     return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
@@ -59,8 +59,8 @@ def conventions(abouts: Iterable[Mapping[str, JsonValue]]) -> str:
 class GroundingProtocol(Protocol):
     """Each phrase is a query for the proposals of its image.
 
-    Baselines are the largest proposals first, a random order, and the whole image; of a run with box voting
-    also the ranking of the proposals alone. `convention` is the ground truth of a phrase of several boxes.
+    Baselines are the largest proposals first, a random order, and the whole image; for a run with box voting
+    also the ranking without it. `convention` is the ground truth of a phrase with several boxes.
     """
 
     name = GROUNDING
@@ -119,10 +119,10 @@ def proposed_boxes(inputs: Inputs) -> list[NDArray[np.float32]]:
 def ranked_boxes(
     run: Run, proposals: Sequence[NDArray[np.float32]], scores: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """Return, for each phrase, the boxes that its scores (r,) rank, (r, 4).
+    """Return the boxes of each phrase that its scores (r,) rank, (r, 4).
 
-    These are its proposals, (r, 4); where the run's recipe has box voting, the best of them is the mean that
-    `seesay ground` points at.
+    These are its proposals, (r, 4); with box voting, the best of them is replaced by the mean that `seesay
+    ground` returns.
     """
     min_iou = run.recipe.regions.box_voting if run.recipe.regions else None
     if min_iou is None:
@@ -155,7 +155,7 @@ def proposal_scores(run: Run, inputs: Inputs) -> list[NDArray[np.float32]]:
 
 
 def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
-    """Return the recalls of each kind of phrase; a phrase of two kinds counts with both."""
+    """Return the recalls of each kind of phrase; a phrase of two kinds counts for both."""
     metrics: dict[str, Value] = {}
     for kind in sorted({kind for phrase in phrases for kind in phrase.kinds}):
         rows = np.array([kind in phrase.kinds for phrase in phrases])
@@ -167,8 +167,8 @@ def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
 def fit_boxes(subject: RunSubject) -> Calibration:
     """Fit the probability that the best box of a phrase is right, from its score less the mean of all boxes.
 
-    Each phrase is asked of its own image, where the box is right or wrong, and of another whose phrases share
-    no noun with it, where every box is wrong.
+    Each phrase is located in its own image, where the box is right or wrong, and in another whose phrases
+    share no noun with it, where every box is wrong.
 
     Raises:
         NothingToFitError: all boxes are right, or all are wrong.
@@ -188,12 +188,12 @@ def fit_boxes(subject: RunSubject) -> Calibration:
 
 
 def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the scores (r,) of an image's boxes for a phrase, less their mean."""
+    """Return the scores (r,) of an image's boxes for a phrase minus their mean."""
     return np.asarray(scores - scores.mean(dtype=np.float64), np.float64)
 
 
 def _of_other_images(subject: RunSubject) -> Iterator[NDArray[np.float32]]:
-    """Yield the scores (r,) of boxes of images that no phrase of theirs shares a noun with, by phrase."""
+    """Yield for each phrase the box scores (r,) of an image whose phrases share no noun with it."""
     run, inputs = subject.run, subject.inputs
     regions = run.recipe.regions
     assert regions is not None

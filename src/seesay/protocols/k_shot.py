@@ -4,8 +4,8 @@ Huang, Long and Wang (AAAI 2019) call a test word uncommon if it occurs at most 
 sentences. Their K-shot test set is the sentences with such a word, and the images of these; N is the number
 of uncommon words.
 
-These are the queries, and the whole split is the gallery. The paper says only that part of the test set is
-selected, but its numbers leave no other reading: VSE++, mR 54.6 at K = 0 on COCO, has 58.9 among all 5,000
+These are the queries, and the whole split is the gallery. The paper only says that part of the test set is
+selected, but its numbers allow no other reading: VSE++, mR 54.6 at K = 0 on COCO, has 58.9 among all 5,000
 images and 79.4 among 1,000, and the images with one of 516 words are fewer still. The recalls with the
 selected images and sentences as the gallery are reported as `alone`.
 """
@@ -55,7 +55,7 @@ Mask = NDArray[np.bool_]
 class KShot(Protocol):
     """The K-shot test sets of K = 0 to 3, and the recalls by the frequency of the rarest word.
 
-    Of a gated fusion also the AUC of its gate's t, for telling images and sentences of K = 3 from the others.
+    For a gated fusion, also the AUC of its gate's t in separating images and sentences of K = 3 from others.
     """
 
     name = "k-shot"
@@ -157,7 +157,7 @@ def few_shot(
 ) -> tuple[dict[str, int], list[RetrievalSample]]:
     """Count the uncommon words and the queries of one K.
 
-    Also return the samples of the queries, if any, with the split and with themselves as the gallery.
+    Also return the samples of the queries, if any, with the split and with only the queries as the gallery.
     """
     images, sentences = rare.between(0, k)
     about = {
@@ -174,7 +174,7 @@ def few_shot(
 
 
 def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> list[RetrievalSample]:
-    """Return the sample of the chosen queries to the whole split; none without images or sentences."""
+    """Return the sample of the chosen queries on the whole split; None without images or sentences."""
     if not (images.any() and sentences.any()):
         return []
     ranks = found.ranks
@@ -187,7 +187,7 @@ def _recalls(samples: Sequence[RetrievalSample], part: str) -> Metrics:
 
 
 def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, float | None]:
-    """Compute the AUC of the gates of a fusion for the chosen queries; nothing for other matchers."""
+    """Compute the AUC of a fusion's gates for the chosen queries; empty for other matchers."""
     if not isinstance(subject, RunSubject) or not subject.run.asymmetric:
         return {}
     from seesay.runs.predictions import gate_values

@@ -1,12 +1,11 @@
-"""Whether a run can tell a query that nothing in the gallery fits from one that is answered there.
+"""Whether a run can distinguish queries with and without a matching image in the gallery.
 
-Each distinct sentence is a query twice. First to all images: its own are its right answers. Then to those
-images alone that no sentence shares a noun with, where nothing fits it (nouns as lemmas; English). Whether
-other images that share a noun fit is not annotated: they are in the first gallery, and count neither as right
-nor as wrong.
+Each distinct sentence is a query twice: among all images, where its own are right, and among the images whose
+sentences share no noun with it, where nothing fits (nouns as lemmas; English). Other images that share a noun
+are not annotated: they are in the first gallery, and count neither as right nor as wrong.
 
-The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`).
-`ManyMatches` measures the line between likely and less likely images instead.
+The two kinds of queries are distinguished by the probability of the best answer (`seesay.runs.calibration`).
+`ManyMatches` measures the line between likely and less likely images.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ Rows = NDArray[np.int64]
 
 @register_protocol
 class NoMatch(Protocol):
-    """Queries that are answered, against the same ones without the images that may fit them, in percent.
+    """Answerable queries, compared with the same queries without the images that may fit, in percent.
 
-    AUC: of all pairs of a query that is answered and one that is not, those where the first has the higher
-    probability. ECE: expected calibration error of the best answer's probability. Recognised: of the queries
-    that nothing fits, those below the threshold that 5 % of the others are below. Reported: of the queries
-    that nothing fits, those of which the run says so. False alarms: of the queries that are answered, those
-    of which it says that nothing fits.
+    AUC: the share of pairs of an answerable and an unanswerable query in which the first has the higher
+        probability. ECE: expected calibration error of the best answer's probability. Recognised:
+        unanswerable queries below a threshold that 95 % of the others exceed. Reported: unanswerable queries
+        for which the run reports that nothing fits. False alarms: answerable queries for which it reports
+        this.
     """
 
     name = "no-match"
@@ -75,13 +74,13 @@ class NoMatch(Protocol):
 
 @register_protocol
 class ManyMatches(Protocol):
-    """Where the line between likely and less likely images runs, for words that many images answer.
+    """The line between likely and less likely images, for words that fit many images.
 
-    Each noun that sentences of many images have is a query to all images of the split. Images whose sentences
-    have the noun are right, and the others count as wrong, although some show what nobody has written down.
+    Each noun that occurs in the sentences of many images is a query among all images of the split. Images
+    whose sentences contain the noun are right; others count as wrong, although some show it.
 
-    Recall: of the right images, those above the line. Precision: of the images above the line, those that are
-    right. ECE: expected calibration error of all pairs of a noun and an image. All are in percent.
+    Recall: the right images above the line. Precision: the images above the line that are right. ECE:
+        expected calibration error of all pairs of a noun and an image. All are in percent.
     """
 
     name = "many-matches"
@@ -138,7 +137,7 @@ class Asked:
         return np.asarray(self.scores[:, query.column], np.float64)
 
     def unanswered(self, query: NoMatchQuery) -> Floats:
-        """Return the scores of the images that do not fit, as a gallery of their own."""
+        """Return the scores of the images that do not fit, as a separate gallery."""
         return np.asarray(self.scores[~query.related, query.column], np.float64)
 
     def best(self, scores: Floats, calibration: Calibration) -> float:
@@ -162,7 +161,7 @@ def asked_twice(subject: RunSubject) -> Asked:
     """Find the queries of a split and score them.
 
     Raises:
-        NothingToFitError: there is no query whose nouns some image lacks.
+        NothingToFitError: no query has nouns that some image lacks.
         SeesayError: a score is NaN.
     """
     queries = list(queries_of(subject.corpus, subject.owners, subject.n_images))
@@ -175,7 +174,7 @@ def asked_twice(subject: RunSubject) -> Asked:
 
 
 def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQuery]:
-    """Yield the distinct sentences that no image, or not every one, shares a noun with."""
+    """Yield the distinct sentences that share no noun with at least one image."""
     texts = [" ".join(text.lower().split()) for text in corpus.texts()]
     nouns_of = [nouns(text) for text in texts]
     showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
@@ -194,9 +193,9 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQ
 
 
 class FirstAnswers(NamedTuple):
-    """The best answer to each query asked twice, (q,) each: probabilities, and whether it is right.
+    """The best answers to each query in both galleries, (q,) each: probabilities, and whether they are right.
 
-    `right` is 1, 0, or NaN where it is not annotated.
+    `right` is 1, 0, or NaN if not annotated.
     """
 
     answered: Floats
@@ -231,13 +230,13 @@ def first_answers(asked: Asked, calibration: Calibration) -> FirstAnswers:
 
 
 def fit_calibration(subjects: Sequence[RunSubject]) -> Calibration:
-    """Fit the probability of the best answer, to queries asked twice: sentences, and nouns of several images.
+    """Fit the probability of the best answer to queries in both galleries: sentences and common nouns.
 
-    Each split counts the same, and so do its sentences and its nouns. Answers of which it is not annotated
-    whether they are right are left out.
+    Splits have equal weights, and so have their sentences and nouns. Answers that are not annotated are left
+    out.
 
     Raises:
-        NothingToFitError: a split has no such queries, or answers of one kind only.
+        NothingToFitError: a split has no such queries, or only right or only wrong answers.
     """
     values, outcomes, weights = list[float](), list[float](), list[float]()
     for subject in subjects:
@@ -256,10 +255,10 @@ def fit_calibration(subjects: Sequence[RunSubject]) -> Calibration:
 
 
 def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | None:
-    """Score the nouns that sentences of at least so many images have; None if there is none.
+    """Score the nouns that occur for at least that many images; None if there are none.
 
-    The images whose sentences have the noun are right, and the others are not: each noun is asked of all
-    images, and of these others.
+    Images whose sentences contain the noun are right. Each noun is a query among all images, and among the
+    others.
     """
     showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(subject.n_images, bool))
     for text, owner in zip(subject.corpus.texts(), subject.owners, strict=True):
@@ -279,7 +278,7 @@ def _asked(subject: RunSubject, queries: list[NoMatchQuery], scores: Matrix) -> 
 
 
 class ToldApartSample(Sample):
-    """AUC and recognised, see `NoMatch`, of the probabilities of queries with and without an answer, (q,)."""
+    """AUC and recognised, see `NoMatch`, of probabilities of answerable and unanswerable queries, (q,)."""
 
     names = ("AUC", "recognised")
 

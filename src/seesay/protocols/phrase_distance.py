@@ -1,9 +1,9 @@
-"""Image-sentence and region-phrase distances together: eq. 8 of the two-branch paper, its Table 5.
+"""The combination of image-sentence and region-phrase distances: eq. 8 and Table 5 of the two-branch paper.
 
 D(x, y) = (1 - α) d(x, y) + α d_rp(x, y), where d is the distance of image and sentence in the
-embedding network's space, and d_rp the mean over the sentence's noun phrases of the distance to
-the region of the image that is nearest. The paper takes the phrases from the annotation; here the
-chunker finds them. A sentence without a phrase keeps d.
+embedding network's space, and d_rp the mean over the sentence's noun phrases of the distance to the nearest
+region of the image. The paper uses annotated phrases; here the chunker finds them. A sentence without a
+phrase keeps d.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
 
 
 def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
-    """Combine the distances by eq. 8; where `phrase_distance` is NaN (no phrase), `distance` is kept."""
+    """Combine the distances by eq. 8; `distance` is kept if `phrase_distance` is NaN (no phrase)."""
     known = np.isfinite(phrase_distance)
     return np.where(known, (1 - alpha) * distance + alpha * np.where(known, phrase_distance, 0), distance)
 
@@ -82,7 +82,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     encoder = load_region_encoder(run.recipe.encoders[0], default_device())
     fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
     if all(key is None for key in fill.keys):
-        raise SeesayError(f"{corpus.root}: regions need images, and none can be decoded; {fill.errors[0]}")
+        raise SeesayError(f"{corpus.root}: regions need images, but none can be decoded; {fill.errors[0]}")
     vectors = run.embed_sentences(phrases)
     nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)
     with progress("Phrases against regions", len(fill.regions), "images") as advance:

@@ -1,4 +1,4 @@
-"""Re-ranking: each query's shortlist by an embedding, put in order by another run."""
+"""Re-ranking: each query's shortlist by an embedding, ordered by another run."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ def measure_reranked(
     shortlist: int,
     options: Options,
 ) -> Result:
-    """Measure an embedding run on a split, the `shortlist` best of each query being re-ranked by `other`.
+    """Measure an embedding run on a split, with the `shortlist` best of each query re-ranked by `other`.
 
     The result also has the metrics of the embedding alone, and in `about` the gain in mR and the cost.
 
     Raises:
-        SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is not of
-            retrieval.
+        SeesayError: `run` has no embedding, a run does not take whole images, or the protocol does not
+            measure retrieval.
     """
     if "shortlist" not in protocol.identity:
-        raise SeesayError(f"protocol '{protocol.name}': re-ranking is measured by retrieval, as standard.")
+        raise SeesayError(
+            f"protocol '{protocol.name}': re-ranking is measured by retrieval protocols, such as standard."
+        )
     for each in (run, other):
         check_one_score(each)
     inputs, others = _both_inputs(run, other, corpus, split)
@@ -80,11 +82,11 @@ def measure_reranked(
 
 
 class RerankedScores(SplitScores):
-    """Embeddings whose shortlists another run puts in order; each image and sentence is encoded once.
+    """Embeddings whose shortlists another run re-ranks; each image and sentence is encoded once.
 
     Attributes:
-        scored: how many pairs were scored.
-        seconds: what encoding and scoring took.
+        scored: the number of scored pairs.
+        seconds: the time for encoding and scoring.
     """
 
     def __init__(self, embeddings: EmbeddingScores, other: Run, inputs: Inputs, shortlist: int) -> None:
@@ -118,36 +120,36 @@ class RerankedScores(SplitScores):
         """See `SplitScores`.
 
         Raises:
-            SeesayError: always; candidates behind the shortlist have no score that compares.
+            SeesayError: always; candidates outside the shortlist have no comparable score.
         """
-        raise SeesayError("Re-ranked answers have ranks, and no scores of all pairs.")
+        raise SeesayError("Re-ranked results have ranks, but no scores of all pairs.")
 
 
 def _both_inputs(run: Run, other: Run, corpus: Corpus, split: str) -> tuple[Inputs, Inputs]:
     if corpus.has_boxes:
-        raise SeesayError(f"{corpus.root}: holds phrases; re-ranking is of whole images and sentences.")
+        raise SeesayError(f"{corpus.root}: contains phrases; re-ranking is for whole images and sentences.")
     inputs, others = (
         split_inputs(each.recipe, corpus, split, each.vocabulary, each.sentence_encoder)
         for each in (run, other)
     )
     if [i.name for i in inputs.corpus.images] != [i.name for i in others.corpus.images]:
-        raise SeesayError(f"{run.name} and {other.name}: not of the same images of {corpus.root}.")
+        raise SeesayError(f"{run.name} and {other.name}: measured on different images of {corpus.root}.")
     return inputs, others
 
 
 def reranked_ranks(
     scores: ArrayLike, image_of_sentence: ArrayLike, score_pairs: ScorePairs, shortlist: int
 ) -> Ranks:
-    """Rank in both directions, once each query's best candidates are put in order by another score.
+    """Rank in both directions after each query's best candidates are re-ordered by another score.
 
     A right answer that the shortlist misses keeps its rank. Ties count against the query, in either score:
     among equal candidates the right ones enter the shortlist last.
 
     Args:
-        scores: (n_images, n_sentences), those that the shortlists are taken by; floats of 32 bits at most.
+        scores: (n_images, n_sentences), which determine the shortlists; at most 32-bit floats.
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
         score_pairs: the other score.
-        shortlist: how many candidates of each query are put in order.
+        shortlist: the number of candidates of each query that are re-ordered.
 
     Raises:
         SeesayError: see `ranks`; or a pair's score is NaN.
@@ -170,7 +172,7 @@ def _reranked(
     score_pairs: ScorePairs,
     shortlist: int,
 ) -> NDArray[np.int64]:
-    """Rank queries (q,) whose candidates score (q, c) anew; equal owners belong together."""
+    """Rank queries (q,) whose candidates have new scores (q, c); equal owners belong together."""
     after = before.copy()
     step = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
@@ -180,7 +182,7 @@ def _reranked(
         queries = np.repeat(np.arange(start, stop), chosen.shape[1])
         found = score_pairs(queries, chosen.ravel()).reshape(chosen.shape)
         if np.isnan(found).any():
-            raise SeesayError("A pair's score is NaN; ranks of it would mean nothing. Check the weights.")
+            raise SeesayError("A score is NaN; check the weights.")
         own = np.take_along_axis(right, chosen, axis=1)
         best = np.where(own, found, -np.inf).max(axis=1, keepdims=True)
         ahead = ((found >= best) & ~own).sum(axis=1)
@@ -189,7 +191,7 @@ def _reranked(
 
 
 def shortlists(scores: NDArray[Any], right: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
-    """Find each query's best candidates, in no order: (q, length) of (q, c); right ones lose ties."""
+    """Find each query's best candidates, unordered: (q, length) of (q, c); right ones lose ties."""
     count = scores.shape[1]
     if length >= count:
         return np.tile(np.arange(count), (len(scores), 1))

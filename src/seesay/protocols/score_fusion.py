@@ -3,9 +3,9 @@
 mean     the mean of standardised scores: each matrix less its mean, divided by its standard deviation
 learned  the mean with weights: shares of one, chosen on val by mR
 
-The shares start equal. Each member's share in turn is tried from 0 to 1 in steps of 0.05, the others keeping
-their proportions, and the best is kept, until none improves mR. So on val the ensemble is never worse than a
-member.
+Shares start equal. Each member's share in turn is tried from 0 to 1 in steps of 0.05, with the proportions of
+the others fixed, and the best is kept, until none improves mR. On val, the ensemble is therefore never worse
+than a member.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _STEPS = 20
 
 
 def check_combination(how: str | None, members: int) -> None:
-    """Raise a SeesayError if so many members cannot be combined that way."""
+    """Raise a SeesayError if that many members cannot be combined in this way."""
     if how is not None and how not in COMBINATIONS:
         near = did_you_mean(how, COMBINATIONS) or "."
         raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
     if how is None and members > 1:
         raise SeesayError(
-            f"{members} runs: say how to combine them, by combine: mean or learned. Embeddings are one "
-            "entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to compare two runs there "
-            "is against."
+            f"{members} runs: choose how to combine them with combine: mean or learned. Embeddings are "
+            f"one entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to compare two "
+            f"runs, use against."
         )
     if how is not None and members < 2:
         raise SeesayError(f"combine '{how}': name two runs or more.")
 
 
 def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -> Subject:
-    """Combine several scorings of one split to an ensemble.
+    """Combine several scorings of one split into an ensemble.
 
     Args:
         members: of the same images and sentences.
         how: one of COMBINATIONS.
-        val: the members' scores of val, which `learned` chooses weights by.
+        val: the members' scores on val, on which `learned` chooses weights.
 
     Returns:
-        The split as the ensemble scores it; `about` has `combined`, and `weights` by member.
+        The split with the ensemble's scores; `about` has `combined`, and `weights` by member.
 
     Raises:
         SeesayError: the members differ in their images or sentences, or a score is not finite.
@@ -72,15 +72,15 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
 
 
 def check_same(subjects: Sequence[Subject]) -> None:
-    """Raise a SeesayError unless all score the same images and sentences, in the same order."""
+    """Raise a SeesayError unless all members score the same images and sentences, in the same order."""
     first = subjects[0]
     for other in subjects[1:]:
         mine, theirs = (([i.name for i in s.corpus.images], s.corpus.sentences) for s in (first, other))
         if mine != theirs:
             counts = " and ".join(f"{len(i)} images with {len(t)} sentences" for i, t in (mine, theirs))
             raise SeesayError(
-                f"{first.name} and {other.name}: not of the same images and sentences of split "
-                f"'{first.split}' ({counts}): one left some out."
+                f"{first.name} and {other.name}: different images and sentences of split "
+                f"'{first.split}' ({counts}): one skipped some."
             )
 
 
@@ -151,7 +151,7 @@ def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
 
 
 def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """Set one member's share and keep the others' proportions; equal ones if they had nothing."""
+    """Set one member's share and keep the proportions of the others (equal if all were zero)."""
     others = np.delete(shares, member)
     if not others.any():
         others = np.ones_like(others)

@@ -30,10 +30,10 @@ def read_tables(path: Path) -> list[Named]:
     """Read a file's table, or its two tables, those of images first.
 
     Raises:
-        SeesayError: the file is missing, damaged, or holds something else; says what.
+        SeesayError: the file is missing or damaged, or has other contents.
     """
     if not path.is_file():
-        raise SeesayError(f"{path}: no file there.")
+        raise SeesayError(f"{path}: no such file.")
     read, kind, advice = _FORMATS[path.suffix]
     try:
         with naming_extras():
@@ -50,7 +50,7 @@ def read_tables(path: Path) -> list[Named]:
     if len(found) == 1:
         return [(str(path), _checked(table, str(path))) for table in found.values()]
     names = ", ".join(map(str, found)) or "nothing"
-    raise SeesayError(f"{path}: holds {names}; one table is wanted, or 'images' and 'sentences'.")
+    raise SeesayError(f"{path}: contains {names}; expected one table, or 'images' and 'sentences'.")
 
 
 def _checked(values: Any, where: str) -> Table:

@@ -24,7 +24,7 @@ _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 
 @register_protocol
 class SentenceToSentence(Protocol):
-    """Every sentence is a query for the other sentences of its image, by inner product."""
+    """Every sentence is a query for the other sentences of its image, ranked by inner product."""
 
     name = "sentence-to-sentence"
     summary = "every sentence is a query for the other sentences of its image"
@@ -37,7 +37,9 @@ class SentenceToSentence(Protocol):
         ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
-            raise SeesayError(f"protocol '{self.name}': no image has two sentences: no query has an answer.")
+            raise SeesayError(
+                f"protocol '{self.name}': no image has two sentences, so no query has an answer."
+            )
         samples = [("", [RankSample(ranks, subject.owners, at=options.at)])]
         return self.result(subject, options, samples, {"sentences": len(ranks), "queries": queries})
 
@@ -45,8 +47,8 @@ class SentenceToSentence(Protocol):
 def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
     """Rank, for each sentence, the best other one of its image, (m,); NO_ANSWER without one.
 
-    The query itself is not a candidate (the authors' code leaves it in, as the first, and counts the top 2, 6
-    and 11). Ties count against it.
+    The query itself is not a candidate (the authors' code keeps it as the first and counts the top 2, 6 and
+    11). Ties count against the query.
 
     Args:
         vectors: (m, d), unit ones for cosine; reduced precisions are multiplied in float32.

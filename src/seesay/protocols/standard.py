@@ -14,7 +14,7 @@ from seesay.protocols.subject import Subject
 class Standard(Protocol):
     """Every image and every sentence is a query, and the whole split the gallery.
 
-    With `fold`, sequential folds of so many images are measured each by itself, and the metrics averaged.
+    With `fold`, sequential folds of that many images are measured separately, and the metrics averaged.
     """
 
     name = "standard"

@@ -1,4 +1,4 @@
-"""Subjects, which protocols measure: a split of a corpus with its scores, of a run or from elsewhere."""
+"""Subjects, which protocols measure: a split of a corpus with the scores of a run or another source."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Subject:
         split: the name of the split.
         corpus: the images and sentences that have scores, in the same order.
         scores: the scores of all pairs.
-        about: what its results are about, beside what protocols say, see `Result`.
-        notes: on it, for its results.
+        about: additional entries of `about` in its results, see `Result`.
+        notes: notes for its results.
         whole: the corpus with its train split, for protocols that count words in it.
     """
 
@@ -73,7 +73,9 @@ class Subject:
             SeesayError: there are none.
         """
         if not isinstance(scores := self.scores, EmbeddingScores):
-            raise SeesayError(f"{self.name}: the protocol compares embeddings, these are scores of pairs.")
+            raise SeesayError(
+                f"{self.name}: the protocol compares embeddings, but these are scores of pairs."
+            )
         return scores
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -103,14 +105,14 @@ class Subject:
         whole = self.whole or self.corpus
         if "train" not in {image.split for image in whole.images}:
             raise SeesayError(
-                f"{whole.root}: no train split there, in which the protocol counts words; name the corpus of "
-                "training."
+                f"{whole.root}: has no train split, in which the protocol counts words; name the corpus "
+                f"of training."
             )
         return whole.split("train").texts()
 
 
 class RunSubject(Subject):
-    """A split that a run of whole images scores once a protocol needs the scores, or phrases with regions.
+    """A split with a run, which scores whole images, or phrases with regions, when a protocol needs it.
 
     Args:
         run: the run.

@@ -62,7 +62,7 @@ class OnnxBackend:
         Raises:
             SeesayError: the features are of another width, or the graph is damaged.
         """
-        _check_width("images: wanted features", "n", features, sum(self._config.image_dims))
+        _check_width("images: expected features", "n", features, sum(self._config.image_dims))
         graph, starts = self._side("images", query), range(0, len(features), _BATCH)
         return np.concatenate([self._run(graph, images=features[i : i + _BATCH]) for i in starts])
 
@@ -72,7 +72,7 @@ class OnnxBackend:
         Raises:
             SeesayError: the vectors are of another width, or the graph is damaged.
         """
-        _check_width("sentences: wanted vectors", "m", sentences.vectors, self._config.sentence_dim)
+        _check_width("sentences: expected vectors", "m", sentences.vectors, self._config.sentence_dim)
         graph, parts = self._side("sentences", query), sentences.split(_BATCH)
         return np.concatenate(
             [self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors) for some in parts]

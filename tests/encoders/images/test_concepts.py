@@ -64,7 +64,7 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
         base = f"concepts@{hashes[(i + 1) % length]}"
         file = tmp_path / f"encoder-{digest}.safetensors"
         save_file({"a": torch.zeros(1)}, file, {"encoder": base})
-    with pytest.raises(SeesayError, match="which reads another encoder too"):
+    with pytest.raises(SeesayError, match="which also reads another encoder"):
         copy_tuned(f"concepts@{hashes[0]}", tmp_path, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -83,7 +83,7 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
 ) -> None:
     kept = save_tuned("concepts", {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about)
     adopt_tuned(kept, tmp_path)
-    with pytest.raises(SeesayError, match="no weights of a concept head") as raised:
+    with pytest.raises(SeesayError, match="not the weights of a concept head") as raised:
         StoredHead.from_name(kept)
     assert "\n" not in str(raised.value)
 
@@ -165,7 +165,7 @@ def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
 
 
 def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="the highest of 36 regions already; take them as they are"):
+    with pytest.raises(SeesayError, match="already the highest of 36 regions; use the encoder"):
         load_image_encoder(f"concepts-regions:{_of_instances(tmp_path / 'run')}")
 
 
@@ -310,5 +310,5 @@ def test_a_run_that_reads_concepts_keeps_them(
 
 def test_damaged_weights_are_told(run: Path) -> None:
     (run / "weights.safetensors").write_bytes(b"no weights")
-    with pytest.raises(SeesayError, match="no weights of a concept head"):
+    with pytest.raises(SeesayError, match="not the weights of a concept head"):
         load_image_encoder(f"concepts:{run}")

@@ -101,7 +101,7 @@ def test_files_that_are_missing_or_broken_or_anothers(tmp_path: Path):
     with pytest.raises(SeesayError, match="train again"):
         load_sentence_encoder("mean", path)
     save_sentence_encoder(fit_sentence_encoder("mean", TEXTS, 5), path)
-    with pytest.raises(SeesayError, match="holds sentence encoder 'mean'"):
+    with pytest.raises(SeesayError, match="contains the sentence encoder 'mean'"):
         load_sentence_encoder("hglmm", path)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(SeesayError, match="train again"):

@@ -132,7 +132,7 @@ def test_a_tokenizer_of_open_clip_that_brings_code(
         config["model_cfg"]["text_cfg"] |= {"hf_tokenizer_name": "x", "tokenizer_kwargs": {}} | options
         (folder / "open_clip_config.json").write_text(json.dumps(config))
         refused = refusal(f"open_clip:{folder}")
-        assert ("models that bring code are refused" if options else "custom code") in refused
+        assert ("models that bring code are rejected" if options else "custom code") in refused
         assert not ran.exists()
 
 
@@ -160,7 +160,7 @@ def test_modules_of_sentence_transformers_that_are_not_the_librarys(
     modules = json.loads((folder / "modules.json").read_text())
     (folder / "modules.json").write_text(json.dumps([modules[0] | {"type": kind}]))
     refused = refusal(f"sentence-transformers:{folder}")
-    assert f"its module {kind} is none that seesay knows; models that bring code are refused" in refused
+    assert f"its module {kind} is unknown to seesay; models that bring code are rejected" in refused
     assert not ran.exists()
 
 
@@ -174,7 +174,7 @@ def test_a_repository_that_is_not_there(
 
 def test_a_text_model_without_known_images(multilingual: Path, tmp_path: Path) -> None:
     shutil.copytree(multilingual, tmp_path / "unknown")
-    assert "it is not known which image tower fits" in refusal(
+    assert "seesay does not know a matching image tower" in refusal(
         f"sentence-transformers:{tmp_path / 'unknown'}"
     )
 

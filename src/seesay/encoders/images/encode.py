@@ -1,7 +1,7 @@
-"""From encoded images to features: decoding in parallel with inference, broken images set aside.
+"""From encoded images to features: decoding in parallel with inference, skipping broken images.
 
-Each thread decodes a few images and runs the network on them; both release the interpreter, so the cores are
-busy with whichever is at hand, and memory holds a few chunks, never the corpus.
+Each thread decodes a few images and runs the network on them. Both release the GIL, so all cores are busy,
+and memory only holds a few chunks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def encode_images(
 ) -> Encoded:
     """Compute features of images, each decoded once for all encoders.
 
-    Images are encoded bytes, such as JPEG, or pixels (h, w, 3) uint8; `names` stand in error messages.
+    Images are encoded bytes, such as JPEG, or pixels (h, w, 3) uint8; `names` are for error messages.
 
     Example:
         >>> import io
@@ -96,7 +96,7 @@ def encode_images(
 def encode_chunk(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
 ) -> Encoded:
-    """Encode a few images; arrays have rows for the good images only, and are left out if there is none."""
+    """Encode a few images; arrays have rows for good images only, and are missing if there are none."""
     side = decoded_side(encoders)
     errors: list[ImageError | None] = []
     prepared: list[list[Any]] = []
@@ -119,7 +119,7 @@ def encode_chunk(
 def read_or_encode(
     encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[Photo]
 ) -> Encoded:
-    """Do as `encode_images`, but read the features of photos that are in the stores already."""
+    """Like `encode_images`, but read features that are already stored."""
     known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]
     others = sorted(set(range(len(photos))) - set(known))
     encoded = encode_images(encoders, [photos[i].pixels for i in others], [photos[i].name for i in others])
@@ -154,15 +154,15 @@ def fill_stores(
     images: Sequence[CorpusImage],
     decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> Filled:
-    """Encode what is missing in the stores under `folder`.
+    """Encode images that are missing in the stores under `folder`.
 
-    Finished batches are kept whatever happens after them, so an interrupted call resumes.
+    Finished batches are kept, so an interrupted call can be resumed.
 
     Args:
         encoders: whose stores are filled.
         folder: that holds the stores.
         images: to encode.
-        decoded: decodes an image of that name, to no less than that shorter side in pixels.
+        decoded: decodes an image of that name to at least that shorter side in pixels.
 
     Example:
         >>> from pathlib import Path
@@ -208,9 +208,9 @@ def fill(
     keep: Callable[[list[Out]], None],
     kept_at_once: int,
 ) -> Filled:
-    """Compute what is missing in threads, `chunk` images at a time, with a progress bar.
+    """Compute missing features in threads, `chunk` images at a time, with a progress bar.
 
-    The results of `work` are written when `kept_at_once` images are done, and whatever happens at the end.
+    The results of `work` are written after every `kept_at_once` images, and at the end even after an error.
     """
     filled, waiting, count = Filled(), [], 0
     chunks = [images[i : i + chunk] for i in range(0, len(images), chunk)]
@@ -242,14 +242,14 @@ def missing_features(
     known: KnownKeys | None = None,
     decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> tuple[Filled, _Features]:
-    """Encode what is missing of a few images, and return for each encoder the new keys and their features.
+    """Encode missing images of a few, and return the new keys and their features for each encoder.
 
     Args:
         encoders: whose features are computed from pixels.
-        stores: for each encoder, the content keys that it need not encode.
-        claims: of images that are being encoded, by content key; shared by all who fill the stores.
+        stores: for each encoder, the content keys that it can skip.
+        claims: on images that are being encoded, by content key; shared by all threads.
         images: to encode.
-        known: content keys of images that were read before, to which those of others are added.
+        known: content keys of images that were read before; new ones are added.
         decoded: see `fill_stores`.
     """
     side, chunk = decoded_side(encoders), Filled()
@@ -287,7 +287,7 @@ def missing_features(
 
 
 def _reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
-    """Return functions that do as `bytes_of` for each image; those at URLs are all asked for at once."""
+    """Return functions like `bytes_of` for each image; remote images are requested concurrently."""
     if any(is_remote(getattr(image.source, "path", "")) for image in images):
         return [_requests().submit(bytes_of, image).result for image in images]
     return [partial(bytes_of, image) for image in images]
@@ -295,14 +295,14 @@ def _reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
 
 @cache
 def _requests() -> ThreadPoolExecutor:
-    """Threads that wait for object stores, which answer each request after tens of milliseconds."""
+    """Threads that wait for object stores, whose requests take tens of milliseconds."""
     return ThreadPoolExecutor(_REQUESTS, "seesay-request")
 
 
 def bytes_of(image: CorpusImage) -> bytes:
     """Read the encoded image; raise ImageError if the corpus comes without it."""
     if image.source is None:
-        raise ImageError(f"{image.name}: the corpus comes without this image.")
+        raise ImageError(f"{image.name}: the corpus does not contain this image.")
     return image.source.read()
 
 
@@ -316,7 +316,7 @@ def decoded_side(encoders: Sequence[ImageEncoder]) -> int:
 
 
 def in_threads(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """Apply `work` to every item, in order, with one thread a core, few items ahead of the reader."""
+    """Apply `work` to every item, in order, with one thread per core, few items ahead of the consumer."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[Out]] = deque()

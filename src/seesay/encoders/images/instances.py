@@ -1,12 +1,12 @@
 """Instances: an image as at most 36 regions, each described by class probabilities (GVSE, AAAI 2019).
 
-The paper detects them with a Faster R-CNN that knows the objects and attributes of Visual Genome; here they
-are proposals, and their description the 1,000 classes of the pretrained EfficientNet-Lite0, which sees each
-by itself. Like the paper's attributes, these describe things that no training sentence names.
+The paper detects them with a Faster R-CNN for the objects and attributes of Visual Genome. Here they are
+proposals, described by the 1,000 classes of the pretrained EfficientNet-Lite0, applied to each. Like the
+paper's attributes, these describe things that no training sentence names.
 
-`instances:FILE.onnx` takes the boxes of a detector first, and proposals for what is left of the 36; how sure
-the detector is of each of its classes joins the 1,000.
-`instances:grid` takes boxes that are the same in every image, which costs nothing.
+`instances:FILE.onnx` takes the boxes of a detector first and fills up with proposals; the detector's
+confidence in each of its classes joins the 1,000. `instances:grid` takes the same boxes in every image, at no
+cost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Instances(NamedTuple):
     Attributes:
         squares: cut out, (i, size, size, 3) uint8.
         boxes: as shares of the image, (i, 4).
-        confidences: how sure the detector is of each of its classes, (i, C); C is 0 without one.
+        confidences: the detector's confidence in each class, (i, C); C is 0 without a detector.
     """
 
     squares: Pixels
@@ -52,12 +52,12 @@ class Instances(NamedTuple):
 
 @register_image_encoder(INSTANCES)
 class InstanceEncoder(ImageEncoder):
-    """1000 class probabilities of each of at most 36 instances: 36,000-d, 72 kB an image.
+    """1000 class probabilities of each of at most 36 instances: 36,000-d, 72 kB per image.
 
     `pooled`, (n, 36·1000), are the probabilities, instance by instance; `boxes`, (n, 36·4), shares of the
-    image. An image with fewer instances has zeros in place of the others. The last instance is the image.
-    With a detector of C classes `pooled` is (n, 36·(1000 + C)): for each instance and class also the highest
-    confidence of an object, times the IoU of both boxes.
+    image. Missing instances are zeros. The last instance is the whole image. With a detector of C classes
+    `pooled` is (n, 36·(1000 + C)): for each instance and class also the highest confidence of an object,
+    times the IoU of both boxes.
     """
 
     variants: ClassVar = {
@@ -82,7 +82,7 @@ class InstanceEncoder(ImageEncoder):
         return encoder
 
     def prepare(self, pixels: Pixels) -> Instances:
-        """Cut out the instances and ask the detector, if there is one, what they are."""
+        """Cut out the instances and, with a detector, compute their confidences."""
         height, width = pixels.shape[:2]
         boxes, confidences = self._regions(pixels)
         shares: NDArray[np.float32] = np.divide(boxes, np.array([width, height] * 2, np.float32))
@@ -116,13 +116,13 @@ class InstanceEncoder(ImageEncoder):
 
 
 def detector_file(name: str) -> Path | None:
-    """Return the file of the detector that an encoder's name has, `instances:FILE`; None without one."""
+    """Return the detector's file in an encoder's name, `instances:FILE`; None without one."""
     spec = EncoderSpec.parse(name)
     return Path(spec.variant) if spec.name == INSTANCES and spec.variant and name != GRID else None
 
 
 def _grid() -> NDArray[np.float32]:
-    """The boxes of the grid as shares of the image, (36, 4), half over each other; the last is the image."""
+    """The boxes of the grid as shares of the image, (36, 4), half overlapping; the last is the image."""
     boxes = []
     for count, side in _OF_GRID:
         starts = np.linspace(0, 1 - side, count) if count > 1 else np.array([(1 - side) / 2])

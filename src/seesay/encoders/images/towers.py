@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @register_image_encoder("transformers")
 @register_image_encoder(EXPORTED)
 class TowerImageEncoder(ImageEncoder):
-    """An image tower: "pooled" holds the projected vectors, of the length that the library gives them."""
+    """An image tower: "pooled" holds the projected vectors, not normalised."""
 
     def __init__(self, name: str, towers: Towers) -> None:
         self._preprocessing = towers.preprocessing

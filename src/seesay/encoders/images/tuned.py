@@ -1,7 +1,7 @@
-"""Weights of encoders that a run holds: fine-tuned networks, and the concept head that it reads.
+"""Encoder weights that belong to a run: fine-tuned networks, and concept heads.
 
 They are stored in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
-`efficientnet-lite0@HASH:ten`. Loading a run copies them to the cache, where the name is enough to find them.
+`efficientnet-lite0@HASH:ten`. Loading a run copies them to the cache, where they are found by name.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def save_tuned(
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy an encoder's weights, if it has any of a run's own, from one run to another.
+    """Copy the weights of an encoder, if they belong to a run, from one run to another.
 
-    Those of the encoder that a head reads are copied too.
+    The weights of the encoder that a head reads are also copied.
 
     Raises:
         SeesayError: the weights are missing or cannot be written, or a head reads another head.
     """
     base = _base(encoder, source, folder)
     if base and _base(base, source, folder):  # a stranger's file can name any encoder, even its own
-        raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which reads another encoder too.")
+        raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
     for name in (base, encoder):
         if name:
             _copy(name, source, folder)
@@ -69,7 +69,7 @@ def _copy(encoder: str, source: Path, folder: Path) -> None:
 
 
 def adopt_tuned(encoder: str, folder: Path) -> None:
-    """Copy an encoder's weights from a run's folder to the cache, where loading it finds them."""
+    """Copy an encoder's weights from a run's folder to the cache, from where they are loaded."""
     copy_tuned(encoder, folder, _cache())
 
 
@@ -77,7 +77,7 @@ def tuned_file(spec: EncoderSpec) -> Path:
     """Return the file of an adopted encoder's weights; raise SeesayError if it is missing or damaged."""
     path = _file(_cache(), spec.weights)
     if not path.is_file():
-        raise SeesayError(f"Encoder '{spec}': its weights come with the run that holds them; load that run.")
+        raise SeesayError(f"Encoder '{spec}': its weights belong to a run; load that run first.")
     if _digest(path) != spec.weights:
         path.unlink()  # the run's own is copied again
         raise SeesayError(f"{path}: damaged, and removed now; repeat the command.")
@@ -91,7 +91,7 @@ def metadata(path: Path) -> dict[str, str]:
 
 
 def _base(encoder: str, source: Path, folder: Path) -> str | None:
-    """Return the encoder that a head reads, None if it is no head; a damaged file is reported on loading."""
+    """Return the encoder that a head reads, or None if it is not a head; damage is reported on loading."""
     weights = EncoderSpec.parse(encoder).weights
     if not weights:
         return None

@@ -26,8 +26,8 @@ from seesay.errors import SeesayError
 class PixelsToFeatures(nn.Module):
     """Pixels (n, side, side, 3) uint8 RGB to pooled features (n, 1280) and class logits (n, 1000).
 
-    The packages' weights expect (x - 127) / 128, channels first; both happen here, so that an exported graph
-    carries its own preprocessing.
+    The packages' weights expect (x - 127) / 128, channels first. Both happen here, so an exported graph
+    contains its preprocessing.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -49,7 +49,7 @@ class PixelsToMaps(nn.Module):
         self.network = network
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the maps, channels last: then a region is a matrix product."""
+        """Compute the maps, channels last, so that a region is a matrix product."""
         fine = first_stages(self.network, pixels)
         coarse = through_last_blocks(self.network, fine)
         return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
@@ -60,7 +60,7 @@ class PixelsToStages(nn.Module):
 
     Args:
         network: an EfficientNet-Lite.
-        logits: whether to return class logits, (n, 1000), too, which takes the rest of the network.
+        logits: whether to also return class logits, (n, 1000), which needs the rest of the network.
     """
 
     def __init__(self, network: nn.Module, logits: bool) -> None:
@@ -68,24 +68,24 @@ class PixelsToStages(nn.Module):
         self.network, self.logits = network, logits
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        """Compute what the last stages read, and what the classifier makes of it."""
+        """Compute the input of the last stages and, if wanted, the logits."""
         maps = first_stages(self.network, pixels).permute(0, 2, 3, 1)
         return (maps, last_stages(self.network, maps)[1]) if self.logits else (maps,)
 
 
 def _normalised(pixels: Tensor) -> Tensor:
-    """Return what the packages' weights expect of pixels (n, h, w, 3) uint8: channels first, around 0."""
+    """Normalise pixels (n, h, w, 3) uint8 as the packages' weights expect: channels first, around 0."""
     return (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
 
 
 def _blocks_to_stride_16(network: Any) -> int:
-    """Return how many blocks come before the one that makes the stride 32: 11 of Lite0, 15 of 1 and 2."""
+    """Return the number of blocks before the one with stride 32: 11 for Lite0, 15 for Lite1 and Lite2."""
     strides = [block._depthwise_conv.stride for block in network._blocks]
     return max(i for i, (down, _) in enumerate(strides) if down == 2)
 
 
 def last_blocks(network: nn.Module) -> nn.ModuleList:
-    """Return the blocks behind stride 16."""
+    """Return the blocks after stride 16."""
     blocks: nn.ModuleList = network._blocks[_blocks_to_stride_16(network) :]  # type: ignore[index,assignment]
     return blocks
 
@@ -98,7 +98,7 @@ def through_last_blocks(network: nn.Module, maps: Tensor) -> Tensor:
 
 
 def tunable_parts(network: Any) -> list[nn.Module]:
-    """Return what `last_stages` runs through, but the classifier."""
+    """Return the modules of `last_stages` except the classifier."""
     return [last_blocks(network), network._conv_head, network._bn1]
 
 
@@ -113,9 +113,9 @@ def first_stages(network: Any, pixels: Tensor) -> Tensor:
 def last_stages(network: Any, maps: Tensor) -> tuple[Tensor, Tensor]:
     """Compute pooled features (n, 1280) and class logits (n, 1000) of maps of stride 16, (n, h, w, c).
 
-    The result is the network's. A convolution of single pixels is a matrix product of maps with channels
-    last, and batch normalisation, whose statistics stay, is folded into the convolution before it: training
-    is twice as fast in this form, and three times where the processor multiplies in bfloat16.
+    The result equals the network's. A 1 × 1 convolution is a matrix product of maps with channels last, and
+    batch normalisation, whose statistics are fixed, is folded into the preceding convolution. This makes
+    training twice as fast, and three times if the processor multiplies in bfloat16.
     """
     for block in last_blocks(network):
         inner = functional.relu6(_pointwise(maps, block._expand_conv, block._bn0))
@@ -147,10 +147,10 @@ def _depthwise(maps: Tensor, convolution: Any, norm: Any) -> Tensor:
 
 
 def load_lite(name: str) -> PixelsToFeatures:
-    """Load a network with its packaged weights, or with the fine-tuned ones behind an @, for evaluation.
+    """Load a network with its packaged weights, or with fine-tuned weights (after an @), for evaluation.
 
-    The package ships a .pth file: it is read only if its hash is the known one, and with PyTorch's restricted
-    reader, which builds tensors and nothing else.
+    The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
+    which only builds tensors.
     """
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -184,7 +184,7 @@ def _packaged_file(relative: str) -> Path:
 
 
 def load_maps(network: str) -> PixelsToMaps:
-    """Load a network up to its last block, for any side that 32 divides."""
+    """Load a network up to its last block, for any side divisible by 32."""
     return PixelsToMaps(load_lite(network).network).eval()
 
 

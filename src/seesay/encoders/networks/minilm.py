@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2 in PyTorch: a plain BERT (Devlin et al. 2019) with mean pooling.
 
-A test holds it equal to transformers' BertModel.
+A test compares it with transformers' BertModel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The LSTM of Quick-Thought in PyTorch: how it is trained, and what it makes of sentences."""
+"""The LSTM of Quick-Thought in PyTorch: training and encoding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = NDArray[np.int64]
 def train_lstm(
     dim: int, width: int, bags: Bags, batches: Iterable[tuple[Rows, ...]], steps: int, seed: int
 ) -> nn.LSTM:
-    """Train an LSTM on batches of sentences, for each another of its image, and that image's number."""
+    """Train an LSTM on batches of sentences, each with another of its image, and the image's number."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         lstm = nn.LSTM(dim, width)

@@ -50,9 +50,9 @@ class RegionEncoder(Described):
     Args:
         name: the name that recipes use.
         weights: an identifier that changes with the weights.
-        what: an identifier that changes with what is done to image and boxes.
+        what: an identifier that changes with the processing of image and boxes.
         dim: width of the features.
-        run: maps images and their boxes, which lie inside them, to features.
+        run: maps images and their boxes (inside the images) to features.
 
     Example:
         >>> import numpy as np
@@ -82,7 +82,7 @@ class RegionEncoder(Described):
         return self.encode_images([pixels], [boxes])[0]
 
     def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
-        """Encode several images at once: one (r, dim) array an image."""
+        """Encode several images at once: one (r, dim) array per image."""
         inside = [clip_boxes(b, *p.shape[:2]) for p, b in zip(images, boxes, strict=True)]
         return self._run(images, inside) if images else []
 
@@ -102,7 +102,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
-    """Clip boxes (r, 4) to the image, at least a pixel wide and high; raise SeesayError if one is outside."""
+    """Clip boxes (r, 4) to the image, at least one pixel in size; raise SeesayError if one is outside."""
     boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
     x1, y1, x2, y2 = boxes.T
     good = (x1 <= x2) & (y1 <= y2) & (x1 < width) & (y1 < height) & (x2 > 0) & (y2 > 0)
@@ -155,7 +155,7 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
 def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
     """Compute the share of each cell of a row in the mean over each bin, (r, bins, cells).
 
-    Cell i has its value at i + ½, from where it falls linearly to the middles of its neighbours; the
+    Cell i has its value at i + ½, from where it falls linearly to the centres of its neighbours; the
     outermost cells keep theirs up to the border, as if the border were repeated outside.
     """
     starts, ends = edges[:, :-1] * cells, edges[:, 1:] * cells
@@ -228,8 +228,8 @@ def _pooled(network: MapNetwork) -> EncodeImages:
 class DetectedRegionEncoder(RegionEncoder):
     """Pooled maps and the classes of a detector's objects.
 
-    The paper of the two-branch networks describes regions by a detector, Fast R-CNN, fine-tuned on the
-    classes of PASCAL. Here a detector adds how sure it is that a region holds each of its classes.
+    The two-branch paper describes regions by a detector, Fast R-CNN, fine-tuned on PASCAL's classes. Here a
+    detector adds its confidence that a region contains each of its classes.
     """
 
     variants: ClassVar = {
@@ -239,7 +239,7 @@ class DetectedRegionEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
-        """Load the detector in the file that the name has."""
+        """Load the detector from the file in the name."""
         file = EncoderSpec.parse(name).variant
         if not file:
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
@@ -259,7 +259,7 @@ class DetectedRegionEncoder(RegionEncoder):
         return encoder
 
     def propose(self, pixels: Pixels, count: int) -> Boxes:
-        """Propose the objects' boxes, then those of edges that are no object's; the last is the image."""
+        """Propose the objects' boxes, then Edge Boxes that overlap none of them; the last is the image."""
         objects, _ = self.detector.objects(pixels, min(_OBJECTS, count - 1))
         *_, whole = others = propose(pixels, count).boxes
         others = others[:-1]

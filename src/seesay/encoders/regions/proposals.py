@@ -1,9 +1,9 @@
-"""Region proposals: boxes that may hold an object, from the edges of an image alone.
+"""Region proposals: boxes that may contain an object, from the edges of an image.
 
-Edge Boxes (Zitnick and Dollár, ECCV 2014) scores a box by the contours that lie wholly inside it. Its authors
-find edges with a structured forest; here they are Canny's, thinned to a pixel, with the gradient's
-orientation. The constants were chosen on Flickr8k's val phrases at IoU 0.5; what makes the difference there
-is suppression: boxes that overlap by more than 0.55 are one proposal.
+Edge Boxes (Zitnick and Dollár, ECCV 2014) scores a box by the contours that lie entirely inside it. Its
+authors find edges with a structured forest; here they are Canny's, thinned to a pixel, with the gradient's
+orientation. The constants were chosen on Flickr8k's val phrases at IoU 0.5; the most important one is
+suppression: boxes that overlap by more than 0.55 are one proposal.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def propose(pixels: Pixels, count: int = 200) -> Proposals:
 
 
 def diverse_regions(pixels: Pixels, count: int) -> NDArray[np.float32]:
-    """Choose at most `count` boxes of many places, sizes and shapes with few near-duplicates (SCO, 3.2).
+    """Choose at most `count` diverse boxes with few near-duplicates (SCO, 3.2).
 
-    As in HCP (Wei et al., PAMI 2016), proposals that are tiny or elongated are left out, the others are
-    clustered by overlap, and the best of each cluster is taken. The last box is the whole image.
+    As in HCP (Wei et al., PAMI 2016), tiny or elongated proposals are left out, the others are clustered by
+    overlap, and the best of each cluster is taken. The last box is the whole image.
     """
     boxes = propose(pixels).boxes
     found, whole = boxes[:-1], boxes[-1:]
@@ -68,7 +68,7 @@ def diverse_regions(pixels: Pixels, count: int) -> NDArray[np.float32]:
 
 
 def describe_regions(count: int) -> str:
-    """Identify what decides `diverse_regions`, for fingerprints."""
+    """Identify the settings of `diverse_regions`, for fingerprints."""
     return f"regions v{_DIVERSE_VERSION}={count} proposals v{VERSION}"
 
 

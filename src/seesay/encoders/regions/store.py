@@ -1,6 +1,6 @@
 """The store of region features: boxes of each image with their features, computed once.
 
-One folder a region encoder and version of the proposals; a row is a region.
+There is one folder for each region encoder and version of the proposals; a row is a region.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class RegionStore(ArrayStore):
         super().__init__(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
 
     def regions(self, key: str) -> Regions:
-        """Return the regions with that key; raise SeesayError if they are not in the store."""
+        """Return the regions with that key; raise SeesayError if they are missing."""
         return Regions(**self[key])
 
     def append(self, items: Mapping[str, Regions]) -> None:
-        """Add regions; keys that are already stored keep theirs."""
+        """Add regions; keys that are already stored are unchanged."""
         self.add({key: regions._asdict() for key, regions in items.items()})
 
 
@@ -65,10 +65,10 @@ def fill_regions(
     extra_boxes: Sequence[Boxes] | None = None,
     count: int = 200,
 ) -> RegionFill:
-    """Read at most `count` regions of every image from the store under `folder`; compute what is missing.
+    """Read at most `count` regions of every image from the store under `folder`; compute missing ones.
 
     `extra_boxes` are for each image further boxes (k, 4), such as the true ones: its last k regions. Finished
-    batches are kept whatever happens after them, so an interrupted call resumes.
+    batches are kept, so an interrupted call can be resumed.
     """
     store = RegionStore(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
@@ -111,6 +111,6 @@ def _missing_regions(
 
 
 def _key(data: bytes, extra: Boxes, count: int) -> str:
-    """Hash what decides an image's regions: its content, extra boxes, and how many are proposed."""
+    """Hash what determines an image's regions: its content, extra boxes, and the number of proposals."""
     what = f"{content_key(data)} {count} ".encode() + np.asarray(extra, "<f4").tobytes()
     return hashlib.blake2b(what, digest_size=16).hexdigest()

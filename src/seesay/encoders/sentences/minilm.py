@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2, the packaged sentence encoder: sentences to 384-d unit vectors, offline.
 
-The package's own loader needs two large libraries at every start; here the network is exported to ONNX once.
+The package's own loader needs two large libraries at every start, so the network is exported to ONNX once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MiniLM(SentenceEncoder):
 
 @register_sentence_encoder("minilm-int8")
 class EightBitMiniLM(MiniLM):
-    """The same network in 8 bits: shipped, and twice as fast on a CPU."""
+    """The same network in 8 bits, which is included and twice as fast on a CPU."""
 
     fingerprint = FINGERPRINT_OF_EIGHT_BITS
 
@@ -66,7 +66,7 @@ def _session(fingerprint: str) -> Session:
 
 @lru_cache(maxsize=1)
 def _tokenizer() -> Tokenizer:
-    """Open the shipped tokenizer, which is the package's."""
+    """Open the included copy of the package's tokenizer."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(shipped_file("minilm-tokenizer.json")))

@@ -1,9 +1,10 @@
 """Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM that maps similar sentences nearby.
 
-It is trained on text alone, as Skip-Thought is (Kiros et al., NIPS 2015), which generates the neighbouring
-sentence word by word; here the neighbour is recognised among the sentences of the batch. A neighbour is
-another sentence of the same image: these have no order, so one encoder reads both sides. Words are GloVe's
-vectors, which stay fixed, so it reads words that training never saw; those that GloVe lacks are left out.
+Like Skip-Thought (Kiros et al., NIPS 2015), it is trained on text alone. Skip-Thought generates the
+neighbouring sentence word by word; Quick-Thought recognises it among the sentences of the batch. A neighbour
+is another sentence of the same image; these have no order, so one encoder reads both sides. Words are fixed
+GloVe vectors, so the encoder also reads words that are not in the training sentences. Words without a GloVe
+vector are left out.
 
 Why no decoder: on Flickr8k, with one of 256 units and 2,000 words, the nearest neighbour of 25 % of val
 sentences was of the same image after 1,000 batches; trained this way, of 50 % after 150 (GloVe's mean: 41 %).
@@ -75,7 +76,7 @@ class QuickThought(SentenceFeatures):
 
 
 class _Pairs:
-    """Random pairs of sentences of one image."""
+    """Draws random pairs of sentences of one image."""
 
     def __init__(self, bags: Bags, images: NDArray[np.int64]) -> None:
         known = np.flatnonzero(bags.lengths)
@@ -91,7 +92,7 @@ class _Pairs:
         self._places = np.flatnonzero(counts[each] > 1)
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[NDArray[np.int64], ...]:
-        """Draw sentences, for each another of its image, and the number of that image, (count,) each."""
+        """Draw sentences, for each another of its image, and the image's number, (count,) each."""
         places = generator.choice(self._places, count)
         starts, counts = self._starts[self._each[places]], self._counts[self._each[places]]
         # Any but itself: a step of 1 to count - 1 round the image's sentences.

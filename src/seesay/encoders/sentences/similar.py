@@ -1,8 +1,8 @@
 """How alike an image's sentences are (Figure 1 of Ke, Li, Wang, Li 2017).
 
-The paper counts, for each image, which of the ten pairs of its five sentences are similar by a network that
-was trained on judged pairs (Mueller and Thyagarajan 2016), and does not print from which similarity on. Here
-a pair is similar if the cosine of its vectors reaches a threshold.
+The paper counts the similar pairs among an image's five sentences by a network that was trained on judged
+pairs (Mueller and Thyagarajan 2016), with an unpublished threshold. Here a pair is similar if the cosine of
+its vectors reaches a threshold.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _BATCH = 64  # sentences
 @register_sentence_encoder("transformers")
 @register_sentence_encoder(EXPORTED)
 class TowerSentenceEncoder(SentenceEncoder):
-    """A text tower: projected vectors, of the length that the library gives them.
+    """A text tower: projected vectors, not normalised.
 
     Raises:
         SeesayError: the model encodes images only.

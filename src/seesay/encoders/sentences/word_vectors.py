@@ -28,9 +28,9 @@ LookUp: TypeAlias = Callable[[Sequence[str]], tuple[NDArray[np.float32], NDArray
 def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Look up GloVe vectors of lower-case words (Pennington et al. 2014, 6 B tokens, 400,000 words).
 
-    A word with an apostrophe that GloVe does not know is looked up without what follows it: GloVe's corpus
-    was split there ("man's" is "man", "'s"). Returns vectors (n, 50), zeros for an unknown word, and which
-    words are known (n,).
+    An unknown word with an apostrophe is looked up without its ending, because GloVe's corpus was split there
+    ("man's" is "man", "'s"). Returns vectors (n, 50), zeros for an unknown word, and which words are known
+    (n,).
     """
     numbers, table = _glove()
     rows = np.array(
@@ -43,7 +43,7 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
 
 
 def frequent_words(count: int) -> list[str]:
-    """Return the `count` words that were most frequent in GloVe's corpus, most frequent first."""
+    """Return the `count` most frequent words of GloVe's corpus, in descending order."""
     return list(_glove()[0])[:count]
 
 
@@ -66,7 +66,7 @@ class Bags(NamedTuple):
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], look_up: LookUp = word_vectors) -> Bags:
-        """Tokenise m sentences, and keep the words that have a vector, by default GloVe's."""
+        """Tokenise m sentences, and keep words that have a vector (by default GloVe's)."""
         number: dict[str, int] = {}
         sentences = [[number.setdefault(word, len(number)) for word in tokenize(text)] for text in texts]
         vectors, known = look_up(list(number))
@@ -125,7 +125,7 @@ class Tfidf(SentenceFeatures):
         vocabulary = Vocabulary(Vocabulary.from_texts(texts, _MIN_COUNT).words[:_MAX_WORDS])
         if not vocabulary.words:
             raise SeesayError(
-                f"tf-idf needs words that occur twice; the {len(texts)} training sentences have none."
+                f"tf-idf needs words that occur twice, but the {len(texts)} training sentences have none."
             )
         found = Counter(number for text in texts for number in set(vocabulary.encode(text)))
         counts = np.array([found[number] for number in range(1, len(vocabulary))])
@@ -137,7 +137,7 @@ class Tfidf(SentenceFeatures):
         return cls(Vocabulary(words), tensors["idf"].astype(np.float32))
 
     def tensors(self) -> Tensors:
-        """Return all that was fitted; the words as UTF-8, one a line."""
+        """Return everything that was fitted; the words as UTF-8, one per line."""
         words = "\n".join(self.vocabulary.words).encode()
         return {"words": np.frombuffer(words, np.uint8), "idf": self.idf}
 

@@ -1,4 +1,4 @@
-"""Load towers with their library, compare them with it, export them to ONNX: the part that needs PyTorch."""
+"""Load towers with their library, compare inputs with it, and export to ONNX: the part that needs PyTorch."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SENTENCES = (
 
 @dataclass(frozen=True)
 class LoadedText:
-    """A text tower, as a library's loader returns it.
+    """A text tower, as returned by a library's loader.
 
     Attributes:
         module: maps ids and mask, both (m, t), to sentence vectors (m, d).
         tokens: makes the ids.
-        library_ids: makes them by the library's own code, to compare with.
+        library_ids: makes them with the library's own code, for comparison.
     """
 
     module: nn.Module
@@ -55,13 +55,13 @@ class LoadedText:
 
 @dataclass(frozen=True)
 class LoadedTowers:
-    """An image tower, with its text tower if it has one, as a library's loader returns them.
+    """An image tower, and its text tower if there is one, as returned by a library's loader.
 
     Attributes:
-        weights: the module whose tensors are all of the weights.
+        weights: the module with all weights.
         image: maps images (n, 3, h, w), mean and deviation applied, to vectors (n, d).
         preprocessing: makes those images.
-        library_pixels: makes one of them, (3, h, w), by the library's own code, to compare with.
+        library_pixels: makes one of them, (3, h, w), with the library's own code, for comparison.
         text: the text tower; None without.
         logit_scale: the factor of the cosine, not its logarithm.
         logit_bias: what is added to it.
@@ -80,7 +80,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
 
     Raises:
-        SeesayError: the library is missing, has no such model, or prepares inputs in ways of its own.
+        SeesayError: the library is missing, has no such model, or prepares inputs in an unknown way.
     """
     try:
         with naming_extras(of="hub"):
@@ -103,7 +103,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
 
 
 def _check_pixels(loaded: LoadedTowers) -> None:
-    """Refuse a model whose pixels are not its library's."""
+    """Reject a model if seesay's pixels differ from its library's."""
     draw = np.random.default_rng(0)
     mean, std = (np.array(each) for each in (loaded.preprocessing.mean, loaded.preprocessing.std))
     for height, width in ((500, 375), (375, 501), (60, 47)):
@@ -131,7 +131,7 @@ class PixelsToVectors(nn.Module):
         self.std = nn.Buffer(torch.tensor(preprocessing.std).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Compute vectors, of the length that the library gives them."""
+        """Compute vectors, not normalised."""
         images = pixels.permute(0, 3, 1, 2).float() / 255
         vectors: Tensor = self.tower((images - self.mean) / self.std)
         return vectors.flatten(1)
@@ -153,11 +153,11 @@ def in_pytorch(module: nn.Module, device: str) -> Callable[..., NDArray[np.float
 
 
 def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
-    """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder, all of them or none.
+    """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder: all of them or none.
 
     Raises:
-        SeesayError: a network cannot be exported, its vectors in ONNX Runtime are not PyTorch's, or the cache
-            cannot be written.
+        SeesayError: a network cannot be exported, its vectors in ONNX Runtime differ from PyTorch's, or the
+            cache cannot be written.
     """
     try:
         with replacing_folder(folder) as beside:
@@ -176,7 +176,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
         raise SeesayError(f"{spec}: {refused}; choose another model.") from refused
     except OSError as error:
         raise SeesayError(
-            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
+            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a writable folder."
         ) from error
 
 
@@ -189,7 +189,7 @@ def _export_image(loaded: LoadedTowers, path: Path) -> int:
 
 
 def _export_text(text: LoadedText, folder: Path) -> dict[str, Any]:
-    """Write a text tower and its tokenizer, and return what tower.json holds of them."""
+    """Write a text tower and its tokenizer, and return their entries of tower.json."""
     ids = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
     axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
     names = ["ids", "mask"]

@@ -48,7 +48,7 @@ def load(which: str) -> LoadedTowers:
 
 
 class _Features(nn.Module):
-    """Features of images (n, 3, h, w), or of ids (m, t), whose mask is not read."""
+    """Features of images (n, 3, h, w), or of ids (m, t), without their mask."""
 
     def __init__(self, model: Any, encode: str) -> None:
         super().__init__()
@@ -60,13 +60,13 @@ class _Features(nn.Module):
 
 
 def _source(which: str) -> tuple[str, dict[str, Any]]:
-    """Return open_clip's name of a model, and the file of its weights where the name does not imply them."""
+    """Return open_clip's name of a model, and the file of its weights if the name does not imply it."""
     import open_clip
     from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
 
     if Path(which).is_dir():
         if not any((Path(which) / name).is_file() for name in _IN_FOLDERS):
-            raise SeesayError(f"the folder has no {_IN_FOLDERS[0]}; pickled weights are not read")
+            raise SeesayError(f"the folder has no {_IN_FOLDERS[0]}; pickled weights are not supported")
         return f"local-dir:{which}", {}
     if which.startswith("hf-hub:"):
         _check_safe(download_pretrained_from_hf(which.removeprefix("hf-hub:")))
@@ -79,7 +79,7 @@ def _source(which: str) -> tuple[str, dict[str, Any]]:
     some = ", ".join(tags[:8]) + (f" and {len(tags) - 8} more" if len(tags) > 8 else "")
     if not weights:
         raise SeesayError(
-            f"name its weights too, as open_clip:{architecture}/WEIGHTS; there are {some or 'none'}"
+            f"also name its weights, open_clip:{architecture}/WEIGHTS; there are {some or 'none'}"
         )
     if weights not in tags:
         if not Path(weights).is_file():
@@ -93,14 +93,14 @@ def _source(which: str) -> tuple[str, dict[str, Any]]:
 
 
 def _refuse_code(name: str) -> dict[str, Any]:
-    """Check that a model's configuration asks for no code of its own; return what its tokenizer is told."""
+    """Check that a model's configuration asks for no code of its own; return the tokenizer's settings."""
     import open_clip
 
     text = (open_clip.get_model_config(name) or {}).get("text_cfg") or {}
     if unknown := sorted(set(text.get("tokenizer_kwargs") or {}) - _OF_TOKENIZERS):
         raise SeesayError(
-            f"its tokenizer asks for '{unknown[0]}', which seesay does not know; models that bring code are "
-            "refused"
+            f"its tokenizer asks for '{unknown[0]}', which seesay does not know; models that bring code "
+            f"are rejected"
         )
     if inner := text.get("hf_model_name"):
         from transformers import AutoConfig
@@ -111,16 +111,16 @@ def _refuse_code(name: str) -> dict[str, Any]:
 
 def _check_safe(file: str) -> None:
     if Path(file).suffix != ".safetensors":
-        raise SeesayError(f"{Path(file).name} is no safetensors file; pickled weights are not read")
+        raise SeesayError(f"{Path(file).name} is not a safetensors file; pickled weights are not supported")
 
 
 def _tokens(tokenizer: Any) -> Tokens:
-    """Take the vocabulary and the settings out of a tokenizer of open_clip."""
+    """Extract the vocabulary and the settings of an open_clip tokenizer."""
     clean = tokenizer.clean_fn.__name__.removeprefix("_clean_")
     length = int(tokenizer.context_length)
     if hasattr(tokenizer, "encoder"):
         if tokenizer.reduction_fn is not None:
-            raise SeesayError("its tokenizer leaves out words at random; choose another model")
+            raise SeesayError("its tokenizer drops words at random; choose another model")
         return Tokens(_from_simple(tokenizer), TokenSettings(length, 0, True, clean=clean))
     if tokenizer.tokenizer_mode:
         raise SeesayError(f"its tokenizer has a mode '{tokenizer.tokenizer_mode}' that seesay does not know")

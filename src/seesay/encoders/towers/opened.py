@@ -1,4 +1,4 @@
-"""Towers ready to run: from their export, without PyTorch, or by PyTorch on a GPU."""
+"""Towers ready to run: exported, without PyTorch, or in PyTorch on a GPU."""
 
 from __future__ import annotations
 
@@ -43,25 +43,26 @@ _loading = threading.RLock()
 
 
 class Towers:
-    """The networks of a model, and what their inputs are made by. A network is opened when it is first used.
+    """The networks of a model with their preprocessing and tokenizer. A network is opened on first use.
 
     Args:
         spec: the model.
         folder: of its export, which holds tower.json, image.onnx and, with a text tower, text.onnx and
             tokenizer.json.
-        remedy: what to do about a file that is missing or damaged.
-        device: where PyTorch computes; None for a GPU if there is one, which is looked for when the first
-            inputs come, so that a search does not import PyTorch.
+        remedy: the advice in errors about missing or damaged files.
+        device: the device of PyTorch; None for a GPU if there is one, which is checked on first use, so that
+            a search does not import PyTorch.
 
     Attributes:
-        about: what tower.json holds.
+        about: the contents of tower.json.
         preprocessing: makes the image tower's pixels.
         weights: identifies the weights.
         dim: length of the vectors.
         has_text: whether there is a text tower.
 
     Raises:
-        SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
+        SeesayError: a file is missing, or tower.json is damaged. Damage of other files is found when they are
+            used.
     """
 
     def __init__(self, spec: EncoderSpec, folder: Path, remedy: str, device: str | None) -> None:
@@ -82,7 +83,7 @@ class Towers:
         self.weights: str = export_digest(folder) if spec.name == EXPORTED else self.about["weights"]
 
     def fingerprint(self, *parts: str) -> str:
-        """Hash the weights, the length of the vectors and those entries of tower.json."""
+        """Hash the weights, the length of the vectors and the entries of tower.json that matter."""
         what = json.dumps([self.weights, self.dim, *(self.about[part] for part in parts), "tower v3"])
         return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
@@ -109,7 +110,7 @@ class Towers:
         return self._run("text", {"ids": ids, "mask": mask}, threads=0, few=_MANY)
 
     def _run(self, kind: str, inputs: dict[str, NDArray[Any]], threads: int, few: int) -> Vectors:
-        """Compute in PyTorch on a GPU, but for fewer inputs than `few`, else in ONNX Runtime."""
+        """Compute in PyTorch on a GPU if there are at least `few` inputs, else in ONNX Runtime."""
         count = len(next(iter(inputs.values())))
         with _loading:
             here = "cpu" if count < few else self._device or default_device()
@@ -135,20 +136,19 @@ class Towers:
 
 @lru_cache(maxsize=8)
 def _session(path: Path, threads: int, remedy: str, weights: str) -> Session:  # noqa: ARG001
-    """Share a network among the runs that read it, for as long as its weights are these."""
+    """Share a network among the runs that use it, while its weights are unchanged."""
     return Session(lambda: path, threads, remedy)
 
 
 def open_towers(name: str, device: str | None = None) -> Towers:
-    """Open towers by name; they are exported the first time, and opened from there ever after.
+    """Open towers by name; they are exported the first time, and the export is used from then on.
 
-    On a GPU images and many sentences at once are encoded by PyTorch. A folder that holds an export is opened
-    as it is, on the CPU; it is known by what its files hold.
+    On a GPU, images and many sentences at once are encoded by PyTorch. A folder with an export is always
+    opened on the CPU and identified by the contents of its files.
 
     Raises:
-        SeesayError: there is no such model, its library is not installed, its weights are pickled, its inputs
-            are prepared in a way that seesay does not know, or it cannot be exported; or a file of the export
-            is damaged.
+        SeesayError: the model does not exist, its library is not installed, its weights are pickled, its
+            inputs are prepared in an unknown way, it cannot be exported, or a file of the export is damaged.
     """
     spec = EncoderSpec.of_tower(name)
     if spec.name == EXPORTED:
@@ -161,7 +161,7 @@ def open_towers(name: str, device: str | None = None) -> Towers:
 
 
 def export_folder(spec: EncoderSpec) -> Path:
-    """Name the folder of a model's export, another one whenever the model's own files have changed."""
+    """Return the folder of a model's export, which changes with the model's files."""
     if spec.name == EXPORTED:
         return Path(spec.variant)
     here, weights = Path(spec.variant), Path(spec.variant.partition("/")[2])
@@ -174,19 +174,19 @@ def export_folder(spec: EncoderSpec) -> Path:
 
 
 def _folder_name(spec: EncoderSpec) -> str:
-    """Name a model's export, whatever the state of the model's files."""
+    """Return the common name of all exports of a model."""
     digest = hashlib.blake2b(spec.variant.encode(), digest_size=4).hexdigest()
     safe = re.sub(r"[^\w.-]+", "-", str(spec)).strip("-.")[-80:]
     return f"{safe}-{digest}"
 
 
 def _export(spec: EncoderSpec, folder: Path) -> None:
-    """Export towers unless another process has, and remove exports of their former files."""
+    """Export towers unless another process has, and remove outdated exports."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SeesayError(
-            f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
+            f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
         ) from error
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
     with _loading, locked(folder.parent / "export.lock", busy, _PATIENCE):
@@ -198,7 +198,7 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
         from seesay.progress import tell
 
         loaded = load_towers(spec)
-        tell(f"Exporting {spec} to ONNX once; from now on it starts without PyTorch.")
+        tell(f"Exporting {spec} to ONNX; later uses need no PyTorch.")
         export(spec, loaded, folder)
         for former in folder.parent.glob(f"{_folder_name(spec)}-*"):
             if former != folder and former.suffix != ".tmp":
@@ -207,7 +207,7 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
 
 @lru_cache(maxsize=4)
 def _in_pytorch(spec: EncoderSpec, device: str) -> dict[str, Callable[..., Vectors]]:
-    """Load a model's networks by its library."""
+    """Load a model's networks with its library."""
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import PixelsToVectors, in_pytorch, load_towers
 
@@ -229,7 +229,7 @@ def _check(about: Mapping[str, Any]) -> None:
 
 
 def export_digest(folder: Path, without: str = TOWER) -> str:
-    """Hash the files of an export but for notes, such as a licence or a card, and one that is named.
+    """Hash the files of an export, except notes (such as a licence or a card) and one given name.
 
     Raises:
         OSError: one cannot be read.
@@ -243,7 +243,7 @@ def export_digest(folder: Path, without: str = TOWER) -> str:
 
 
 def _remembered(path: Path) -> str:
-    """Return a file's digest; it is read once, until its size or one of its times is another."""
+    """Return a file's digest, cached until its size or times change."""
     stat = path.stat()
     state = f"{path.resolve()} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
     note = cache_dir() / "digests" / hashlib.sha256(state.encode()).hexdigest()

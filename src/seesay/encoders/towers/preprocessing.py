@@ -1,7 +1,7 @@
-"""How a tower wants its images cut and scaled, as data, carried out with Pillow and NumPy.
+"""A tower's image preprocessing as data, carried out with Pillow and NumPy.
 
-The sizes and offsets are computed as the towers' own libraries compute them, so that the pixels are theirs to
-the last level; the mean and deviation are part of the exported network, which takes 8-bit pixels.
+Sizes and offsets are computed like in the towers' own libraries, so that pixels are exactly the same. Mean
+and deviation are part of the exported network, which takes 8-bit pixels.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ INTERPOLATIONS = {each.name.lower(): each for each in Image.Resampling}
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The way of an image into a tower.
+    """The preprocessing of a tower's images.
 
     Attributes:
-        resize: "shortest" scales the shorter side to that of `size` and cuts off fractions; "cover" and
-            "contain" keep the shape too, so that the image fills `size` or fits into it, and round; "squash"
-            gives up the shape.
+        resize: "shortest" scales the shorter side to that of `size` and truncates fractions; "cover" and
+            "contain" also keep the aspect ratio, so that the image fills `size` or fits into it, and round;
+            "squash" ignores the aspect ratio.
         size: height and width in pixels that the image is scaled to.
-        crop: height and width that are cut from the middle, or filled up around it.
+        crop: height and width of the centre crop, which is padded if the image is smaller.
         interpolation: "bicubic", "bilinear", "lanczos", "nearest", "box" or "hamming".
-        mean: what is subtracted from each channel, whose range is 0 to 1.
-        std: what the difference is divided by.
-        fill: level, or one a channel, of the pixels around an image that is smaller than `crop`.
-        offset: how half a pixel beside the crop is rounded: "down" or, as torchvision does, to "even".
+        mean: subtracted from each channel, whose range is 0 to 1.
+        std: by which the difference is divided.
+        fill: the level, or one per channel, of the padding.
+        offset: how the crop's offset is rounded at half a pixel: "down" or, as in torchvision, to "even".
 
     Example:
         >>> squash = Preprocessing("squash", (2, 2), (2, 2), "bilinear", (0.5,) * 3, (0.5,) * 3)
@@ -59,7 +59,7 @@ class Preprocessing:
         """Restore the fields as JSON has them.
 
         Raises:
-            ValueError or TypeError: it is something else.
+            ValueError or TypeError: the value is invalid.
         """
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
@@ -100,7 +100,7 @@ class Preprocessing:
         return max(1, round(height / ratio)), max(1, round(width / ratio))
 
     def _cropped(self, pixels: Pixels) -> Pixels:
-        """Cut `crop` from the middle, or lay the image on the middle of it."""
+        """Take the centre `crop`, or pad the image to it."""
         (height, width), (tall, wide) = pixels.shape[:2], self.crop
         if height < tall or width < wide:
             canvas = np.full((max(height, tall), max(width, wide), 3), self.fill, np.uint8)
@@ -115,7 +115,7 @@ class Preprocessing:
 
 
 def check_numbers(name: str, given: object, count: int, low: float, high: float, *kinds: type) -> None:
-    """Raise a ValueError unless a tuple has so many numbers of a kind between two bounds; NaN is not."""
+    """Raise a ValueError unless a tuple has that many numbers of a type within bounds (NaN is not)."""
     numbers = given if isinstance(given, tuple) and len(given) == count else ()
     if not numbers or not all(type(each) in kinds and low <= each <= high for each in numbers):
         raise ValueError(f"{name} is {given!r}")

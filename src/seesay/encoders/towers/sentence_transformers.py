@@ -1,4 +1,4 @@
-"""CLIP models of sentence-transformers, and text models that were trained to fit one's image tower."""
+"""CLIP models of sentence-transformers, and text models that were trained to match an image tower."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ IMAGES_OF = {"clip-ViT-B-32-multilingual-v1": "clip-ViT-B-32"}
 
 
 def load(which: str) -> LoadedTowers:
-    """Load a model; one that knows sentences only is paired with the image tower that it was trained for."""
+    """Load a model; a text model is paired with the image tower that it was trained for."""
     model = _model(which)
     folder, slash, name = which.rstrip("/").rpartition("/")
     images = model
     if "image" not in model[0].modalities:
         if name not in IMAGES_OF:
-            raise SeesayError("it encodes sentences only, and it is not known which image tower fits it")
+            raise SeesayError("it only encodes sentences, and seesay does not know a matching image tower")
         images = _model(f"{folder}{slash}{IMAGES_OF[name]}")
     inner: Any = images[0].model
     processor = _on_pillow(images[0].processor.image_processor)
@@ -66,7 +66,7 @@ def _model(which: str) -> Any:
 
 
 def _check_modules(which: str) -> None:
-    """Refuse a model that names modules which are not the library's, or whose weights are pickled."""
+    """Reject a model with modules from outside the library, or with pickled weights."""
     from sentence_transformers.util import load_file_path
 
     listed = load_file_path(which, "modules.json")
@@ -76,18 +76,18 @@ def _check_modules(which: str) -> None:
         package, _, kind = str(module["type"]).rpartition(".")
         if package.partition(".")[0] != "sentence_transformers" or kind not in _MODULES:
             raise SeesayError(
-                f"its module {module['type']} is none that seesay knows; models that bring code are refused"
+                f"its module {module['type']} is unknown to seesay; models that bring code are rejected"
             )
         inside = str(module["path"])
         if kind in _WITH_WEIGHTS and load_file_path(which, "model.safetensors", inside) is None:
             raise SeesayError(
-                f"{inside} has no model.safetensors; pickled weights are not read. A copy that "
-                "sentence-transformers 3.0.1 or later has saved has none"
+                f"{inside} has no model.safetensors; pickled weights are not supported. Save the model "
+                f"again with sentence-transformers 3.0.1 or later"
             )
 
 
 def _on_pillow(processor: Any) -> Any:
-    """Return the processor's twin that resizes with Pillow, which the models were trained with."""
+    """Return the variant of a processor that resizes with Pillow, as in training."""
     import transformers
 
     twin = getattr(transformers, f"{type(processor).__name__}Pil", None)
@@ -95,7 +95,7 @@ def _on_pillow(processor: Any) -> Any:
 
 
 class _Modules(nn.Module):
-    """A first module, and those that follow it in the model."""
+    """The first module of a model, followed by the others."""
 
     def __init__(self, model: Any, first: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Vision networks of timm; `@random` behind a name keeps the seeded initial weights, without a download."""
+"""Vision networks of timm; `@random` after a name keeps the seeded initial weights, without a download."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def load(which: str) -> LoadedTowers:
 
 
 def preprocessing_of(transform: Any) -> Preprocessing:
-    """Read a transform that timm or open_clip has composed; raise SeesayError if a step is unknown."""
+    """Convert a transform of timm or open_clip; raise SeesayError if a step is unknown."""
     found: dict[str, Any] = {"fill": 0}
     for step in transform.transforms:
         kind = type(step).__name__

@@ -1,4 +1,4 @@
-"""From sentences to the ids that a text tower takes, as the tower's own library makes them."""
+"""From sentences to the ids of a text tower, exactly as in the tower's own library."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class TokenSettings:
     """How ids are made, besides the vocabulary.
 
     Attributes:
-        length: ids of the longest sentence; the rest of a longer one is cut off.
-        pad_id: fills up the sentences of a batch.
-        fixed: sentences are filled up to `length` rather than to the longest of their batch.
-        pad_left: they are filled up on the left.
-        clean: what is done to a sentence first: a key of CLEANINGS.
-        dropped: an id that is replaced by 0; -1 for none.
+        length: the maximum number of ids; longer sentences are truncated.
+        pad_id: the padding id.
+        fixed: whether sentences are padded to `length` rather than to the longest of their batch.
+        pad_left: whether padding is on the left.
+        clean: the cleaning of sentences: a key of CLEANINGS.
+        dropped: an id that is replaced by 0, or -1.
     """
 
     length: int
@@ -47,7 +47,7 @@ class TokenSettings:
         """Restore the fields as JSON has them.
 
         Raises:
-            ValueError or TypeError: it is something else.
+            ValueError or TypeError: the value is invalid.
         """
         restored = cls(**fields)
         check_numbers("length", (restored.length,), 1, 1, _LONGEST, int)
@@ -87,13 +87,13 @@ class Tokens:
 
 
 def _repaired(text: str) -> str:
-    """Repair broken encodings and undo HTML as open_clip does; plain ASCII needs no further package."""
+    """Repair broken encodings and unescape HTML like open_clip; plain ASCII needs no further package."""
     if not (text.isascii() and text.isprintable()) or "&" in text:
         try:
             from ftfy import fix_text
         except ImportError as missing:
             raise SeesayError(
-                "This text tower cleans what is not plain ASCII with ftfy; pip install ftfy."
+                "This text tower cleans text that is not plain ASCII with ftfy; pip install ftfy."
             ) from missing
         text = html.unescape(html.unescape(fix_text(text)))
     return text.strip()
@@ -113,7 +113,7 @@ def _canonical(text: str) -> str:
 
 
 def _siglip(text: str) -> str:
-    """Do as transformers' SigLIP tokenizer, which marks the start of the sentence before it cleans."""
+    """Clean like transformers' SigLIP tokenizer, which marks the start of the sentence first."""
     text = ("▁" + text.replace("▁", " ")).lower().translate(_WITHOUT_PUNCTUATION)
     return re.sub(r"\s+", " ", text).strip()
 

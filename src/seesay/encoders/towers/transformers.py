@@ -56,7 +56,7 @@ class ImageFeatures(nn.Module):
 
 
 class TextFeatures(nn.Module):
-    """Projected text features; `masked` says whether the tower is shown where the padding is."""
+    """Projected text features; `masked` is whether the tower receives the padding mask."""
 
     def __init__(self, model: nn.Module, masked: bool) -> None:
         super().__init__()
@@ -85,18 +85,18 @@ def scale_of(model: nn.Module) -> float:
 
 
 def bias_of(model: nn.Module) -> float:
-    """Return what is added to a model's scaled cosines; 0 if it has nothing."""
+    """Return the bias of a model's scaled cosines; 0 if it has none."""
     bias: Any = getattr(model, "logit_bias", None)
     return 0.0 if bias is None else float(bias.detach())
 
 
 def pixels_of(processor: Any, image: Image.Image) -> NDArray[np.float32]:
-    """Prepare an image by an image processor of transformers."""
+    """Prepare an image with an image processor of transformers."""
     return np.asarray(processor(images=image, return_tensors="np")["pixel_values"][0])
 
 
 def preprocessing_of(processor: Any) -> Preprocessing:
-    """Read an image processor's settings; raise SeesayError if it does something that they cannot say."""
+    """Convert an image processor's settings; raise SeesayError if they are not supported."""
     size = {key: value for key, value in dict(processor.size or {}).items() if value}
     crop = dict(processor.crop_size or {}) if getattr(processor, "do_center_crop", None) else size
     known = set(size) in ({"shortest_edge"}, {"height", "width"}) and {"height", "width"} <= set(crop)
@@ -135,7 +135,7 @@ def text_of(model: Any, tokenizer: Any) -> LoadedText:
 
 
 def tokens_of(tokenizer: Any, length: int, fixed: bool, clean: str = "none", dropped: int = -1) -> Tokens:
-    """Take the vocabulary out of a tokenizer of transformers."""
+    """Extract the vocabulary of a transformers tokenizer."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         copied = Tokenizer.from_str(backend.to_str())
@@ -148,7 +148,7 @@ def tokens_of(tokenizer: Any, length: int, fixed: bool, clean: str = "none", dro
 
 
 def _from_sentencepiece(tokenizer: Any) -> Tokenizer:
-    """Rebuild a tokenizer of sentencepiece, whose sentences are cleaned already, and end in </s>."""
+    """Rebuild a sentencepiece tokenizer, whose sentences are already cleaned and end in </s>."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()
