@@ -149,7 +149,7 @@ def test_wrong_images_are_named(kind: str, wrong: Tensor, message: str) -> None:
 @every_matcher
 @pytest.mark.parametrize("wrong", [["a dog"], torch.ones(2, 3, dtype=torch.int64), torch.rand(2, 3, 4), None])
 def test_wrong_sentences_are_named(kind: str, wrong: object) -> None:
-    with pytest.raises(SeesayError, match="sentences: wanted"):
+    with pytest.raises(SeesayError, match="sentences: expected"):
         fitted(kind)(images(), wrong)
 
 

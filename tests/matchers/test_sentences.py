@@ -59,7 +59,7 @@ def test_wrong_sentences_are_named(wrong, message) -> None:
 
 
 def test_vectors_of_other_sentences_are_refused() -> None:
-    with pytest.raises(SeesayError, match=r"wanted vectors \(2, d\), got \(3, 4\)"):
+    with pytest.raises(SeesayError, match=r"expected vectors \(2, d\), got \(3, 4\)"):
         Sentences.from_padded(IDS, LENGTHS, torch.zeros(3, 4))
 
 

@@ -166,7 +166,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     for name in ("flat", "text", "complex"):
         refused(tmp_path / f"{name}.npy", whole, "of real numbers")
     both = f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}"
-    refused(both, whole, "(4, 6) and (23, 5)", "one width")
+    refused(both, whole, "(4, 6) and (23, 5)", "the same width")
     sentences[9, 2] = np.nan
     saved(tmp_path, sentences=sentences, scores=images @ sentences.T)
     refused(both, whole, "sentences.npy: row 9", "NaN")

@@ -98,7 +98,7 @@ def test_asymmetric_scores_are_combined_by_direction():
 def test_members_must_go_together():
     part = drawn.corpus_of(OWNERS, N, names="y")
     other = Subject("other", "test", part, MatrixScores(noisy(1, 1)))
-    with pytest.raises(SeesayError, match="a and other: not of the same images"):
+    with pytest.raises(SeesayError, match="a and other: different images"):
         combine([scored("a", noisy(1, 1)), other], "mean")
     infinite = noisy(1, 1)
     infinite[3, 3] = -np.inf

@@ -90,7 +90,7 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
 
 def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:
     save_head_inputs(run, f"concepts:{run}", ["pooled"])
-    with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is a head too"):
+    with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is also a head"):
         load_image_encoder(f"concepts:{run}")
 
 
@@ -154,7 +154,7 @@ def test_many_images_are_scored_as_each_alone(tmp_path: Path) -> None:
 def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
     save_head_inputs(run, "instances:grid", ["pooled"], instances=35)
-    with pytest.raises(SeesayError, match=r"reads 35 regions of 1000 numbers .* gives 36000; train"):
+    with pytest.raises(SeesayError, match=r"reads 35 regions of 1000 numbers .* returns 36000; train"):
         load_image_encoder(f"concepts:{run}")
 
 

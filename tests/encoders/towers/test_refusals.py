@@ -76,7 +76,7 @@ def test_open_clip_without_weights(open_clip: Any) -> None:
 def test_pickled_weights(open_clip_folders: dict[str, Path], clip: Path, tmp_path: Path) -> None:
     weights = tmp_path / "weights.pt"
     torch.save({}, weights)
-    assert "pickled weights are not read" in refusal(f"open_clip:ViT-B-32/{weights}")
+    assert "pickled weights are not supported" in refusal(f"open_clip:ViT-B-32/{weights}")
     for source in (open_clip_folders["shortest"], clip):
         folder = tmp_path / source.name
         folder.mkdir()
@@ -84,7 +84,7 @@ def test_pickled_weights(open_clip_folders: dict[str, Path], clip: Path, tmp_pat
             if path.suffix != ".safetensors":
                 (folder / path.name).write_bytes(path.read_bytes())
         torch.save({}, folder / "pytorch_model.bin")
-    assert "pickled weights are not read" in refusal(f"open_clip:{tmp_path / 'open-clip-shortest'}")
+    assert "pickled weights are not supported" in refusal(f"open_clip:{tmp_path / 'open-clip-shortest'}")
     assert "safetensors" in refusal(f"transformers:{tmp_path / 'clip'}")
 
 
@@ -96,7 +96,7 @@ def test_pickled_weights_of_a_projection(multilingual: Path, clip_of_sentence_tr
     torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
     (dense / "model.safetensors").unlink()
     refused = refusal(f"sentence-transformers:{folder}")
-    assert "2_Dense has no model.safetensors; pickled weights are not read" in refused
+    assert "2_Dense has no model.safetensors; pickled weights are not supported" in refused
 
 
 def bring_code(folder: Path, module: str) -> Path:
@@ -191,4 +191,4 @@ def test_preprocessing_that_seesay_does_not_know(siglip: Path, tmp_path: Path) -
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "file"))
-    assert "set SEESAY_CACHE to a folder that can" in refusal("open_clip:ViT-B-32/openai")
+    assert "set SEESAY_CACHE to a writable folder" in refusal("open_clip:ViT-B-32/openai")

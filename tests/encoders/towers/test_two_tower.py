@@ -270,7 +270,7 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
         np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
     recipe = load_recipe("vse0", changes=["sentence_encoder=transformers:somewhere"])
     assert recipe.sentence_encoder == "transformers:somewhere"
-    with pytest.raises(SeesayError, match="not a sentence encoder"):
+    with pytest.raises(SeesayError, match="no sentence encoder"):
         load_recipe("vse0", changes=["sentence_encoder=transformer:somewhere"])
 
 
