@@ -111,8 +111,8 @@ class Batch:
 class Loss(nn.Module):
     """Base class of losses.
 
-    Losses that add up terms of pairs take `reduction`: their "mean" over the pairs, which is the default, or
-    their "sum". A correlation is of a whole batch and takes none.
+    Losses that sum over pairs take `reduction`: the "mean" over the pairs (the default) or their "sum".
+    Correlation losses have none.
 
     Attributes:
         needs: the methods of a matcher that the loss calls.
@@ -177,7 +177,7 @@ class Loss(nn.Module):
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
-    Pair i stands on the diagonal.
+    Matching pairs are on the diagonal.
 
     Example:
         >>> import torch
@@ -198,7 +198,7 @@ class ScoreLoss(Loss):
 
 
 def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
-    """Return the sum of so many terms as it is, or their mean; of no terms both are zero."""
+    """Return a sum of `count` terms, or their mean; zero without terms."""
     if reduction == "sum":
         return total
     return total / (count.clamp_min(1) if isinstance(count, Tensor) else max(count, 1))

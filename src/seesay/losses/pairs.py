@@ -38,10 +38,10 @@ class PairMarginLoss(Loss):
     Args:
         margin: μ.
         negatives: "random" ones, as in the paper, or the "hardest", those with the highest scores.
-        count: of different negatives in each direction; all that the batch has if these are fewer.
-        mean_over: the mean is over the "pairs", or over the hinges above zero, "active", so that steps do not
-            shrink as fewer negatives violate the margin.
-        reduction: that "mean", or the "sum".
+        count: the number of different negatives in each direction, or all if the batch has fewer.
+        mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
+            negatives violate the margin.
+        reduction: "mean" or "sum".
 
     Example:
         >>> import torch
@@ -158,7 +158,7 @@ class LogisticLoss(Loss):
         """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
-            raise SeesayError("labels: wanted +1 and -1 only, got other numbers.")
+            raise SeesayError("labels: expected +1 and -1 only, got other numbers.")
         return reduced(functional.softplus(-labels * scores).sum(), len(scores), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:

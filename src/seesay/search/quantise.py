@@ -62,7 +62,7 @@ class Lists:
 def check_recall(recall: float) -> float:
     """Return a recall that can be asked for, or raise SeesayError."""
     if not 0.5 <= recall <= 1:
-        raise SeesayError(f"recall {recall:g}: wanted a share of the ten best items, from 0.5 to 1.")
+        raise SeesayError(f"recall {recall:g}: expected a share of the ten best items, from 0.5 to 1.")
     return recall
 
 
