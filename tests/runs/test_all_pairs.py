@@ -14,7 +14,6 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.encoders.array_store import RECORD
 from seesay.errors import SeesayError
-from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
@@ -46,6 +45,13 @@ def matcher_named(name: str) -> PairMatcher:
     for layer in (model.image_map, *model.layers):
         torch.nn.init.uniform_(layer.bias, -0.5, 0.5)
     return model.eval()
+
+
+def in_pieces(matcher: PairMatcher, cache_bytes: int) -> PairMatcher:
+    for each in matcher.modules():
+        if isinstance(each, PairMatcher):
+            each.cache_bytes = cache_bytes
+    return matcher
 
 
 def sentences(lengths: list[int]) -> Sentences:
@@ -111,16 +117,17 @@ def test_neither_blocks_nor_pieces_change_a_score(
     matcher = matcher_named(name)
     x, y = encoded(matcher, images, lengths)
     whole = score_all_pairs(matcher, x, y)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "_NEAR", near)
-        pieces = score_all_pairs(matcher, x, y, block)
+    pieces = score_all_pairs(in_pieces(matcher, near), x, y, block)
     assert torch.allclose(whole, pieces, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_gradients_go_through_pieces_as_through_pairs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_NEAR", 500)
-    matcher, features, texts = matcher_named(name), torch.randn(4, IMAGE), sentences([3, 9, 9, 1, 40])
+def test_gradients_go_through_pieces_as_through_pairs(name: str) -> None:
+    matcher, features, texts = (
+        in_pieces(matcher_named(name), 500),
+        torch.randn(4, IMAGE),
+        sentences([3, 9, 9, 1, 40]),
+    )
     weights = [weight for key, weight in matcher.named_parameters() if "layers" in key or "head" in key]
 
     def gradients(together: bool) -> list[Tensor]:

@@ -17,7 +17,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import KeepSettings, Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.keep import _axes, keeper_of
+from seesay.training.keep import axes, keeper_of
 from seesay.training.train import train
 
 INPUTS = ("encoders=[efficientnet-lite0]", "sentence_encoder=minilm-int8", "min_count=1", "batch_size=40")
@@ -60,7 +60,7 @@ def test_axes_change_no_inner_product_of_vectors_that_need_no_more() -> None:
     draw = np.random.default_rng(0)
     images, sentences = draw.normal(size=(200, 4)) @ draw.normal(size=(4, 9)), draw.normal(size=(300, 9))
     moments = images.T @ images + 1e-9 * np.eye(9), sentences.T @ sentences
-    of_images, of_sentences = (each.double().numpy() for each in _axes(*moments, 4))
+    of_images, of_sentences = (each.double().numpy() for each in axes(*moments, 4))
     found = (images @ of_images) @ (sentences @ of_sentences).T
     assert np.allclose(found, images @ sentences.T, atol=1e-3)
 

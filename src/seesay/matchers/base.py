@@ -17,7 +17,7 @@ from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_ma
 
 _LITTLE = 0.1  # of the margin: a pair that keeps it by less is scored with gradient
 _FEW = 0.3  # of all pairs; more are scored faster as a matrix
-_NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
+_FAR = 1 << 28  # bytes that keep a GPU busy
 
 
 class Pretrained(Protocol):
@@ -154,6 +154,9 @@ class EmbeddingMatcher(Matcher):
 class PairMatcher(Matcher):
     """A matcher that must look at every pair. Each side is encoded once, however many pairs there are.
 
+    Attributes:
+        cache_bytes: what stays in a core's cache: on a CPU, activations of so many are computed at a time.
+
     Example:
         >>> import torch
         >>> from seesay.matchers import PairMatcher
@@ -169,6 +172,8 @@ class PairMatcher(Matcher):
                 [-1.7321]])
     """
 
+    cache_bytes: int = 1 << 20
+
     def encode_images(self, images: Tensor) -> Tensor:
         """Return what pairs need of the images, n rows."""
         raise NotImplementedError
@@ -183,11 +188,16 @@ class PairMatcher(Matcher):
         scores = self.empty_scores(images, sentences)
         if not scores.numel():
             return scores.T
-        few = max(pairs_at_once(sentences[:1]) // n, 1)
+        few = max(self.pairs_at_once(sentences[:1]) // n, 1)
         for rows in torch.split(torch.arange(len(sentences), device=sentences.device), few):
             beside = images.repeat(len(rows), *[1] * (images.ndim - 1))
             scores[rows] = self.score_pairs(beside, sentences[rows].repeat_interleave(n, 0)).view(-1, n)
         return scores.T
+
+    def pairs_at_once(self, activations: Tensor) -> int:
+        """Return how many pairs to compute at once, given one pair's largest activations."""
+        budget = self.cache_bytes if activations.device.type == "cpu" else _FAR
+        return max(budget // max(activations.numel() * activations.element_size(), 1), 1)
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return a matrix (m, n) to write scores to: kept one by one they would fragment the memory."""
@@ -319,9 +329,3 @@ def check_images(images: Tensor, dim: int, like: Tensor | None = None) -> None:
     if not images.is_floating_point():
         raise SeesayError(f"images: expected features of a float type, got {images.dtype}.")
     check_dtype("images", images, like)
-
-
-def pairs_at_once(activations: Tensor) -> int:
-    """Return how many pairs to compute at once, given one pair's largest activations."""
-    budget = _NEAR if activations.device.type == "cpu" else _FAR
-    return max(budget // max(activations.numel() * activations.element_size(), 1), 1)

@@ -36,7 +36,7 @@ from pydantic import AfterValidator, PositiveInt, ValidationInfo
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
+from seesay.matchers.base import PairMatcher, Pretrained, check_images
 from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, standardised
 from seesay.matchers.sentences import (
     UNKNOWN,
@@ -249,7 +249,7 @@ class MatchingCNN(PairMatcher):
             met = sentences.transpose(0, 1)[:, :, None] + images
             return self._match(met.flatten(1, 2), real.repeat_interleave(n)).view(-1, n).T
         for places, alike in _alike(real):
-            few = max(pairs_at_once(sentences[:1, :places]) // n, 1)
+            few = max(self.pairs_at_once(sentences[:1, :places]) // n, 1)
             for rows in torch.split(alike, few):
                 met = sentences[rows, :places].transpose(0, 1)[:, :, None] + images
                 scores[rows] = self._match(met.flatten(1, 2)).view(-1, n)

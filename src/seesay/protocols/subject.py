@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
+from seesay.metrics.ranks import Ranks
 from seesay.runs.scores import EmbeddingScores, Part, SplitScores, score_pairs, split_scores
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class Subject:
         """Return the scores (p,) of pairs, with the images as queries."""
         return self.scores.pairs(images, sentences)
 
+    def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
+        """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
+        return self.scores.ranks(images, sentences, own)
+
     def retrieval_sample(
         self,
         images: Part = slice(None),
@@ -89,12 +94,9 @@ class Subject:
         own: NDArray[np.int64] | None = None,
         at: Sequence[int] = (),
     ) -> RetrievalSample:
-        """Rank a part of the split; `own` is the image of each of its sentences, counted in the part.
-
-        `at` adds recalls, see `RetrievalSample`.
-        """
+        """Rank all of the split or a part, see `ranks`; `at` adds recalls, see `RetrievalSample`."""
         owners = self.owners if own is None else own
-        return RetrievalSample(self.scores.ranks(images, sentences, owners), owners, at)
+        return RetrievalSample(self.ranks(images, sentences, owners), owners, at)
 
     def train_texts(self) -> Sequence[str]:
         """Return the sentences of the train split.
@@ -157,21 +159,13 @@ class RunSubject(Subject):
         self.run.dim  # noqa: B018 — says so if the run is a pair matcher, before all its pairs are scored
         return super().embeddings()
 
-    def retrieval_sample(
-        self,
-        images: Part = slice(None),
-        sentences: Part = slice(None),
-        own: NDArray[np.int64] | None = None,
-        at: Sequence[int] = (),
-    ) -> RetrievalSample:
+    def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
         """See `Subject`; of a fold, a pair matcher scores only the pairs within it."""
-        known = self.run.embeds or "scores" in vars(self)
-        if own is None or known or len(own) == len(self.owners):
-            return super().retrieval_sample(images, sentences, own, at)
+        if self.run.embeds or "scores" in vars(self) or len(own) == len(self.owners):
+            return super().ranks(images, sentences, own)
         read = self.inputs.sentences.take(np.arange(len(self.owners))[sentences])
         fold = replace(self.inputs, features=self.inputs.features[images], sentences=read)
-        scores = split_scores(self.run, fold, self._keep)
-        return RetrievalSample(scores.ranks(slice(None), slice(None), own), own, at)
+        return split_scores(self.run, fold, self._keep).ranks(slice(None), slice(None), own)
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
         """See `Subject`; only these pairs are scored, and each image and sentence is encoded once."""

@@ -21,7 +21,7 @@ from seesay.training.callbacks import OnEpochEnd
 from seesay.training.concept_task import ConceptTask
 from seesay.training.from_maps import FromMaps, maps_task
 from seesay.training.from_pixels import FromPixels, PixelsTask
-from seesay.training.history import Epoch, draw_curves
+from seesay.training.history import Epoch
 from seesay.training.loop import Loop
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
@@ -101,7 +101,6 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
             loop.restore()
         weights, history = loop.run()
     module.load_state_dict(weights)
-    draw_curves(history, out)
     names = []
     for encoder, network in zip(run.recipe.encoders, module.networks, strict=True):
         arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The history of a training: a JSON line an epoch, and its curves."""
+"""The history of a training: a JSON line an epoch."""
 
 from __future__ import annotations
 
@@ -69,23 +69,6 @@ def read_history(folder: Path) -> list[Epoch]:
         raise SeesayError(
             f"{path}: not the history of a training ({str(failure).splitlines()[0]})."
         ) from None
-
-
-def draw_curves(history: Sequence[Epoch], folder: Path) -> None:
-    """Draw `loss.png` and `recall.png`: the loss and the measures of the val split by epoch."""
-    from matplotlib.figure import Figure
-
-    epochs = [epoch.epoch for epoch in history]
-    losses = {"train": [epoch.loss for epoch in history]}
-    for name, curves, unit in (("loss", losses, "loss"), ("recall", val_curves(history), "val, %")):
-        figure = Figure(figsize=(8, 4), layout="constrained")
-        axes = figure.add_subplot()
-        for label, values in curves.items():
-            axes.plot(epochs, values, label=label, marker=".")
-        axes.set(xlabel="epoch", ylabel=unit)
-        axes.grid(alpha=0.3)
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-        figure.savefig(folder / f"{name}.png", dpi=110)
 
 
 def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:

@@ -112,10 +112,10 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
     images = [_images(ensemble, source.features) for source in sources]
     sentences = [_sentences(ensemble, source.sentences) for source in sources]
     sentences.append(_sentences(ensemble, phrases_of(start)))
-    axes = _axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
+    found = axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
     some = np.linspace(0, len(task.data.sentences) - 1, _USUAL).astype(np.int64)
     usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]]).float()
-    matcher.take_over(ensemble, *axes, usual, task.data.sentences.take(some).to_tensors())
+    matcher.take_over(ensemble, *found, usual, task.data.sentences.take(some).to_tensors())
 
 
 @torch.no_grad()
@@ -141,8 +141,8 @@ def _moments(sources: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.asarray(found + _DAMPING * np.trace(found) / width * np.eye(width))
 
 
-def _axes(images: NDArray[np.float64], sentences: NDArray[np.float64], dim: int) -> tuple[Tensor, Tensor]:
-    """Axes of images and of sentences, (d, dim) each, that change inner products least.
+def axes(images: NDArray[np.float64], sentences: NDArray[np.float64], dim: int) -> tuple[Tensor, Tensor]:
+    """Return axes of images and of sentences, (d, dim) each, that change inner products least.
 
     In the sense of least squares, of vectors with these second moments: by the singular values of the product
     of their Cholesky factors.

@@ -37,7 +37,6 @@ from seesay.training.beside import check_beside
 from seesay.training.callbacks import Callback, running
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
-from seesay.training.history import draw_curves
 from seesay.training.keep import keeper_of, reduce
 from seesay.training.loop import Loop, solve
 from seesay.training.sentence_task import SentenceTask
@@ -131,7 +130,6 @@ def _train(
     with distributed.one_after_first():
         if distributed.is_first():
             save_weights(out, best)
-            draw_curves(history, out)
             summarize(run, corpus, task, history).save(out)
         run = Run.load(str(out), module=module)
         if distributed.is_first():

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.matchers.base import PairMatcher, pairs_at_once
+from seesay.matchers.base import PairMatcher
 from seesay.matchers.baselines.vsepp import LinearAndGRU
 from seesay.matchers.sentences import SentencesLike
 from seesay.matchers.settings import register_matcher
@@ -46,7 +46,7 @@ class OrderEmbeddings(LinearAndGRU, PairMatcher):
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the score matrix (n, m), a few sentences' pairs at a time."""
-        few = max(pairs_at_once(images), 1)
+        few = max(self.pairs_at_once(images), 1)
         parts = torch.split(sentences, few)
         return torch.cat([_score(images[None], part[:, None]) for part in parts]).T
 
