@@ -307,7 +307,7 @@ def test_an_index_finds_its_run_again_where_it_was_moved_to(run: Path, photos: P
     seesay("index", photos, "--out", index, "--run", mine)
     mine.rename(moved)
     done = seesay("search", index, "a red circle", code=2)
-    assert f"{mine}, which is not there any more" in done.stderr
+    assert f"{mine}, which no longer exists" in done.stderr
     hint = f"seesay index --out {index} --run FOLDER."
     assert hint in done.stderr
     seesay(*hint.replace("FOLDER.", str(moved)).split()[1:])

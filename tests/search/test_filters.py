@@ -118,7 +118,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("taken:2019-13", "no date"),
         ("taken:2019-02-30", "no date"),
         ("taken:0000", "no date"),
-        ("taken:..", "needs an end"),
+        ("taken:..", "needs at least one end"),
         ("taken:2020..2019", "ends before it begins"),
         ("width:900..600", "ends before it begins"),
         ("orientation:up", "portrait, landscape or square"),

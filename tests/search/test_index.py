@@ -425,7 +425,7 @@ def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
 
 
 def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="holds other files"):
+    with pytest.raises(SeesayError, match="contains other files"):
         Index.create(photos, Colours())
     with pytest.raises(SeesayError, match="not a folder"):
         index.update_images(tmp_path / "nowhere")

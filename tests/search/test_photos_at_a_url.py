@@ -121,7 +121,7 @@ def test_lost_thumbnails_are_made_again_when_they_are_wanted(index: Index, url: 
 
 
 def test_a_store_cannot_be_watched(index: Index, url: str) -> None:
-    with pytest.raises(SeesayError, match=r"--watch: .* does not tell what changes; run `seesay index`"):
+    with pytest.raises(SeesayError, match=r"--watch: .* does not report changes; run `seesay index`"):
         follow(index, lambda _: None, threading.Event())
 
 

@@ -171,6 +171,6 @@ def test_databases_have_settings_of_their_own(tmp_path: Path) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with (
         Index.create(tmp_path / "index", Colours(), f"qdrant+path:{tmp_path}/vectors") as index,
-        pytest.raises(SeesayError, match="a database has settings of its own"),
+        pytest.raises(SeesayError, match="a database has its own settings"),
     ):
         index.set_recall(0.9)

@@ -1,4 +1,4 @@
-"""Search: an index of images and sentences that answers queries with the nearest of them."""
+"""Search: an index of images and sentences that returns those nearest to a query."""
 
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index

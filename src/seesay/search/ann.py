@@ -1,6 +1,6 @@
-"""Nearest neighbours among a store's vectors: one matrix product while they are few, then FAISS's lists.
+"""Nearest neighbours among a store's vectors: one matrix product for few, else FAISS's inverted lists.
 
-The cache file is never the truth: if it is lost, stale or damaged, it is built again from the store.
+The store is the source of truth: if the cache file is lost, stale or damaged, it is rebuilt from the store.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class Neighbours:
     Args:
         store: of the vectors.
         kind: of the items.
-        cache: the file that keeps inverted lists.
+        cache: the file of the inverted lists.
         exact_up_to: number of items up to which search is exact.
-        probe_divisor: one in so many lists is searched; with 8, recall@10 stays above 0.98, also for
-            sentences, which lie far from all images.
-        queries: for which the recall is measured that the store's index asks for, if it does.
+        probe_divisor: the share of lists that is searched is one in this number; with 8, recall@10 stays
+            above 0.98, also for sentences, which are far from all images.
+        queries: the queries for measuring recall, if the index asks for one.
 
-    Lists hold the stored vectors unless the index asks for a recall (`Store.recall`). Halves are exact, and
-    as fast as 8-bit codes, whose candidates are fetched and scored again (benchmarks/search.py).
+    Lists contain the stored vectors unless the index asks for a recall (`Store.recall`). Half precision is
+    exact, and as fast as 8-bit codes, whose candidates must be scored again (benchmarks/search.py).
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         trained: number of items when the inverted lists were trained; 0 while search is exact.
-        quantiser: of the lists, in FAISS's terms.
+        quantiser: of the lists, in FAISS's notation.
     """
 
     concurrent = False
@@ -84,8 +84,8 @@ class Neighbours:
     def refresh(self) -> None:
         """Read what was written to the store since the last call.
 
-        Making lists takes minutes, in which queries wait. Lists that have doubled, or are not of the recall
-        that is asked for now, are taken from the file once the update has written it (`save`).
+        Building lists takes minutes, during which queries would wait. Lists that have doubled, or have
+        another recall than requested, are therefore replaced once the update has written the file (`save`).
         """
         if self.generation != self._store.generation():
             self._take_up(_GROWTH_UNTIL_MADE_HERE, None)
@@ -102,10 +102,11 @@ class Neighbours:
         Args:
             query: (dim,).
             k: number of items.
-            among: ids of the only items that count; these are all compared.
-            after: the end of the page before; all items behind it are compared.
+            among: if given, only these ids are compared, exhaustively.
+            after: the end of the previous page; all items after it are compared.
 
-        Comparing all is exact but where lists have codes: there the best ten times as many by code are.
+        An exhaustive comparison is exact, except for coded lists, which re-score ten times as many
+        candidates.
         """
         if after is None:
             return self._best(query, k, among)
@@ -113,7 +114,7 @@ class Neighbours:
         return next_page(lambda asked: self._best(query, asked, everything), k, after, len(everything))
 
     def passing(self, where: Filter) -> NDArray[np.int64]:
-        """Return the ids (n,) of the images that a filter lets through."""
+        """Return the ids (n,) of the images that match a filter."""
         return self._store.matching(where)
 
     def close(self) -> None:
@@ -141,20 +142,20 @@ class Neighbours:
         return ids[order], scores[order]
 
     def save(self) -> None:
-        """Write inverted lists to the cache; an exact index is built faster than it would be read.
+        """Write inverted lists to the cache; an exact index is faster to build than to read.
 
-        They are made again if they have doubled, or another recall is asked for.
+        They are rebuilt if they have doubled or another recall is requested.
         """
         self._take_up(_GROWTH, self._store.recall())
         with suppress(OSError):  # they can be built again
             self._write_cache()
 
     def _take_up(self, growth: int, recall: float | None) -> None:
-        """Bring the vectors up to date; make lists again that have grown so many times.
+        """Bring the vectors up to date; rebuild lists that have grown by a factor.
 
         Args:
-            growth: of their number since they were made.
-            recall: which they must be of; if None any will do.
+            growth: the factor of growth since lists were built.
+            recall: the required recall, or None for any.
         """
         asked, is_new = self._store.recall(), self._index is None
         if is_new:
@@ -172,7 +173,7 @@ class Neighbours:
         return self._store.changes(self._kind, since=max(self.generation, 0))
 
     def _fits(self, count: int, growth: int, recall: float | None) -> bool:
-        """Whether what there is may hold so many items: lists, if they were made for enough, and a recall."""
+        """Whether the current structure suits that many items and that recall."""
         if self._index is None:
             return False
         if count <= self._exact_up_to:
@@ -196,7 +197,7 @@ class Neighbours:
         write_lists(self._cache, self._index, facts)
 
     def _load(self) -> bool:
-        """Take the lists in the file, unless they are older than what there is."""
+        """Load the lists in the file, unless they are older than the current ones."""
         if not self._cache.is_file():
             return False
         ages = range(max(self.generation, 0), self._store.generation() + 1)
@@ -229,7 +230,7 @@ class Neighbours:
         self._ids = np.setdiff1d(ids, self._add(ids), assume_unique=True)
 
     def _add(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add items, and return the ids of those that are gone meanwhile."""
+        """Add items, and return the ids of those that were deleted meanwhile."""
         found = [np.empty(0, np.int64)]
         for here, vectors in self._store.parts(ids):
             self._index.add_with_ids(vectors, here)
@@ -249,9 +250,9 @@ class Neighbours:
 
 
 class Exact:
-    """Vectors that are all compared with a query, with the methods of FAISS's indexes that are used here.
+    """Exhaustive search with the interface of FAISS's indexes that is used here.
 
-    Importing FAISS takes longer than searching tens of thousands of vectors without it.
+    Importing FAISS takes longer than searching tens of thousands of vectors exhaustively.
     """
 
     def __init__(self, dim: int) -> None:
@@ -264,16 +265,16 @@ class Exact:
         self._vectors = np.concatenate([self._vectors, vectors])
 
     def remove_ids(self, ids: NDArray[np.int64]) -> None:
-        """Remove the vectors of those ids."""
+        """Remove the vectors with those ids."""
         kept = ~np.isin(self._ids, ids)
         self._ids, self._vectors = self._ids[kept], self._vectors[kept]
 
     def search(
         self, queries: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return scores and ids of the `k` best for one query (1, dim), (1, k) both; there are `k` at least.
+        """Return scores and ids, (1, k) each, of the `k` best for one query (1, dim); `k` must exist.
 
-        With `among` only these ids (n,) count. Of equal ones at the end, those with the lowest ids are taken.
+        With `among`, only these ids (n,) are compared. Ties at the end are broken by the lowest id.
         """
         scores = np.vecdot(self._vectors, queries[0])  # equal vectors score the same wherever they stand
         if among is not None:
@@ -288,9 +289,9 @@ class Exact:
 def _search_lists(
     index: Any, queries: NDArray[np.float32], count: int, least: int, among: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Search inverted lists for the `count` best; more lists than usual if these hold fewer than `least`.
+    """Search inverted lists for the `count` best; more lists than usual if they contain fewer than `least`.
 
-    With `among`, for the best of these ids (n,), in all lists.
+    With `among`, search all lists for the best of these ids (n,).
     """
     import faiss
 

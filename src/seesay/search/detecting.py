@@ -1,7 +1,7 @@
-"""A run and a detector of objects together: what the detector sees counts where a query names it.
+"""A run combined with an object detector: detected objects count if a query names them.
 
-The vectors of both are laid end to end, so that an index searches them as one. An image's vector ends with
-the highest confidence of each class; a sentence's with weights of the classes that it names, and zeros.
+The vectors of both are concatenated, so that an index searches them as one. An image's vector ends with the
+highest confidence of each class, a sentence's with the weights of the classes that it names.
 """
 
 from __future__ import annotations
@@ -85,31 +85,31 @@ class Detecting(Embedder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the run and the detector."""
+        """Identifies the run and the detector."""
         both = f"{self.run.fingerprint} {self._detector.fingerprint}"
         return blake2b(both.encode(), digest_size=16).hexdigest()
 
     @property
     def dim(self) -> int:
-        """Length of the run's vectors and one number for each class."""
+        """The length of the run's vectors plus the number of classes."""
         return self.run.dim + len(self._detector.names)
 
     @property
     def side(self) -> int:
-        """The run's: what it decodes has twice the pixels that a detector takes."""
+        """The run's side: its decoded images have twice the pixels that a detector needs."""
         return self.run.side
 
     @property
     def calibration(self) -> Calibration:
-        """The run's."""
+        """The run's calibration."""
         return self.run.calibration
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
-        """Return the words that mean nothing to the run."""
+        """Return the words that the run does not know."""
         return self.run.unknown_words(sentences)
 
     def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
-        """Return the words that were probably meant by misspelt ones."""
+        """Return corrections of misspelt words."""
         return self.run.corrections(sentences)
 
     def named(self, sentences: Sequence[str]) -> list[str]:
@@ -122,7 +122,7 @@ class Detecting(Embedder):
         return self._embedded(photos, query)[0]
 
     def embed_and_detect(self, photos: Sequence[Photo]) -> tuple[Vectors, list[list[Detection]]]:
-        """Embed photos, and return what the detector saw in each, in pixels of the whole photo."""
+        """Embed photos, and return the detections in each, in pixels of the whole photo."""
         return self._embedded(photos, query=False)
 
     def _embedded(self, photos: Sequence[Photo], query: bool) -> tuple[Vectors, list[list[Detection]]]:
@@ -146,10 +146,10 @@ class Detecting(Embedder):
 
 
 def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
-    """Load a run, by default that of the index in a folder or the shipped one, and a detector.
+    """Load a run (by default that of the index in a folder, or seesay-small) and a detector.
 
     Raises:
-        SeesayError: there is no such run, or the file is no detector.
+        SeesayError: the run does not exist, or the file is not a detector.
     """
     if run is None and Store.exists(folder / FILE):
         store = Store.open(folder / FILE)
@@ -159,7 +159,7 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
 
 
 class NamedObjects:
-    """Finds names of classes in sentences: singular or plural, the longest first, each word used once.
+    """Finds class names in sentences: singular or plural, the longest first, using each word once.
 
     Args:
         classes: names, in lower case, of one word or several.
@@ -180,7 +180,7 @@ class NamedObjects:
         self._longest = max(map(len, self._numbers), default=0)
 
     def named(self, sentence: str) -> list[int]:
-        """Return the numbers of the classes that a sentence names, each once, in order."""
+        """Return the distinct numbers of the classes that a sentence names, in order."""
         return list(dict.fromkeys(number for number, _ in self._found(sentence)))
 
     def share(self, sentence: str) -> float:
@@ -195,7 +195,7 @@ class NamedObjects:
         return min(named / max(len(words), 1), 1.0)
 
     def _found(self, sentence: str) -> Iterator[tuple[int, int]]:
-        """Yield each class that is named, and the number of words that name it."""
+        """Yield each named class, and the number of words that name it."""
         words, at = tuple(map(_lemma, tokenize(sentence))), 0
         while at < len(words):
             for length in range(self._longest, 0, -1):

@@ -1,4 +1,4 @@
-"""Images that look nearly alike: copies of another size or quality, and shots of a series."""
+"""Near-duplicate images: copies of another size or quality, and burst shots."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BLOCK = 2048
 def near_duplicates(
     ids: NDArray[np.int64], vectors: NDArray[np.float16], similarity: float = SIMILARITY
 ) -> list[list[int]]:
-    """Group images that are connected by pairs of at least a similarity.
+    """Group images that are connected by pairs of at least the given similarity.
 
-    Pairs are looked for among random projections and compared by the vectors themselves.
+    Candidate pairs are found by random projections and compared by their vectors.
 
     Args:
         ids: of the images, (n,).
@@ -26,7 +26,7 @@ def near_duplicates(
         similarity: the least cosine of a pair.
 
     Returns:
-        The ids of each group of two or more, in order; the largest groups first.
+        The ids of each group of two or more, in order, with the largest groups first.
 
     Example:
         >>> vectors = np.array([[1, 0], [0, 1], [1, 0.01], [0, -1]], np.float16)
@@ -70,7 +70,7 @@ def _join(
 def _apart(
     group: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Leave out pairs that are of one group already: of n copies of an image all but n - 1 pairs."""
+    """Leave out pairs within one group: all but n - 1 pairs of n copies of an image."""
     kept = _roots(group, first) != _roots(group, second)
     return first[kept], second[kept]
 

@@ -1,4 +1,4 @@
-"""Filters: conditions on the facts of images, such as `taken:2019 folder:italy width:>3000`.
+"""Filters: conditions on the metadata of images, such as `taken:2019 folder:italy width:>3000`.
 
     filter    = condition {" " condition}, all of which must hold
     condition = "folder:" name  |  "taken:" dates  |  "orientation:" shape  |  "width:" sizes  |
@@ -8,7 +8,7 @@
     sizes     = number  |  (">" | ">=" | "<" | "<=") number  |  [number] ".." [number]
     since     = date  |  number ("h" | "d" | "w" | "y"): the last so many hours, days, weeks, years
 
-A value with spaces stands in double quotes: `folder:"New York"`.
+Values with spaces are in double quotes: `folder:"New York"`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Values = tuple[str | int | float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One comparison of a fact of an image with a value.
+    """One comparison of an image's metadata with a value.
 
     Attributes:
         field: "folder", "time", "orientation", "width", "height" or "added".
@@ -59,9 +59,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions in SQL on the columns `folded`, `time`, `width`, `height` and `added`, and their parameters.
+    """SQL conditions on the columns `folded`, `time`, `width`, `height` and `added`, with their parameters.
 
-    `limits` are the same conditions for stores that know no SQL.
+    `limits` are the same conditions for stores without SQL.
 
     Example:
         >>> from seesay.search.filters import Filter
@@ -78,12 +78,12 @@ class Filter:
         """Read a filter.
 
         Raises:
-            QueryError: a filter is unknown, or its value cannot be read.
+            QueryError: a filter is unknown, or its value is invalid.
         """
         if len(text) > MAX_CHARACTERS:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         if _SURROGATE.search(text):
-            raise QueryError("The filter holds a lone surrogate, which is no character; type it again.")
+            raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
         conditions, limits, at = list[str](), list[Limit](), 0
         text = text.strip()
         while at < len(text):
@@ -117,7 +117,7 @@ def _sql(limit: Limit) -> str:
 
 
 def folded(text: str) -> str:
-    """Return a text without case and accents, and with one form of letters that have several.
+    """Return a text without case and accents, in compatibility form.
 
     >>> folded("Österreich/Straße"), folded("日本"), folded("ｶﾌｪ")
     ('osterreich/strasse', '日本', 'カフェ')
@@ -129,19 +129,19 @@ def folded(text: str) -> str:
 
 
 def folded_folder(path: str) -> str:
-    """Return the folder of an image as filters compare it, by the image's path; "" if it is in none."""
+    """Return the folder in an image's path as filters compare it; "" without a folder."""
     return folded(path.rpartition("/")[0])
 
 
 def filter_meant(where: str, folders: Collection[str]) -> str | None:
-    """Return a filter with the name that is most alike in place of a folder that there is not.
+    """Return a filter with an unknown folder replaced by the most similar one.
 
     Args:
         where: a filter.
-        folders: the paths of those that there are.
+        folders: the paths of the existing folders.
 
     Returns:
-        None if the filter names no such folder, or no name is like it.
+        None if the filter names no unknown folder, or no folder is similar.
 
     Example:
         >>> filter_meant("folder:holidy taken:2019", ["Holiday in Rome/first day", "work"])
@@ -167,7 +167,7 @@ def _folder(value: str) -> list[Limit]:
     """Part of the path of the folder that the image is in."""
     name = folded(value.replace("\\", "/").strip("/"))
     if not name:
-        raise QueryError("folder: is empty; name a folder, such as folder:italy.")
+        raise QueryError("folder: the name is empty; write a name, such as folder:italy.")
     return [Limit("folder", "=", name)]
 
 
@@ -233,12 +233,12 @@ _CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {
 def _range(value: str) -> tuple[str, str]:
     first, dots, last = value.partition("..")
     if not first and not last:
-        raise QueryError(f"'{value}': a range needs an end; write 2019..2021, 2019.. or ..2021.")
+        raise QueryError(f"'{value}': a range needs at least one end; write 2019..2021, 2019.. or ..2021.")
     return (first, last) if dots else (first, first)
 
 
 def _day(value: str) -> date:
-    """The first day of a year, a month, or the day itself."""
+    """The first day of a year or month, or the day itself."""
     found = _DATE.fullmatch(value)
     try:
         if found is not None and found[1] != "0000":
@@ -249,7 +249,7 @@ def _day(value: str) -> date:
 
 
 def _day_after(value: str) -> date:
-    """The day after the last one of a year, a month, or a day."""
+    """The day after a year, month or day."""
     first, parts = _day(value), value.count("-")
     try:
         if parts == 2:

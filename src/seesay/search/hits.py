@@ -1,4 +1,4 @@
-"""What an index answers with."""
+"""Results of a query."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from seesay.search.roots import Root, holding
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An image or a sentence that answers a query.
+    """An image or a sentence found for a query.
 
     Attributes:
         id: its number in the index.
         score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
-        probability: that it is a right answer; None if not defined, as for a sentence found for an image.
-        path: of an image, relative to the indexed folder; it begins with the folder's name if the index is of
+        probability: the probability of being right; None if undefined, as for a sentence found for an image.
+        path: of an image, relative to the indexed folder, beginning with the folder's name if the index has
             several. None for a sentence.
         text: a sentence; None for an image.
         width: of an image, in pixels, upright.
         height: of an image.
         shortlist_score: before re-ranking; None if the hit was not re-ranked.
         shortlist_rank: before re-ranking, from 1.
-        objects: those that the query names and a detector saw in the image, best first.
+        objects: detected objects in the image that the query names, best first.
 
     Example:
         >>> from seesay import Hit
@@ -46,11 +46,11 @@ class Hit:
 
     @property
     def fits(self) -> bool:
-        """False if it is probably no right answer: it stands below the line."""
+        """False if the hit is probably wrong: below the line."""
         return self.probability is None or self.probability >= FITS
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
-        """Return id, score, probability and path or sentence for JSON; the file of the path in `roots`."""
+        """Return id, score, probability and path or sentence for JSON; with `roots`, the path of the file."""
         probability = None if self.probability is None else round(self.probability, 4)
         values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
         if self.shortlist_score is not None:
@@ -68,12 +68,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The end of a page of hits, behind which the next one begins.
+    """The end of a page of hits, after which the next one begins.
 
     Attributes:
         score: of the last hit.
-        id: of the last hit; hits of equal scores are in the order of their ids.
-        seen: number of hits up to there.
+        id: of the last hit; hits with equal scores are in the order of their ids.
+        seen: the number of hits up to the end.
     """
 
     score: float
@@ -82,13 +82,13 @@ class Place:
 
 
 class Answer(list[Hit]):
-    """Hits, best first, and what there is to say about the query.
+    """Hits, best first, with notes about the query.
 
     Attributes:
-        unknown_words: words of the query that mean nothing to the run, in lower case.
-        corrected_words: misspelt words of the query, and what was searched for in their place.
-        end: where the next page begins; None if there are no more hits.
-        where_meant: the filter that may have been meant, if no image passes the given one; else None.
+        unknown_words: words of the query that the run does not know, in lower case.
+        corrected_words: misspelt words of the query, and their corrections.
+        end: the end of the page; None if there are no more hits.
+        where_meant: a similar filter, if no image matches the given one; else None.
 
     Example:
         >>> from seesay.search import Answer
@@ -117,11 +117,11 @@ class Answer(list[Hit]):
         return not any(hit.fits for hit in self)
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
-        """Return the answer with other hits, such as re-ranked ones."""
+        """Return the answer with other hits, for example re-ranked ones."""
         return Answer(hits, self.unknown_words, self.end, self.corrected_words, self.where_meant)
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
-        """Return plain values for JSON; paths are those of files if their `roots` are given."""
+        """Return plain values for JSON; with `roots`, paths are those of files."""
         return {
             "results": [hit.to_dict(roots) for hit in self],
             "unknown_words": list(self.unknown_words),

@@ -1,4 +1,4 @@
-"""An index: a folder that answers a sentence or an image with the nearest images or sentences."""
+"""An index: a folder in which the nearest images or sentences to a query are found."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from seesay.search.update import Progress, UpdateReport, add_sentences, update_i
 
 
 class Index(Searcher):
-    """Images and sentences with their embeddings by one run, in a folder.
+    """Images and sentences with their embeddings by a run, in a folder.
 
-    Any thread may use an index, and another process may update it meanwhile: each answer is of one
-    generation, the newest at the time of the query. The run is loaded at the first query or update.
+    An index is thread-safe, and another process may update it: each answer is consistent with the newest
+    state at the time of the query. The run is loaded at the first query or update.
 
-    Layout: `index.sqlite` is the truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any time.
+    Layout: `index.sqlite` is the source of truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any
+        time.
 
     Example:
         >>> import tempfile
@@ -56,8 +57,8 @@ class Index(Searcher):
                 process.
 
         Raises:
-            SeesayError: the folder holds an index or something else, or cannot be made; there is no such
-                store; or there is no such run, or it has no embeddings.
+            SeesayError: the folder is not empty or cannot be created, the store or run does not exist, or the
+                run has no embeddings.
         """
         folder, store, embedder = Path(folder), store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
@@ -67,7 +68,7 @@ class Index(Searcher):
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
-            raise SeesayError(f"{folder}: holds other files ({others[0]}, …); choose an empty folder.")
+            raise SeesayError(f"{folder}: contains other files ({others[0]}, …); choose an empty folder.")
         items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
         return cls(folder, items, embedder, vectors=store)
 
@@ -83,19 +84,18 @@ class Index(Searcher):
 
         Args:
             folder: of the index.
-            run: the run that the vectors are of; by default the one that the index names, loaded when needed.
-            root: the folder that its images are in, or, of several, by their names; by default those that
-                the index names.
-            store: where its vectors are searched; by default where the index says, if you made it here.
+            run: the run of the vectors; by default the one that the index names, loaded when needed.
+            root: the folder of its images, or several by their names; by default those that the index names.
+            store: where its vectors are searched; by default as recorded in the index, if you made it here.
 
         Raises:
             SeesayError: there is no index, it is damaged, its vectors are of another run or in another store,
-                or `root` is no folder, or not one of its own.
+                or `root` is not a folder or has an unknown name.
         """
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
         for each in given.values():
             if not is_folder(path_of(each)):
-                raise SeesayError(f"{each}: not a folder; name the one that holds the images of the index.")
+                raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
         items = Store.open(Path(folder) / FILE)
         return cls(
             Path(folder),
@@ -113,23 +113,23 @@ class Index(Searcher):
         store: str = "",
         photos: Sequence[Path] | None = None,
     ) -> Self:
-        """Open the index in a folder, or create one with the run, by default the shipped one.
+        """Open the index in a folder, or create one with the run, by default seesay-small.
 
         Args:
             folder: of the index.
             run: see `open`.
             store: see `open`.
-            photos: the folders that it will be updated with; a new index needs some, which must exist, so
-                that nothing is left of a mistyped name.
+            photos: the folders that it will be updated with; a new index needs existing ones, so that a
+                mistyped name leaves nothing behind.
 
         Raises:
-            SeesayError: as `open` and `create`, or a new index is given no folder, or one that is missing.
+            SeesayError: as `open` and `create`, or a new index has no folders, or missing ones.
         """
         # A kill before the first transaction leaves an empty file, which is not an index yet.
         if Store.exists(Path(folder) / FILE):
             return cls.open(folder, run, store=store)
         if photos is not None and not photos:
-            raise SeesayError(f"{folder}: no index there yet; name the folder of your images as well.")
+            raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
@@ -138,7 +138,7 @@ class Index(Searcher):
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
 
-        `changed` is when it was last written, in UTC; `faults` says why files could not be indexed.
+        `changed` is the last change in UTC; `faults` are the reasons why files could not be indexed.
 
         Raises:
             SeesayError: the index is damaged or closed, or its folder cannot be read.
@@ -161,26 +161,26 @@ class Index(Searcher):
         }
 
     def set_recall(self, recall: float) -> None:
-        """Choose lists of vectors by their recall@10, from the next update on.
+        """Choose the compression of vectors by recall@10, from the next update on.
 
         More than 50,000 vectors are searched in inverted lists of half-precision vectors. With a recall, the
-        lists of the fewest bytes are made whose recall@10 reaches it; see `seesay.search.quantise`.
+        smallest lists whose recall@10 reaches it are used; see `seesay.search.quantise`.
 
         Args:
             recall: from 0.5 to 1, measured for unrelated sentences and for images of the index.
 
         Raises:
-            SeesayError: it is out of that range, or the vectors are in a database.
+            SeesayError: the recall is out of range, or the vectors are in a database.
         """
         if "store" in self.store.meta:
-            raise SeesayError("recall: is for vectors in this process; a database has settings of its own.")
+            raise SeesayError("recall: only for vectors in this process; a database has its own settings.")
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
                 writer.set_recall(recall)
             self._recall_is_new = True
 
     def _record(self, run: Embedder) -> None:
-        """Name the run as it was loaded: it is the index's, but its folder may have been moved."""
+        """Record the name of the loaded run: it is the index's, but its folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
             detector = str(run.detector or "")
             with self.store.write() as writer:
@@ -190,19 +190,19 @@ class Index(Searcher):
     def update_images(
         self, folders: str | Path | Iterable[str | Path] = (), progress: Progress | None = None
     ) -> UpdateReport:
-        """Make the images of the index those of its folders; only new contents are embedded.
+        """Update the index from its folders; only new contents are embedded.
 
-        Images of a folder that is not there, or empty, are kept: its drive may not be mounted.
+        Images of a missing or empty folder are kept, because its drive may not be mounted.
 
         Args:
-            folders: to look at, by default all that the index is of; new ones are added to it. A folder may
-                be a URL, such as "s3://bucket/photos".
+            folders: the folders to update, by default all of the index; new ones are added. A folder may be a
+                URL, such as "s3://bucket/photos".
             progress: called with the number of files done, and of all to do.
 
         Raises:
-            SeesayError: the index is of no folder yet, or somebody else made it and no folder is named; one
-                is no folder, is new and holds no image, or lies in another; none is there; or another process
-                is updating the index.
+            SeesayError: the index has no folders yet, or somebody else made it and no folder is named; one is
+                not a folder, is new and has no images, or lies in another; all are missing; or another
+                process is updating the index.
         """
         given = [folders] if isinstance(folders, str | PurePath) else folders
         run = self.run
@@ -215,26 +215,25 @@ class Index(Searcher):
         return report
 
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
-        """Find the images of folders, by default of all of the index; raise as `update_images` does."""
+        """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
         roots = self.roots()
         named = [path_of(folder) for folder in folders]
         if not (named or roots):
-            raise SeesayError(f"{self.folder}: of no folder yet; name the one that holds the images.")
+            raise SeesayError(f"{self.folder}: has no folders yet; name the folder of the images.")
         if not named:  # nobody has named them now, and an update seals them
             self.check_roots()
         return look(self.store, roots, named or [root.folder for root in roots])
 
     def remove_images(self, folder: str | Path) -> int:
-        """Take a folder and its images out of the index, and return how many images these were.
+        """Remove a folder and its images from the index, and return the number of images.
 
-        The files stay as they are.
+        Files are not touched.
 
         Args:
-            folder: one that the index is of, or its name, or a subfolder of one in which no image is
-                left; it need not be there.
+            folder: a folder of the index, its name, or a subfolder without images; it need not exist.
 
         Raises:
-            SeesayError: the index is not of that folder, or another process is updating the index.
+            SeesayError: the folder is not in the index, or another process is updating the index.
         """
         run = self.run
         with self._sole_writer():
@@ -257,7 +256,7 @@ class Index(Searcher):
         return removed
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
-        """Add the sentences that are new and not empty, and return how many these are.
+        """Add new, non-empty sentences, and return their number.
 
         Raises:
             SeesayError: `texts` is not a list of strings, or another process is updating the index.
@@ -270,15 +269,15 @@ class Index(Searcher):
         return added
 
     def encode_on_cluster(self, folders: Iterable[str | Path], address: str) -> None:
-        """Encode the new and changed images of folders on a Ray cluster, for an update to find in the cache.
+        """Encode new and changed images of folders on a Ray cluster into the cache, for the next update.
 
         Args:
-            folders: which every node must find at the same paths or URLs; by default all of the index.
+            folders: by default all of the index; they must have the same paths or URLs on every node.
             address: of the cluster, see `fill_stores_on_cluster`.
 
         Raises:
-            SeesayError: there is no cluster, or the index is not of a run with image encoders alone; or as
-                `update_images` does.
+            SeesayError: there is no cluster, or the run does not only use image encoders; or as
+                `update_images`.
             MissingExtraError: Ray is not installed.
         """
         from seesay.encoders.feature_store import stores_folder
@@ -288,7 +287,7 @@ class Index(Searcher):
         run = self.run
         if not isinstance(run, Run):
             raise SeesayError(
-                f"--cluster: {run.name} is not a run of image encoders alone; index without the option."
+                f"--cluster: {run.name} does not only use image encoders; index without the option."
             )
         seen = self.look(folders)
         before = {seen.path_now(item.path or ""): item.state for item in self.store.items().values()}
@@ -316,29 +315,31 @@ class Index(Searcher):
 
 
 def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str | Path]) -> dict[str, Path]:
-    """Where the images of an index are, by the names of its folders.
+    """The folders of the images of an index, by name.
 
     Raises:
-        SeesayError: the index has no folder of a name.
+        SeesayError: the index has no folder with a given name.
     """
     names = [root.name for root in roots]
     for name in given:
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
-            raise SeesayError(f"{folder}: say where its images are by {known}.")
+            raise SeesayError(f"{folder}: say where its images are with {known}.")
     return {name: path_of(each).resolve() for name, each in given.items()}
 
 
 def _checked_address(folder: Path, items: Store, given: str) -> str:
-    """Where the vectors of an index are searched; an index from elsewhere could name any server.
+    """The address of the vectors of an index; an index from elsewhere could name any server.
 
     Raises:
-        SeesayError: they are in another store than the given one, or nobody has confirmed the index's own.
+        SeesayError: they are in another store than the given one, or the index's own is not confirmed.
     """
     address: str = items.meta.get("store", "")
     if given and given != address:
         there = address or "in its folder"
-        raise SeesayError(f"{folder}: its vectors are {there}, not {given}; make a new index for that store.")
+        raise SeesayError(
+            f"{folder}: its vectors are {there}, not {given}; create a new index for that store."
+        )
     if address and not given and not is_sealed(items.meta["identity"], address, items.meta["store_seal"]):
         raise SeesayError(
             f"{folder}: was not made here by you, and its vectors are in {address}. Confirm that with "

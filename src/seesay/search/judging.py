@@ -1,8 +1,8 @@
-"""How probable it is that each hit of a query is a right answer.
+"""The probability that each hit of a query is right.
 
-A sample of an index's images stands for all: the scores of a query over it tell what images get that do not
-show what is asked for (`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors
-are read when the index is first searched.
+A sample of an index's images represents all: its scores for a query show what unrelated images score
+(`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors are read when the index
+is first searched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which a
 
 @dataclass(frozen=True)
 class Gallery:
-    """What scores are judged against.
+    """The gallery against which scores are judged.
 
     Attributes:
         count: number of images.
@@ -59,7 +59,7 @@ class Gallery:
 
     @classmethod
     def from_json(cls, text: str) -> Self | None:
-        """Read what `to_json` returned; None if it is damaged, since it can be learned again."""
+        """Parse the output of `to_json`; None if it is damaged, since it can be computed again."""
         try:
             found = json.loads(text)
             sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
@@ -70,11 +70,12 @@ class Gallery:
 
 
 class Judge:
-    """Judges the hits of an index's queries by what is known of its images. Thread-safe.
+    """Computes probabilities of the hits of an index. Thread-safe.
 
-    A query of sentences alone is judged as one. One with images in it is judged by its parts: an answer is as
-    probable as the weighted mean of the log-odds of what is wanted, and not what is not wanted. For that mean
-    a sentence's score counts by how far it stands out, since the odds of a mixture would outweigh an image's.
+    A query of sentences is judged as a whole. A query with images is judged by its parts: the probability of
+    the weighted mean of the log-odds of wanted parts, times that of showing no unwanted part. In this mean,
+    sentences count by how far their score stands out, because the odds of a mixture would outweigh an
+    image's.
 
     Args:
         store: of the index.
@@ -87,9 +88,9 @@ class Judge:
         self._vectors = np.zeros((0, store.dim), np.float32)
 
     def _current(self, run: Embedder) -> tuple[Gallery, Vectors]:
-        """Return the gallery that is stored, and the vectors (s, dim) of its sample.
+        """Return the stored gallery, and the vectors (s, dim) of its sample.
 
-        While another process updates the index, it is that of the images before.
+        During an update by another process, it is the previous gallery.
         """
         with self._lock:
             text = self._store.background()
@@ -101,7 +102,7 @@ class Judge:
             return self._read[1], self._vectors
 
     def learn(self, run: Embedder) -> None:
-        """Store what there is to know of the images that there are now, unless it is stored already."""
+        """Compute and store the gallery of the current images, unless it is up to date."""
         with self._lock:
             text = self._store.background()
             former = Gallery.from_json(text) if text else None
@@ -112,7 +113,7 @@ class Judge:
                     writer.set_background(learned)
 
     def _sampled(self) -> tuple[int, NDArray[np.int64]]:
-        """Return how many images there are, and the ids of the sample, evenly spaced among them."""
+        """Return the number of images, and the ids of the sample, evenly spaced among them."""
         ids = self._store.changes("image").alive
         places = np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)
         return len(ids), ids[places]
@@ -127,11 +128,11 @@ class Judge:
     ) -> Floats:
         """Return the probabilities (k,) of hits.
 
-        They are lower by the share of the wanted words that mean nothing to the run.
+        They are reduced by the share of unknown words in the wanted parts.
 
         Args:
             hits: to be judged.
-            asked: what they answer.
+            asked: their query.
             run: that embeds.
             best: the best hit in the whole gallery, if it may not be among the hits.
         """
@@ -167,7 +168,7 @@ class Judge:
         return result
 
     def _images(self, hits: Sequence[Hit]) -> Vectors:
-        """The vectors (k, dim) of hits; zeros for one that another process has deleted meanwhile."""
+        """The vectors (k, dim) of hits; zeros for hits that another process has deleted."""
         there, vectors = self._store.vectors([hit.id for hit in hits])
         found = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
         nothing = np.zeros(self._store.dim, np.float32)
@@ -175,7 +176,7 @@ class Judge:
 
 
 def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:
-    """Return log-odds (k,) by how far images are on the way from the gallery's mean to the query itself."""
+    """Return log-odds (k,) from the position of images between the gallery's mean and the query itself."""
     mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
 

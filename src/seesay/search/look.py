@@ -1,4 +1,4 @@
-"""What an update finds in the folders of an index, before anything is embedded."""
+"""The contents of an index's folders, examined before anything is embedded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LATEST = 2**63 - 1
 class FoundFile:
     """An image file; `path` is relative to the folder, with `/`.
 
-    `state` changes with its contents: a copy can keep size and time of modification, but not `st_ctime_ns`.
+    `state` changes with the contents: a copy can keep size and modification time, but not `st_ctime_ns`.
     """
 
     path: str
@@ -43,7 +43,7 @@ class FoundFile:
 
 @dataclass
 class Found:
-    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds."""
+    """Files by path, skipped ones as (path, reason), unreadable paths, and counts of other kinds."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -51,13 +51,13 @@ class Found:
     not_read: Counter[str] = field(default_factory=Counter)
 
     def is_gone(self, path: str) -> bool:
-        """Return True if a path that was not found does not exist, rather than could not be read."""
+        """Return True if a missing path does not exist, rather than being unreadable."""
         parts = path.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         return self.unread.isdisjoint([".", *above])
 
     def add(self, other: Found, prefix: str) -> None:
-        """Add what was found in another folder, under paths that begin with a prefix such as "italy/"."""
+        """Add the contents of another folder, with a prefix of its paths such as "italy/"."""
         for path, file in other.files.items():
             self.files[prefix + path] = replace(file, path=prefix + path) if prefix else file
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
@@ -69,7 +69,7 @@ class Found:
 def find_images(root: Path, leave_out: Path) -> Found:
     """Find all image files under `root` (a resolved path or a URL), except in the folder `leave_out`.
 
-    Hidden files and folders are ignored. Links are followed to files inside `root` only.
+    Hidden files and folders are ignored. Only links to files inside `root` are followed.
     """
     result = Found()
 
@@ -96,7 +96,7 @@ def find_images(root: Path, leave_out: Path) -> Found:
 
 
 def _take_up(path: str, file: Path, result: Found) -> None:
-    """Take up an image file, unless it is too large or cannot be named."""
+    """Record an image file, unless it is too large or has an invalid name."""
     try:
         path.encode()
         stat = file.stat()
@@ -117,14 +117,14 @@ def _take_up(path: str, file: Path, result: Found) -> None:
 
 @dataclass
 class Look:
-    """What is in the folders that an update is about.
+    """The contents of the folders of an update.
 
     Attributes:
-        roots: the folders that are there, with their names in the index.
-        there: what was found in them; paths as the index will have them.
+        roots: the existing folders, with their names in the index.
+        there: their contents, with paths as in the updated index.
         not_read: counts of files of other kinds, by the names of the folders.
-        absent: folders of images of the index that are not there, or empty, as a drive that is not mounted.
-        alone: the name that the index's only folder gets because others join it; empty if it keeps its own.
+        absent: folders of the index that are missing or empty, such as an unmounted drive.
+        alone: the new name of the index's only folder if others are added; else empty.
     """
 
     roots: list[Root] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Look:
     _is_empty: dict[Path, bool] = field(default_factory=dict)
 
     def path_now(self, former: str) -> str:
-        """Return what a path of the index will be once the folders have their names."""
+        """Return a path of the index after the folders have been named."""
         return f"{self.alone}/{former}" if self.alone else former
 
     def file(self, path: str) -> Path:
@@ -154,7 +154,7 @@ class Look:
         )
 
     def emptied(self, path: str) -> list[Path]:
-        """Return the folders above a path in which nothing is, such as the place of an unmounted drive."""
+        """Return the empty folders above a path, such as the mount point of an unmounted drive."""
         root = holding(self.roots, path)
         if root is None or is_remote(root.folder):
             return []
@@ -173,16 +173,15 @@ class Look:
 
 
 def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
-    """Find the images of folders that an index is of, or that are added to it.
+    """Find the images of folders of an index, or of folders to add.
 
     Args:
         store: of the index.
-        former: the folders that it is of.
+        former: its folders.
         folders: to look at.
 
     Raises:
-        SeesayError: one is no folder, is new and holds no image, or lies in another one; or none of them is
-            there.
+        SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
     found, absent = dict[Path, Found](), dict[Path, str]()
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
@@ -211,7 +210,7 @@ def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
 def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
-        raise SeesayError(f"{store.path.parent}: an index is of at most {MOST_ROOTS} folders.")
+        raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
     roots = list[Root | None]()
     for folder, there in found.items():
         free = [root for root in former if root not in roots]
@@ -231,14 +230,14 @@ def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absen
 
 
 def _known(former: Sequence[Root], folder: Path) -> Root | None:
-    """The root that a folder is."""
+    """The root of a folder, if it is one."""
     return next((root for root in former if is_same(root.folder, folder)), None)
 
 
 def _moved(store: Store, former: Sequence[Root], there: Found) -> Root | None:
-    """The root that is not where it was, and of whose images most are in a folder, at their places.
+    """The missing root most of whose images are in a folder, at the same relative paths.
 
-    A URL is not asked whether it is there: somebody else may have named it.
+    A URL is not accessed, because it may come from somebody else.
     """
     for root in former:
         if not (is_remote(root.folder) or root.folder.is_dir()):
@@ -260,4 +259,4 @@ def _check_apart(found: Iterable[Path], former: Sequence[Root], roots: Sequence[
     for inner in folders:
         for outer in folders:
             if inner != outer and inner.is_relative_to(outer):
-                raise SeesayError(f"{inner}: lies in {outer}, with whose images it is indexed; leave it out.")
+                raise SeesayError(f"{inner}: lies in {outer} and is indexed with it; leave it out.")

@@ -1,4 +1,4 @@
-"""Queries as they are searched for: words corrected, sentences and images embedded, each once."""
+"""Prepared queries: words corrected, sentences and images embedded, each once."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedQuery:
-    """A query with everything that a search needs of it.
+    """A query with everything that a search needs.
 
-    One part is searched for as it is. Several are the weighted sum of their unit vectors, which is scaled to
-    length 1: so weights compare parts of all kinds, and scores stay cosines.
+    One part is searched for as it is. Several are the weighted sum of their unit vectors, scaled to length 1,
+    so that weights mean the same for all parts, and scores stay cosines.
 
     Attributes:
-        query: what is searched for, with misspelt words corrected.
-        corrected: the misspelt words and what replaces them, in lower case.
-        unknown: words of it that mean nothing to the run, in lower case.
+        query: the query, with misspelt words corrected.
+        corrected: the misspelt words and their corrections, in lower case.
+        unknown: unknown words, in lower case.
         rows: the vectors (dim,) of its parts.
         vector: of the whole query, (dim,).
     """
@@ -47,12 +47,12 @@ class PreparedQuery:
 def prepare_queries(
     queries: Sequence[Query], run: Embedder, store: Store
 ) -> list[PreparedQuery | SeesayError]:
-    """Prepare queries, or say why one cannot be searched for; all sentences are embedded at once.
+    """Prepare queries, or return the error of each; all sentences are embedded at once.
 
     Args:
         queries: to prepare.
         run: that embeds.
-        store: of the images that queries name by their ids.
+        store: of the images that queries refer to by id.
     """
     words = [run.corrections(query.unquoted) if query.unquoted else {} for query in queries]
     meant = [query.corrected(each) if each else query for query, each in zip(queries, words, strict=True)]
@@ -127,5 +127,5 @@ def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -
 def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the vectors, or raise a `SeesayError` if one is not finite."""
     if not np.isfinite(vectors).all():
-        raise SeesayError("The matcher gave a vector that is not finite; its weights are damaged.")
+        raise SeesayError("The matcher returned a vector that is not finite; its weights are damaged.")
     return vectors

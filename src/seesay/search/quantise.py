@@ -1,12 +1,12 @@
-"""Inverted lists of fewer bytes: the smallest ones that still find what comparing all vectors finds.
+"""Compressed inverted lists: the smallest ones that still reach a recall.
 
-A quantiser keeps a code of each vector. The best by their codes are compared once more by the vectors that
-the store has, so that scores stay exact; what a code can lose is that an item is not among them.
+A quantiser stores a code of each vector. The best candidates by code are re-scored with their vectors from
+the store, so scores stay exact; codes can only lose candidates.
 
-In a file, a line of facts comes before FAISS's own bytes, whose checksum the line has. The checksum is made
-with this user's key (see `seesay.seal`): FAISS trusts its files, so lists that came with a copy of an
-index must not reach it. They are written in parts, since a copy of all lists in memory would be as large as
-they are, and mapped when they are read, so that memory has what is searched, once for all processes.
+A file begins with a line of metadata, with a checksum of FAISS's bytes that follow. The checksum is made with
+this user's key (see `seesay.seal`), because FAISS trusts its files, and lists in a copied index must not
+reach it. Lists are written in parts, because a copy would double the memory, and memory-mapped for reading,
+so that all processes share them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ROUNDING = 1e-6  # of an inner product in single precision, relative to the len
 
 @dataclass(frozen=True)
 class Lists:
-    """Inverted lists that are filled.
+    """Filled inverted lists.
 
     Attributes:
         index: of FAISS.
-        quantiser: in FAISS's terms, such as "PQ64np" or "SQfp16".
-        recall: measured recall@10; None if nothing was chosen by it.
+        quantiser: in FAISS's notation, such as "PQ64np" or "SQfp16".
+        recall: the measured recall@10; None if none was requested.
     """
 
     index: Any
@@ -55,39 +55,39 @@ class Lists:
 
     @property
     def coded(self) -> bool:
-        """Whether they have codes in place of vectors."""
+        """Whether they contain codes instead of vectors."""
         return self.quantiser != VECTORS
 
 
 def check_recall(recall: float) -> float:
-    """Return a recall that can be asked for, or raise SeesayError."""
+    """Check a requested recall; raise SeesayError if it is out of range."""
     if not 0.5 <= recall <= 1:
-        raise SeesayError(f"recall {recall:g}: expected a share of the ten best items, from 0.5 to 1.")
+        raise SeesayError(f"recall {recall:g}: expected a number from 0.5 to 1.")
     return recall
 
 
 def _quantisers(dim: int) -> list[str]:
-    """Return quantisers in FAISS's terms, those of the fewest bytes a vector first."""
+    """Return quantisers in FAISS's notation, by ascending number of bytes per vector."""
     # A byte for so many numbers; "np": without an order of codes that takes minutes and that no search uses.
     products = [f"PQ{dim // part}np" for part in (8, 4) if dim % part == 0]
     return [*products, "SQ4", "SQ8", VECTORS]
 
 
 def make_lists(store: Store, ids: NDArray[np.int64], quantiser: str = VECTORS, divisor: int = 8) -> Lists:
-    """Train and fill lists with the items of those ids (n,), ascending; one list in `divisor` is searched."""
+    """Train and fill lists with items (n,), in ascending order of ids; one list in `divisor` is searched."""
     return _Cells(store, ids).lists(quantiser, divisor)
 
 
 def lists_of_recall(
     store: Store, ids: NDArray[np.int64], queries: NDArray[np.float32], recall: float
 ) -> Lists:
-    """Make the smallest lists, searched in the smallest part, whose recall@10 is at least `recall`.
+    """Build the smallest lists, with the fewest lists searched, whose recall@10 is at least `recall`.
 
     Args:
         store: of the items.
         ids: of the items, (n,), ascending.
-        queries: (q, dim), for which recall is measured, and for vectors that are drawn from the items'.
-        recall: from 0.5 to 1; lists of the vectors themselves reach any.
+        queries: (q, dim), for which recall is measured, in addition to vectors drawn from the items.
+        recall: from 0.5 to 1; lists of uncompressed vectors reach any.
     """
     own = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
     asked = [store.vectors(own.tolist())[1].astype(np.float32), *([queries] if len(queries) else [])]
@@ -108,9 +108,9 @@ def lists_of_recall(
 
 
 class _Cells:
-    """Which list each item belongs to, found once for lists of any codes.
+    """The list of each item, computed once for all kinds of codes.
 
-    Only a sample of the vectors is in memory, beside the codes.
+    Only codes and a sample of the vectors are in memory.
 
     Args:
         store: of the items.
@@ -146,7 +146,7 @@ class _Cells:
         return Lists(index, quantiser)
 
     def _assigned(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return the lists (n,) that items belong to."""
+        """Return the lists (n,) of items."""
         at = np.searchsorted(self._ids, ids)
         if (self._of[at] < 0).any():
             self._of[at] = self._centres.assign(vectors)[1]
@@ -156,7 +156,7 @@ class _Cells:
 def refined(
     ids: NDArray[np.int64], vectors: NDArray[np.floating], query: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return ids and scores of the `k` best of some items by their vectors (c, dim); ties by the lower id."""
+    """Return ids and scores of the `k` best items by their vectors (c, dim); ties go to the lower id."""
     scores = np.vecdot(vectors.astype(np.float32), query)
     order = np.lexsort((ids, -scores))[:k]
     return ids[order], scores[order]
@@ -165,7 +165,7 @@ def refined(
 def tenth_best(
     store: Store, ids: NDArray[np.int64], asked: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """Return the score of the tenth best item for each query, (q,), which the ten best reach."""
+    """Return the score of the tenth best item for each query, (q,)."""
     best = [np.full((len(queries), _AT), -np.inf, np.float32) for queries in asked]
     for _, vectors in store.parts(ids):
         for queries, kept in zip(asked, best, strict=True):
@@ -175,7 +175,7 @@ def tenth_best(
 
 
 def _recall(made: Lists, store: Store, queries: NDArray[np.float32], tenth: NDArray[np.float32]) -> float:
-    """The share of the ten best that a search of the lists finds, its codes refined."""
+    """The share of the ten best that the lists find, after re-scoring."""
     wanted = min(_AT, int(made.index.ntotal))
     _, candidates = made.index.search(queries, wanted * (REFINED if made.coded else 1))
     ids, vectors = store.vectors(np.unique(candidates).tolist())
@@ -190,10 +190,10 @@ def _recall(made: Lists, store: Store, queries: NDArray[np.float32], tenth: NDAr
 
 
 def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
-    """Write lists with facts about them, among these the index's identity.
+    """Write lists with metadata, including the index's identity.
 
     Raises:
-        OSError: the file cannot be written, or no key can be kept.
+        OSError: the file or the key cannot be written.
     """
     checksum = _new_checksum(str(facts["identity"]))
     with replacing(file) as beside, beside.open("wb") as opened:
@@ -210,12 +210,12 @@ def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
 
 
 def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict[str, Any]] | None:
-    """Read lists and the facts about them; None if they are damaged, of another index, or of another time.
+    """Read lists and their metadata; None if they are damaged, of another index, or outdated.
 
     Args:
-        file: that `write_lists` wrote, if there is one.
-        identity: of the index whose vectors they have to be, among the facts.
-        generations: one of which they must be of, among the facts.
+        file: the file of `write_lists`, if it exists.
+        identity: the expected identity of the index.
+        generations: the accepted generations.
     """
     try:
         with file.open("rb") as opened:
@@ -235,12 +235,12 @@ def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict
 
 
 def is_mapped(index: Any) -> bool:
-    """Whether the lists are in the file that they were read from, which cannot change."""
+    """Whether the lists are memory-mapped and therefore read-only."""
     return type(_faiss().downcast_InvertedLists(index.invlists)).__name__ == "OnDiskInvertedLists"
 
 
 def to_memory(index: Any) -> None:
-    """Copy mapped lists into memory, where they can change."""
+    """Copy memory-mapped lists into memory, to change them."""
     if not is_mapped(index):
         return
     mapped, lists = index.invlists, _faiss().ArrayInvertedLists(index.nlist, index.code_size)
@@ -251,7 +251,7 @@ def to_memory(index: Any) -> None:
 
 
 def _mapped(file: Path, start: int) -> Any:
-    """Read an index from a place in a file; where systems can, its lists stay there and are mapped."""
+    """Read an index from a position in a file, memory-mapped if the system supports it."""
     faiss = _faiss()
     reader = faiss.FileIOReader(str(file))
     passed = np.empty(start, np.uint8)
@@ -267,7 +267,7 @@ def _line(facts: Mapping[str, object], checksum: Any) -> bytes:
 
 
 def _new_checksum(identity: str) -> hashlib.blake2b:
-    """A checksum that this user alone can make for an index; raise OSError if no key can be kept."""
+    """A checksum that only this user can make for an index; raise OSError if the key cannot be stored."""
     key = seal(identity, "lists").encode()
     if not key:
         raise PermissionError("no key can be kept")

@@ -5,7 +5,7 @@
     part     = [number "*"] term; without a number it has weight 1 after "+", 0.5 after "-"
     term     = '"' sentence '"'  |  "id:" number  |  "image:" path  |  path of an image  |  sentence
 
-A hyphen inside a word, a dash and a negative number are no signs, and nothing inside quotes is one.
+Hyphens inside words, dashes, negative numbers, and characters inside quotes are not signs.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _MOST_SHOWN = 60  # characters of a query in a message
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A description of what images show; a quoted one is searched for as it is spelt."""
+    """A description of what images show; a quoted one is not corrected."""
 
     text: str
     quoted: bool = False
 
     def __str__(self) -> str:
-        """Return the term, in quotes if it is quoted or would otherwise be read as something else."""
+        """Return the term, in quotes if it is quoted or would otherwise be parsed differently."""
         return f'"{self.text}"' if self.quoted or not _is_plain(self.text) else self.text
 
 
@@ -75,7 +75,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """Anything whose vector (dim,) is known; `name` says what it is. No query names one by its text."""
+    """Anything with a known vector (dim,) and a name; not part of the grammar."""
 
     name: str
     vector: NDArray[np.float32]
@@ -90,13 +90,13 @@ Term: TypeAlias = Text | Image | Indexed | Embedded
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A term and its weight, which is negative for what is not wanted."""
+    """A term and its weight, which is negative for unwanted parts."""
 
     term: Term
     weight: float = 1.0
 
     def __str__(self) -> str:
-        """Return the part with its sign, as it may follow another."""
+        """Return the part with its sign, as after another part."""
         sign, size = "-" if self.weight < 0 else "+", abs(self.weight)
         written = str(self.term)
         plain = size == _WEIGHTS[sign] and not _WEIGHT.match(written)
@@ -105,7 +105,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: at least one part, and at least one of positive weight.
+    """A query: one or more parts, at least one with a positive weight.
 
     Example:
         >>> from seesay.search.query import Query
@@ -124,15 +124,15 @@ class Query:
         """Check the number of parts and their weights.
 
         Raises:
-            QueryError: too many parts, none that is wanted, or a weight out of bounds.
+            QueryError: there are too many parts, no wanted part, or a weight out of range.
         """
         if len(self.parts) > MAX_PARTS:
             raise QueryError(f"The query has {len(self.parts)} parts; the limit is {MAX_PARTS}.")
         for part in self.parts:
             if not 0 < abs(part.weight) <= MAX_WEIGHT:
                 raise QueryError(
-                    f"The weight of '{_shortened(str(part.term))}' is {_number(abs(part.weight))}; give one "
-                    f"above 0, of at most {MAX_WEIGHT:g}."
+                    f"The weight of '{_shortened(str(part.term))}' is {_number(abs(part.weight))}; use "
+                    f"a weight above 0 and at most {MAX_WEIGHT:g}."
                 )
         if not any(part.weight > 0 for part in self.parts):
             raise QueryError("The query only subtracts; add something to search for.")
@@ -146,8 +146,8 @@ class Query:
         """Read a query.
 
         Raises:
-            QueryError: it is empty or too long, has too many parts or one that is empty, a wrong weight or
-                id, or nothing that is wanted.
+            QueryError: the query is empty or too long, has too many, empty or no wanted parts, or an invalid
+                weight or id.
         """
         if not text.strip():
             raise QueryError("The sentence is empty; describe what the images show.")
@@ -169,7 +169,7 @@ class Query:
 
     @property
     def wanted(self) -> list[str]:
-        """The sentences that are not taken away."""
+        """The sentences with positive weights."""
         return [part.term.text for part in self.parts if isinstance(part.term, Text) and part.weight > 0]
 
     @property
@@ -178,7 +178,7 @@ class Query:
         return [part.term.text for part in self.parts if isinstance(part.term, Text) and not part.term.quoted]
 
     def corrected(self, words: Mapping[str, str]) -> Query:
-        """Return the query with words of its sentences replaced, save those in quotes."""
+        """Return the query with words of its sentences replaced, except in quotes."""
 
         def part_of(part: Part) -> Part:
             if not isinstance(part.term, Text) or part.term.quoted:
@@ -243,7 +243,7 @@ def _term(written: str) -> Term:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a sentence is read as itself without quotes, after a sign and a weight."""
+    """Whether a sentence needs no quotes after a sign and a weight."""
     try:
         return list(_split(text)) == [("+", text)] and _term(text) == Text(text)
     except QueryError:

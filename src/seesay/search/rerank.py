@@ -35,9 +35,9 @@ class Reranked:
     """A re-ranked shortlist.
 
     Attributes:
-        hits: the re-ranked ones, best first, and then the others in their old order.
+        hits: the re-ranked hits, best first, then the others in their old order.
         compared: number of hits that were re-ranked.
-        encoded: number of images whose features were computed; they are kept for the next query.
+        encoded: the number of images whose features were computed and stored.
         issues: why the other images could not be re-ranked.
         seconds: time of the re-ranking, without the search for the shortlist.
     """
@@ -53,13 +53,12 @@ class Reranker:
     """Orders an index's shortlists by the scores of a run. Thread-safe.
 
     Args:
-        run: usually of a pair matcher, but any that scores whole images will do, such as an embedding
-            whose features are too costly to compute for all images.
-        shortlist: minimum number of hits that are re-ranked.
+        run: usually a pair matcher, or any other run that scores whole images, such as an embedding whose
+            features are too costly to compute for all images.
+        shortlist: the minimum number of re-ranked hits.
 
     Raises:
-        SeesayError: the run grounds phrases, was trained on features whose encoder is missing, or its
-            matcher is asymmetric.
+        SeesayError: the run grounds phrases, its encoder is missing, or its matcher is asymmetric.
     """
 
     def __init__(self, run: Run, shortlist: int = SHORTLIST) -> None:
@@ -81,13 +80,13 @@ class Reranker:
         Arguments are those of `Index.search`.
 
         Raises:
-            QueryError: see `Index.search`; or the query is not one sentence.
+            QueryError: see `Index.search`, or the query is not a single sentence.
             SeesayError: the run's weights are damaged.
         """
         asked = query.query if isinstance(query, PreparedQuery) else Query.of(query)
         if len(asked.parts) > 1 or not asked.sentences:
             raise QueryError(
-                "Re-ranking takes a query of one sentence; ask without it, or shorten the query."
+                "Re-ranking needs a query of a single sentence; search without it, or shorten the query."
             )
         shortlist = index.search(query, max(k, self.shortlist), where)
         started = time.perf_counter()
@@ -131,7 +130,7 @@ class Reranker:
         return scores
 
     def _keys(self, index: Index, hits: Sequence[Hit]) -> tuple[dict[int, str], int, list[ImageError]]:
-        """Content keys by place of the hits whose features are stored; missing ones are computed first."""
+        """Content keys by place of hits with stored features; missing features are computed first."""
         items = index.store.items([hit.id for hit in hits])
         keys: dict[int, str] = {}
         unseen: dict[int, CorpusImage] = {}
@@ -145,7 +144,7 @@ class Reranker:
             elif file := index.file_of(item):
                 unseen[place] = CorpusImage(str(item.path), "", FileSource(file))
             else:
-                issues.append(ImageError(f"{item.path}: the file is gone; update the index."))
+                issues.append(ImageError(f"{item.path}: the file is missing; update the index."))
         if not unseen:
             return keys, 0, issues
         report = fill_stores(self._encoders, stores_folder(), list(unseen.values()), _decoded_apart)
@@ -165,7 +164,7 @@ def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
 
 
 def check_reranks(name: str) -> None:
-    """Raise a SeesayError if there is no such run, it grounds phrases, or its encoder is missing."""
+    """Raise a SeesayError if the run does not exist, grounds phrases, or lacks its encoder."""
     recipe_encoders(run_config(run_folder(name)))
 
 

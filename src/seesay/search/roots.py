@@ -1,4 +1,4 @@
-"""The folders of images that an index is of."""
+"""The image folders of an index."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Root:
     """A folder of images.
 
     Attributes:
-        name: the first part of the paths of its images in the index; empty if the index began with this
-            folder alone, so that its paths are relative to it.
-        folder: where it is; it need not be there now.
-        seal: by whom it was indexed, see `seesay.seal`.
+        name: the first part of its paths in the index; empty if it is the index's only folder, so that paths
+            are relative to it.
+        folder: its location; it need not exist now.
+        seal: the seal of the user who indexed it, see `seesay.seal`.
 
     Example:
         >>> from pathlib import Path
@@ -35,29 +35,29 @@ class Root:
 
     @property
     def title(self) -> str:
-        """What people call it: its name, or that of its folder."""
+        """Its name, or that of its folder."""
         return self.name or self.folder.name
 
     def path(self, relative: str) -> str:
-        """Return the path in the index of a file whose path in the folder is known."""
+        """Return the path in the index of a path in the folder."""
         return f"{self.name}/{relative}" if self.name else relative
 
     def holds(self, path: str) -> bool:
-        """Return whether a path of the index is one of this root."""
+        """Return whether a path of the index belongs to this root."""
         return not self.name or path.startswith(f"{self.name}/")
 
     def file(self, path: str) -> Path:
-        """Return the file that belongs to a path of this root."""
+        """Return the file of a path of this root."""
         return self.folder / path[len(self.name) + 1 if self.name else 0 :]
 
 
 def holding(roots: Iterable[Root], path: str) -> Root | None:
-    """Return the root that holds a path of the index; None if it is of none."""
+    """Return the root of a path of the index, or None."""
     return next((root for root in roots if root.holds(path)), None)
 
 
 def is_possible(path: Path) -> bool:
-    """Return whether the system can have a file or folder of that absolute path; it need not have one."""
+    """Return whether an absolute path is valid on this system; it need not exist."""
     if is_remote(path):
         return True
     try:
@@ -71,7 +71,7 @@ def is_possible(path: Path) -> bool:
 
 
 def named(folders: Sequence[Path], taken: Iterable[str] = ()) -> list[str]:
-    """Return a name for each folder that no other has, upper and lower case being the same.
+    """Return a unique name for each folder, ignoring case.
 
     >>> named([Path("/a/photos"), Path("/b/photos")], taken=["Photos"])
     ['photos-2', 'photos-3']

@@ -1,4 +1,4 @@
-"""Answers of an index, from the vectors of its store and what is known of its images."""
+"""Searches of an index, by the vectors of its store and the metadata of its images."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ DEFAULT_RUN = "seesay-small"
 
 
 def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> Embedder:
-    """Load the run of that name or folder, maybe with a detector; an embedder is returned as it is.
+    """Load a run by name or folder, optionally with a detector; embedders are returned unchanged.
 
     Raises:
-        SeesayError: there is no such run, or the file is no detector.
+        SeesayError: the run does not exist, or the file is not a detector.
     """
     if not isinstance(run, str | Path):
         return run
@@ -52,16 +52,16 @@ def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> E
 
 
 class Searcher:
-    """The half of an index that answers; `seesay.search.index.Index` adds what writes.
+    """The reading half of an index; `seesay.search.index.Index` adds writing.
 
-    Any thread may ask; each answer is of one generation, the newest at its time.
+    Thread-safe; each answer is consistent with the newest state at its time.
 
     Args:
         folder: of the index.
         store: that has its items.
-        run: that the vectors are of; by default the one that the store names, loaded when it is first needed.
-        roots: where the images are, by the names of their folders; by default where the store says.
-        vectors: the address of the store of vectors; in this process if empty.
+        run: the run of the vectors; by default the one that the store names, loaded on first use.
+        roots: the folders of the images, by name; by default those in the store.
+        vectors: the address of the vector store; empty for this process.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Searcher:
 
     @property
     def run_name(self) -> str:
-        """The name or folder of the run that the vectors are of."""
+        """The name or folder of the run of the vectors."""
         return str(self.store.meta["embedder"])
 
     @property
@@ -115,10 +115,10 @@ class Searcher:
 
     @property
     def run(self) -> Embedder:
-        """The run that the vectors are of; loaded once.
+        """The run of the vectors, loaded once.
 
         Raises:
-            SeesayError: there is no such run any more, or its weights or preprocessing have changed.
+            SeesayError: the run no longer exists, or its weights or preprocessing have changed.
         """
         with self._loading:
             if self._embedder is None:
@@ -127,20 +127,22 @@ class Searcher:
             return self._embedder
 
     def _check_there(self) -> None:
-        """Raise a SeesayError that says what to do if the folder of the run, or its detector, is gone."""
+        """Raise a SeesayError with advice if the folder of the run, or its detector, is missing."""
         options = "--run FOLDER" + (" --detector FILE" if self.detector else "")
         for path in Path(self.run_name), self.detector:
             if path is not None and path.is_absolute() and not path.exists():
                 raise SeesayError(
-                    f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
-                    f"moved, say where it is now: seesay index --out {quote(str(self.folder))} {options}."
+                    f"{self.folder}: its vectors were computed by {path}, which no longer exists. If "
+                    f"you moved it, give its new place: seesay index --out {quote(str(self.folder))} "
+                    f"{options}."
                 )
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has different "
-                "weights or preprocessing. Open the index with the original run, or re-create it."
+                f"{self.folder}: its vectors were computed by {self.run_name}; this {embedder.name} has "
+                f"different weights or preprocessing. Open the index with the original run, or "
+                f"re-create it."
             )
         return embedder
 
@@ -156,15 +158,15 @@ class Searcher:
         Args:
             query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
                 as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared.
-            k: number of results; images that the query names by their id are not among them.
-            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
-                images that it lets through are found, whatever else there is.
-            after: the `end` of the page before, of the same query and filter.
+            k: the number of results; images that the query refers to by id are left out.
+            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; only matching
+                images are searched.
+            after: the `end` of the previous page of the same query and filter.
 
         Raises:
             ImageError: an image of the query cannot be read or decoded.
-            QueryError: the query is empty or against the grammar, its parts cancel each other out, or it
-                names an id that the index does not have.
+            QueryError: the query is empty or malformed, its parts cancel each other out, or it refers to an
+                unknown id.
         """
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
         asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
@@ -177,7 +179,7 @@ class Searcher:
         return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected, meant)
 
     def filter_meant(self, where: str) -> str | None:
-        """Return the filter that may have been meant by one that no image passes; None if none is like it."""
+        """Return a similar filter for one that no image matches; None if there is none."""
         return filter_meant(where, self.store.folders(limit=10_000))
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
@@ -189,7 +191,7 @@ class Searcher:
         return self.search(image if isinstance(image, bytes) else Path(image), k)
 
     def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` sentences that describe a photo, encoded image or image file best, best first.
+        """Return the `k` sentences that best describe a photo, encoded image or image file, best first.
 
         Raises:
             ImageError: the image cannot be read or decoded.
@@ -207,7 +209,7 @@ class Searcher:
         return found
 
     def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
-        """Correct and embed queries, or say why one cannot be searched for; all are embedded at once."""
+        """Correct and embed queries, or return the error of each; all are embedded at once."""
         return prepare_queries(queries, self.run, self.store)
 
     def nearest(
@@ -225,9 +227,9 @@ class Searcher:
             kind: of the items.
             vector: (dim,).
             k: number of items.
-            among: the only ones that count, as `VectorStore.passing` gives them.
-            after: the end of the page before.
-            without: ids of items that do not count.
+            among: the only items to consider, from `VectorStore.passing`.
+            after: the end of the previous page.
+            without: ids of items to leave out.
         """
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
@@ -250,7 +252,7 @@ class Searcher:
 
     @contextmanager
     def using(self, kind: Kind) -> Iterator[VectorStore]:
-        """Use what searches the vectors of a kind, alone if that must be."""
+        """Use the vector store of a kind, exclusively if necessary."""
         near = self._near[kind]
         with nullcontext() if near.concurrent else self._searching:
             yield near
@@ -258,7 +260,7 @@ class Searcher:
     def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, best: Sequence[Hit]) -> Sequence[Hit]:
         """The hits with their probabilities, and the objects in them that the query names.
 
-        `best` is the nearest image of all, if it may not be among the hits.
+        `best` is the nearest image overall, if it may not be among the hits.
         """
         if not hits:
             return hits
@@ -277,11 +279,11 @@ class Searcher:
         ]
 
     def absent(self) -> list[Root]:
-        """Return the folders that are not there now, as on a drive that is not mounted; no URL is asked."""
+        """Return the missing folders, for example on an unmounted drive; URLs are not accessed."""
         return [root for root in self.roots() if not (is_remote(root.folder) or root.folder.is_dir())]
 
     def check_roots(self) -> None:
-        """Check that who opened the index knows which folders it makes readable, before that is published.
+        """Check that the user has confirmed the folders that the index would publish.
 
         An index that someone else made can name any folder of this machine.
 
@@ -301,7 +303,7 @@ class Searcher:
             )
 
     def _is_confirmed(self, root: Root) -> bool:
-        """Whether who opened the index named a root now, or when they made it."""
+        """Whether the user confirmed a root now, or when they made the index."""
         sealed = self.store.meta["identity"], root.folder, root.seal
         return root.name in self._confirmed or is_sealed(*sealed)
 
@@ -309,7 +311,7 @@ class Searcher:
         """Check that the index can be read and is still in its folder.
 
         Raises:
-            SeesayError: it is damaged or closed, or was deleted or replaced.
+            SeesayError: the index is damaged, closed, deleted or replaced.
         """
         self.store.generation()
         self.store.check_in_place()
@@ -319,18 +321,18 @@ class Searcher:
         return self.store.count(kind)
 
     def item(self, id_: int) -> Item | None:
-        """Return the item of that id; None if there is none."""
+        """Return the item with that id, or None."""
         return self.store.items([id_]).get(id_)
 
     def file_of(self, item: Item) -> Path | None:
-        """Return the file of an image; None if it is gone or no longer lies under its root."""
+        """Return the file of an image; None if it is missing or outside its root."""
         return None if item.path is None else self.file_at(item.path)
 
     def file_at(self, path: str) -> Path | None:
-        """Return the file of a hit's path; None if it is gone or no longer lies under its root.
+        """Return the file of a hit's path; None if it is missing or outside its root.
 
-        Whether a file at a URL is gone is seen when it is read. It is None if somebody else made the index,
-        until an update or `root` confirms the URL.
+        A missing file at a URL is only noticed when it is read. The result is None if somebody else made the
+        index, until an update or `root` confirms the URL.
         """
         root = holding(self.roots(), path)
         if root is None:
@@ -341,7 +343,7 @@ class Searcher:
         return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
 
     def path_of(self, file: Path) -> str | None:
-        """Return the path in the index of a resolved file; None if it lies under no root."""
+        """Return the path in the index of a resolved file; None if it is outside all roots."""
         for root in self.roots():
             folder = root.folder.resolve()
             if file.is_relative_to(folder):

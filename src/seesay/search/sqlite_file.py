@@ -1,4 +1,4 @@
-"""The SQLite file of an index: its schema, connections and transactions, and what its errors mean."""
+"""The SQLite file of an index: schema, connections, transactions and errors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _SCHEMA = (
 
 
 def database_exists(path: Path) -> bool:
-    """Return whether there is an index, or anything; an empty SQLite file, left by a kill, is nothing."""
+    """Return whether the file exists and is not empty (an empty SQLite file is left by a killed process)."""
     try:
         with disk_errors(path):
             if not path.is_file():
@@ -113,10 +113,10 @@ def database_exists(path: Path) -> bool:
 
 
 def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
-    """Create the file of an empty index, which holds what is said in `meta`.
+    """Create the file of an empty index with `meta`.
 
     Raises:
-        SeesayError: there is one already, or the file cannot be written.
+        SeesayError: the index exists, or the file cannot be written.
     """
     with file_errors(path):
         connection = _connect(path)
@@ -136,14 +136,15 @@ def open_database(path: Path) -> sqlite3.Connection:
     """Open the file of an index.
 
     Raises:
-        SeesayError: no such file, not an index, damaged, or made by another version of seesay.
+        SeesayError: the file does not exist, is not an index, is damaged, or was made by another version of
+            seesay.
     """
     with file_errors(path):
         if not path.is_file():
-            raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
+            raise SeesayError(f"{path.parent}: no index there; create one with `seesay index`.")
         connection = _connect(path)
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-            raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
+            raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
             raise SeesayError(
@@ -158,7 +159,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about the file, and the system's about its disk, into a message for the user."""
+    """Convert errors of SQLite and the disk to messages for the user."""
     try:
         with disk_errors(path):
             yield
@@ -173,13 +174,13 @@ def file_errors(path: Path) -> Iterator[None]:
             raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
         if "full" in reason:
             raise SeesayError(
-                f"{path}: the disk is full; free some space and run the same command again. What was "
-                "finished is kept."
+                f"{path}: the disk is full; free some space and run the same command again. Finished "
+                f"work is kept."
             ) from error
         if ("unable to open" in reason or "readonly" in reason) and _is_read_only(path):
             raise SeesayError(
-                f"{path}: cannot be read without writing beside it, since others may write to it; copy its "
-                "folder to one of your own, or have its owner open it first."
+                f"{path}: cannot be opened read-only, because others may write to it; copy its folder, "
+                f"or let its owner open it first."
             ) from error
         raise SeesayError(
             f"{path}: cannot be used ({reason}); check the disk and its permissions."
@@ -199,7 +200,7 @@ def file_errors(path: Path) -> Iterator[None]:
 
 
 def _why_not_read(path: Path) -> str | None:
-    """Return why the disk does not return the bytes of an index, or did not a moment ago; None if it did."""
+    """Return the disk error that makes an index unreadable now, or None."""
     try:
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
@@ -214,12 +215,12 @@ def _why_not_read(path: Path) -> str | None:
 
 
 def _is_read_only(path: Path) -> bool:
-    """Whether an index exists that this process cannot write to."""
+    """Whether an index exists and is not writable for this process."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _is_immutable(path: Path) -> bool:
-    """Whether nobody has left changes beside an index, in SQLite's log, and nobody can make such a log."""
+    """Whether an index has no write-ahead log and nobody can create one."""
     if any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm")):
         return False
     if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
@@ -228,7 +229,7 @@ def _is_immutable(path: Path) -> bool:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection with explicit transactions, usable from any thread under its owner's lock."""
+    """A connection with explicit transactions, for any thread that holds its owner's lock."""
     path = path.resolve()
     # SQLite writes beside a file that it only reads, unless it is promised that the file never changes.
     mode = "" if not _is_read_only(path) else "?mode=ro" + ("&immutable=1" if _is_immutable(path) else "")
@@ -244,13 +245,13 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Let readers go on while a writer writes."""
+    """Let readers continue while a writer writes."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str, str | None]]:
-    """All that a file defines, in order; of a file that defines far more, the beginning."""
+    """The definitions in a file, in order, truncated if there are far more than expected."""
     what = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name LIMIT 100"
     return connection.execute(what).fetchall()
 
@@ -269,7 +270,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 @contextmanager
 def in_time(connection: sqlite3.Connection) -> Iterator[None]:
-    """Interrupt what takes longer than `MOST_SECONDS`."""
+    """Interrupt statements that take longer than `MOST_SECONDS`."""
     until = time.monotonic() + MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:
@@ -280,7 +281,7 @@ def in_time(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, or roll all of it back."""
+    """Commit the changes made inside, or roll them back on an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

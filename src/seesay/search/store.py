@@ -54,7 +54,7 @@ _FACT_TYPES = (int, str, str, int, int, str, float)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image (`path`, see `Root.path`, with `/`) or a sentence (`text`); `key` is of its content."""
+    """An image (`path`, see `Root.path`, with `/`) or a sentence (`text`); `key` is its content key."""
 
     id: int
     kind: Kind
@@ -69,17 +69,17 @@ class Item:
 
     @property
     def state(self) -> tuple[int | None, int | None, int | None]:
-        """What an image's file was like when it was indexed, see `FoundFile`."""
+        """The state of an image's file when it was indexed, see `FoundFile`."""
         return self.mtime_ns, self.size, self.ctime_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An image and what filters ask about it.
+    """An image and its metadata for filters.
 
     Attributes:
-        folder: as `folded_folder` gives it.
-        time: such as "2019-06-30T12:00:00": when it was taken, else when its file changed, in UTC.
+        folder: see `folded_folder`.
+        time: such as "2019-06-30T12:00:00": when it was taken, or else when its file changed, in UTC.
         added: in seconds since 1970.
     """
 
@@ -98,9 +98,9 @@ Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes up to `generation`: `ids` (m,) of what was written, and all that are `alive` (n,), in order.
+    """Changes up to `generation`: the `ids` (m,) written, and all `alive` ids (n,), in order.
 
-    Their vectors (`Store.vectors`, `Store.parts`) are read later, and are then those of that time.
+    Vectors (`Store.vectors`, `Store.parts`) are read later, in the state of that time.
     """
 
     generation: int
@@ -109,9 +109,9 @@ class Changes:
 
 
 class Store:
-    """Items and vectors; readers always see whole transactions.
+    """Items and vectors; readers always see complete transactions.
 
-    Any thread may use a store, and other processes may write to the same file at the same time.
+    Thread-safe; other processes may write to the same file.
 
     Attributes:
         rows_at_once: vectors in each of the `parts`.
@@ -133,10 +133,10 @@ class Store:
         self._place = _place_of(path)
 
     def _checked_dim(self) -> int:
-        """Check what the index says of itself, and return the length of its vectors.
+        """Check the metadata of the index, and return the length of its vectors.
 
         Raises:
-            SeesayError: something is missing or impossible.
+            SeesayError: an entry is missing or impossible.
         """
         needed = {"embedder", "detector", "fingerprint", "dim", "identity"}
         if "store" in self.meta:
@@ -154,7 +154,7 @@ class Store:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is a store; an empty SQLite file, left by a kill, is none."""
+        """Return whether there is a store; an empty SQLite file (left by a killed process) is not one."""
         return database_exists(path)
 
     @classmethod
@@ -169,7 +169,7 @@ class Store:
             fingerprint: of the run.
             dim: of the vectors.
             detector: the file of the run's detector, if it has one.
-            vectors: the address of those that are searched, if not embedded.
+            vectors: the address of the vector store, if not in this process.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
@@ -190,10 +190,10 @@ class Store:
         return cls(open_database(path), path)
 
     def check_in_place(self) -> None:
-        """Check that the file is still where it was opened, before something is written beside it.
+        """Check that the file is still in its place, before writing beside it.
 
         Raises:
-            SeesayError: it was deleted or replaced: what is written to it now would be lost.
+            SeesayError: it was deleted or replaced, so writes would be lost.
         """
         if _place_of(self.path) != self._place:
             raise SeesayError(
@@ -202,19 +202,19 @@ class Store:
             )
 
     def close(self) -> None:
-        """Close the file, once other threads have finished what they read or write."""
+        """Close the file after other threads have finished reading and writing."""
         with self._lock:
             self._connection.close()
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
-        """Write in one transaction, which makes the next generation."""
+        """Write in one transaction, which starts the next generation."""
         with self._lock, file_errors(self.path), transaction(self._connection):
             yield Writer(self._connection, self._generation() + 1)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        """Read as of one moment; values that cannot be what they stand for are damage."""
+        """Read a consistent state; impossible values are reported as damage."""
         with self._lock, file_errors(self.path), in_time(self._connection):
             self._connection.execute("BEGIN")
             try:
@@ -236,7 +236,7 @@ class Store:
             return self._generation()
 
     def roots(self) -> list[Root]:
-        """Return the folders that the images are in; none before the first update of images."""
+        """Return the image folders; none before the first update."""
         with self._read() as connection:
             query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
             rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
@@ -248,7 +248,7 @@ class Store:
             return roots
 
     def not_read(self) -> dict[str, int]:
-        """Return the number of files of each kind that the last updates of the folders did not read."""
+        """Return the number of skipped files of each kind in the last updates of the folders."""
         with self._read() as connection:
             counts = [json.loads(text) for (text,) in connection.execute("SELECT not_read FROM roots")]
             each = _typed((pair for folder in counts for pair in dict(folder).items()), str, int)
@@ -258,20 +258,20 @@ class Store:
         return dict(total)
 
     def background(self) -> str | None:
-        """Return what `Writer.set_background` stored; None if nothing is."""
+        """Return the value of `Writer.set_background`, or None."""
         return self._meta("background")
 
     def recall(self) -> float | None:
-        """Return what `Writer.set_recall` stored; None if nothing is."""
+        """Return the value of `Writer.set_recall`, or None."""
         text = self._meta("recall")
         if text is not None and not _RECALL.fullmatch(text):
             raise self._damaged("its recall")
         return None if text is None else float(text)
 
     def marked(self, kind: Kind, mark: str) -> int | None:
-        """Return the generation of a mark that this index has made (`Writer.add_mark`); None if it did not.
+        """Return the generation of a mark of this index (`Writer.add_mark`), or None.
 
-        Copies of an index that went on apart have different items under one id and one generation.
+        Diverged copies of an index can have different items with the same id and generation.
         """
         text = self._meta(f"marks-{kind}") or ""
         # As they are written: generations and hexadecimal digits in quotes.
@@ -292,7 +292,7 @@ class Store:
         """Return items by id: all images, or those of `ids` that still exist.
 
         Raises:
-            SeesayError: the key of one is no content key.
+            SeesayError: the key of an item is not a content key.
         """
         with self._read() as connection:
             if ids is None:
@@ -306,14 +306,14 @@ class Store:
         return items
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
-        """Return the facts of those images that still exist, by id."""
+        """Return the metadata of existing images, by id."""
         query = f"{_FACTS} AND items.id IN (SELECT value FROM json_each(?))"
         with self._read() as connection:
             rows = _typed(connection.execute(query, (_as_json(ids),)), *_FACT_TYPES)
         return {row[0]: Facts(*row) for row in rows}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
-        """Return the ids (n,) of the images that a filter lets through, in order."""
+        """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
             query = f"SELECT items.id {_IMAGES} AND ({where.sql}) ORDER BY items.id"
             rows = connection.execute(query, where.values).fetchall()
@@ -325,9 +325,9 @@ class Store:
         """Return the newest images, newest first.
 
         Args:
-            count: how many at most.
-            where: a filter that they pass.
-            after: time and id of the last one of the page before.
+            count: the maximum number.
+            where: a filter that they must match.
+            after: time and id of the last image of the previous page.
         """
         where = where or Filter("1", ())
         behind, place = "1", tuple[str | int, ...]()
@@ -352,13 +352,13 @@ class Store:
             return dict(_typed(rows, str, int))
 
     def folders_with(self, part: str) -> list[str]:
-        """Return the folders of images whose path holds that text; both as `folded` gives them."""
+        """Return the image folders whose path contains a text; both folded."""
         with self._read() as connection:
             query = "SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr(folded, ?)"
             return [str(folder) for (folder,) in _typed(connection.execute(query, (part,)), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
-        """Return the number of images directly in each folder, by its path, in order; the largest at most."""
+        """Return the number of images directly in each folder by path, in order, for the largest folders."""
         counts = Counter[str]()
         with self._read() as connection:  # SQLite has no function that finds the last slash in linear time
             paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
@@ -367,7 +367,7 @@ class Store:
         return dict(sorted(counts.most_common(limit)))
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
-        """Return the vector (dim,) of an image; None if there is no image of that id.
+        """Return the vector (dim,) of an image, or None if there is no image with that id.
 
         Raises:
             SeesayError: the vector is damaged.
@@ -384,7 +384,7 @@ class Store:
         return vector
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return which of those ids there are, (n,), in order, and their vectors, (n, dim).
+        """Return the existing ids (n,), in order, and their vectors, (n, dim).
 
         Raises:
             SeesayError: the vectors are damaged.
@@ -398,13 +398,13 @@ class Store:
         return self._stacked(rows)
 
     def parts(self, ids: NDArray[np.int64]) -> Parts:
-        """Iterate over those of the ids that there are, (n,), and their vectors, (n, dim), some at a time."""
+        """Iterate in parts over the existing ids (n,) and their vectors (n, dim)."""
         for start in range(0, len(ids), self.rows_at_once):
             here, vectors = self.vectors(ids[start : start + self.rows_at_once].tolist())
             yield here, vectors.astype(np.float32)
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
-        """Return the objects of those names that a detector saw, best first, by the ids of images."""
+        """Return detected objects with those names, best first, by image id."""
         with self._read() as connection:
             rows = connection.execute(
                 """SELECT items.id, name, x1, y1, x2, y2, confidence
@@ -434,13 +434,13 @@ class Store:
             return {path: (*state, reason) for path, *state, reason in _typed(found, str, int, int, int, str)}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
-        """Return those of the content keys that have a vector."""
+        """Return the content keys that have a vector."""
         with self._read() as connection:
             query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
     def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Return what was written of a kind after generation `since`, as of one moment."""
+        """Return the changes of a kind after generation `since`, as a consistent state."""
         with self._read() as connection:
             generation = self._generation()
             alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,))
@@ -450,7 +450,7 @@ class Store:
             return Changes(generation, _column(alive), _column(ids))
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return the ids (n,) and vectors (n, dim) of rows of both; raise a SeesayError for damaged ones."""
+        """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""
         if any(not isinstance(data, bytes) or len(data) != self.dim * 2 for _, data in rows):
             raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
@@ -461,7 +461,7 @@ class Store:
 
 
 def _place_of(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one at its path; None if there is none."""
+    """The identity of the file at a path; None if there is none."""
     try:
         stat = path.stat()
     except OSError:
@@ -470,7 +470,7 @@ def _place_of(path: Path) -> tuple[int, int] | None:
 
 
 def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
-    """Return rows whose columns have to be of some types; SQLite's columns may hold anything.
+    """Check the types of the columns of rows, since SQLite columns may contain any type.
 
     Raises:
         TypeError: one is not.
@@ -489,8 +489,8 @@ def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:
 
 
 def _as_json(ids: Sequence[int]) -> str:
-    """Write ids as one parameter of a query, of which SQLite takes at most 32,766.
+    """Write ids as one parameter of a query, since SQLite accepts at most 32,766 parameters.
 
-    Those that no item can have are left out.
+    Impossible ids are left out.
     """
     return json.dumps([int(id_) for id_ in ids if _FIRST <= id_ <= _LAST])

@@ -1,4 +1,4 @@
-"""Thumbnails, made when photos are indexed or first wanted and kept beside the index."""
+"""Thumbnails, created when photos are indexed or first requested, and stored beside the index."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def make(photo: Photo) -> bytes:
 
 
 class Thumbnails:
-    """A folder of thumbnails, each named by the seal of its image's content key (see `seesay.seal`).
+    """A folder of thumbnails, named by the seal of the image's content key (see `seesay.seal`).
 
-    So those that came with a copy of an index are never found, and no key leads out of the folder.
+    Thumbnails in a copied index are therefore never found, and no key leads out of the folder.
 
     Args:
-        folder: that holds them; it is made when it is needed.
+        folder: of the thumbnails, created on demand.
         identity: of the index.
         check_in_place: raises a `SeesayError` if the index is no longer in its folder.
     """
@@ -56,13 +56,13 @@ class Thumbnails:
         self._identity, self._check_in_place = identity, check_in_place
 
     def _file(self, key: str) -> Path | None:
-        """The file of a content's thumbnail; None if it cannot be kept, or a link leads to another place."""
+        """The thumbnail's file; None if it cannot be stored, or a link leads elsewhere."""
         name = seal(self._identity, f"thumbnail {key}")
         file = self._folder / name[:2] / f"{name}.jpg"
         return file if name and file.resolve() == file else None
 
     def get(self, key: str, source: Path) -> bytes:
-        """Return the thumbnail of a content; it is made from the file `source` if it is not there yet.
+        """Return the thumbnail of a content, created from the file `source` if it is missing.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -79,7 +79,7 @@ class Thumbnails:
         return made
 
     def keep(self, key: str, made: bytes) -> None:
-        """Keep the thumbnail of a content that is in the index, if that is possible."""
+        """Store the thumbnail of a content in the index, if possible."""
         if (file := self._file(key)) is not None:
             with suppress(OSError, SeesayError):  # on a full or read-only disk it is only slower
                 self._check_in_place()
@@ -89,7 +89,7 @@ class Thumbnails:
                     beside.write_bytes(made)
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Delete the thumbnails of contents that are gone."""
+        """Delete the thumbnails of removed contents."""
         for key in keys:
             if (file := self._file(key)) is not None:
                 with suppress(OSError):

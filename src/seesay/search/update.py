@@ -1,4 +1,4 @@
-"""Updates of an index: only new and changed contents are decoded, each once, and embedded."""
+"""Updates of an index: new and changed contents are decoded once and embedded."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _SENTENCES_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What an index keeps of a photo.
+    """The data that an index stores about a photo.
 
     Attributes:
         vector: (dim,).
         size: width and height of the upright photo, in pixels.
-        taken: when, as `EncodedImage.taken` says.
-        objects: that a detector saw in it.
+        taken: when it was taken, see `EncodedImage.taken`.
+        objects: detected objects.
         thumbnail: see `seesay.search.thumbnails.make`.
     """
 
@@ -58,14 +58,14 @@ class Entry:
 def entries_of(
     contents: Mapping[str, tuple[str, bytes]], embedder: Embedder
 ) -> dict[str, Entry | ImageError]:
-    """Make the entries of photos, in threads, by their content keys.
+    """Create the entries of photos in threads, by content key.
 
     Args:
         contents: names for error messages, and encoded photos, by content key.
         embedder: that embeds them.
 
     Returns:
-        An entry, or why there is none.
+        For each, an entry or the error.
     """
     items = list(contents.items())
     chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
@@ -82,7 +82,7 @@ def entries_of(
 def _decoded(
     contents: Iterable[tuple[str, tuple[str, bytes]]], side: int, broken: dict[str, Entry | ImageError]
 ) -> Iterator[list[Photo]]:
-    """Yield decoded photos, as many at a time as the memory holds; add to `broken` why one is not."""
+    """Yield decoded photos, as many at a time as fit into memory; add errors to `broken`."""
     photos: list[Photo] = []
     for key, (name, data) in contents:
         try:
@@ -108,19 +108,19 @@ def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | 
         if np.isfinite(vector).all() and vector.any():
             found[photo.key] = Entry(vector, photo.size, photo.taken, seen, thumbnails.make(photo))
         else:
-            found[photo.key] = ImageError(f"{photo.name}: the matcher gave no embedding of it.")
+            found[photo.key] = ImageError(f"{photo.name}: the matcher returned no embedding.")
     return found
 
 
 @dataclass
 class UpdateReport:
-    """How many files were added, changed, …
+    """The numbers of files added, changed, …
 
     Attributes:
         skipped: (path, reason) of images that cannot be used.
-        not_read: number of files of each kind that is not read, such as "raw" or "video".
-        absent: folders of the index that are not there, or empty, and subfolders that have become empty, as
-            of a drive that is not mounted; their images are kept.
+        not_read: the number of files of each unsupported kind, such as "raw" or "video".
+        absent: missing or empty folders of the index, and emptied subfolders (perhaps of an unmounted drive);
+            their images are kept.
     """
 
     added: int = 0
@@ -141,9 +141,9 @@ def update_images(
     embedder: Embedder,
     progress: Progress | None = None,
 ) -> UpdateReport:
-    """Make the images of `store` those that were seen in folders, which are added to it if they are new.
+    """Update the images of `store` from the contents of folders; new folders are added.
 
-    Every batch is a transaction, so that an interrupted update continues where it stopped.
+    Every batch is a transaction, so an interrupted update continues where it stopped.
     """
     started = time.perf_counter()
     with store.write() as writer:
@@ -158,7 +158,7 @@ def update_images(
 def add_sentences(
     store: Store, texts: Sequence[str], embedder: Embedder, progress: Progress | None = None
 ) -> int:
-    """Add the sentences that are new and not empty, and return how many these are."""
+    """Add new, non-empty sentences, and return their number."""
     tidy = (" ".join(text.split()) for text in texts)
     keys = {text: content_key(text.encode()) for text in tidy if text}
     known = store.known("sentence", keys.values())
@@ -176,7 +176,7 @@ def add_sentences(
 
 
 def read_sentences(path: Path) -> list[str]:
-    """Read the sentences of a text file, one a line, or of a corpus."""
+    """Read the sentences of a text file (one per line) or a corpus."""
     from seesay.data.readers import read_corpus
 
     if path.suffix.lower() != ".txt":
@@ -210,7 +210,7 @@ class _Update:
                 self._emptied[item.id] = seen.emptied(path)
 
     def run(self, progress: Progress) -> None:
-        """Embed the files that are not as they were."""
+        """Embed new and changed files."""
         todo = [file for file in self._files.values() if not self._is_unchanged(file)]
         done = 0
         progress(done, len(todo))
@@ -220,7 +220,7 @@ class _Update:
             progress(done, len(todo))
 
     def finish(self) -> list[str]:
-        """Delete the files that are gone and have not moved; return the content keys that became unused."""
+        """Delete items of missing files that have not moved; return the content keys that became unused."""
         unmoved = [item.id for items in self._gone.values() for item in items]
         gone = [id_ for id_ in unmoved if not self._emptied[id_]]
         emptied = (str(folder) for id_ in unmoved for folder in self._emptied[id_])
@@ -305,7 +305,7 @@ def read_ahead(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iter
     """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one.
 
     Args:
-        place: tells where the file of a path is.
+        place: returns the file of a path.
         files: to read.
     """
     batches = _batches(place, files)
@@ -331,7 +331,7 @@ def _batches(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iterat
 
 
 def _divided(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-    """Divide files into batches that the memory holds."""
+    """Divide files into batches that fit into memory."""
     batch: list[FoundFile] = []
     room = _BATCH_BYTES
     for file in files:

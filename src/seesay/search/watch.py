@@ -1,4 +1,4 @@
-"""Changes of folders while somebody watches them."""
+"""Watching folders for changes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _LOOK_MS = 500  # between looks at whether to stop
 
 
 def check_watchable(folders: Iterable[Path]) -> None:
-    """Raise a SeesayError if there is a URL: an object store does not tell what changes in it."""
+    """Raise a SeesayError for a URL, because object stores do not report changes."""
     for folder in filter(is_remote, folders):
         raise SeesayError(
-            f"--watch: {folder} is in a store that does not tell what changes; run `seesay index` from time "
-            "to time instead."
+            f"--watch: {folder} is in a store that does not report changes; run `seesay index` from "
+            f"time to time instead."
         )
 
 
 def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> Iterator[int]:
     """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
 
-    The first number comes when the watch has begun, and may be 0: a caller that looks at the folders then
-    misses nothing. Changes that happen while the caller is at work are yielded afterwards. A folder that
-    goes or comes back, as that of a drive does, is a change. Changes on network drives that other machines
-    make are seen only if the environment variable WATCHFILES_FORCE_POLLING is set.
+    The first number, which may be 0, is yielded when watching has begun, so a caller that then examines the
+    folders misses nothing. Changes during the caller's work are yielded afterwards. A folder that disappears
+    or returns, for example with a drive, is a change. Changes by other machines on network drives are only
+    seen if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
-        folders: to watch, with all that they contain but hidden files.
-        leave_out: a folder in one of them that does not count.
+        folders: to watch, with all their contents except hidden files.
+        leave_out: a folder inside one of them to ignore.
         stop: set to end.
 
     Raises:
-        OSError: none of the folders is there, or the system watches no more files.
+        OSError: all folders are missing, or the system cannot watch more files.
         SeesayError: one is a URL.
     """
     check_watchable(folders)
@@ -58,7 +58,7 @@ def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> 
 
 
 def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
-    """The folders that are there, with what tells whether something else was mounted at their places."""
+    """The existing folders, with the identity of what is mounted there."""
     found = {}
     for folder in folders:
         with suppress(OSError):
@@ -68,7 +68,7 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> Iterator[int | None]:
-    """Yield the number of changes when the watch has begun, then of each change; None twice a second."""
+    """Yield the number of changes at the start and after each change, and None twice a second."""
 
     def counts(_change: Change, name: str) -> bool:
         path = Path(name)
@@ -97,14 +97,14 @@ def follow(
 ) -> None:
     """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
-    A file that has moved keeps its vector and its id. An update that fails, as one does while another process
-    updates the index, is told, and the next change is waited for. If none of the folders is there, as when a
-    drive was unplugged, that is told, and they are looked for again.
+    A moved file keeps its vector and id. If an update fails, for example because another process is updating
+    the index, the error is reported, and watching continues. If all folders are missing, for example because
+    a drive was unplugged, this is reported, and they are checked again later.
 
     Args:
         index: to update.
-        told: is called with the report of each update that changed something or after which other folders are
-            absent, or with its error.
+        told: called with the report of each update that changed something or found other folders missing, or
+            with its error.
         stop: set to end.
     """
     while not stop.is_set():
@@ -112,7 +112,7 @@ def follow(
             _follow(index, told, stop)
             return
         except OSError as error:
-            told(SeesayError(f"{error} Not watched; looking again in {TRY_AGAIN_SECONDS:g} seconds."))
+            told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
             stop.wait(TRY_AGAIN_SECONDS)
 
 

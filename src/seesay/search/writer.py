@@ -28,7 +28,7 @@ class Writer:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
 
     def put_root(self, root: Root) -> None:
-        """Add a folder, or say where the one of that name is now."""
+        """Add a folder, or set the new location of the folder with that name."""
         self._connection.execute(
             """INSERT INTO roots VALUES (?, ?, ?, '{}')
             ON CONFLICT (name) DO UPDATE SET folder = excluded.folder, seal = excluded.seal""",
@@ -36,7 +36,7 @@ class Writer:
         )
 
     def name_root(self, name: str) -> None:
-        """Give the folder that the index is of alone a name, with which the paths of its images begin."""
+        """Name the index's only folder; the paths of its images then begin with this name."""
         self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
         # In two steps: a new path may be the former one of another image, and no path begins with a slash.
         for table, also in (("items", f", generation = {self._generation}"), ("skipped", "")):
@@ -46,7 +46,7 @@ class Writer:
         self._connection.execute(f"UPDATE items SET folded = {FOLDED}(path) WHERE path IS NOT NULL")
 
     def delete_root(self, root: Root) -> int:
-        """Delete a folder with all its items, and return how many these were."""
+        """Delete a folder with all its items, and return their number."""
         prefix = root.path("")
         for table in ("skipped", "items"):  # the items last, to be counted
             rows = f"DELETE FROM {table} WHERE substr(path, 1, ?) = ?"
@@ -55,25 +55,25 @@ class Writer:
         return deleted
 
     def set_embedder(self, name: str, detector: str) -> None:
-        """Store where the run of the vectors is now, and the file of its detector, if it has one."""
+        """Store the name or folder of the run, and the file of its detector, if it has one."""
         pairs = [(name, "embedder"), (detector, "detector")]
         self._connection.executemany("UPDATE meta SET value = ? WHERE key = ?", pairs)
 
     def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
-        """Set the number of files of each kind in a folder that is not read."""
+        """Set the numbers of unsupported files in a folder, by kind."""
         row = (json.dumps(counts), root.name)
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
     def set_background(self, text: str) -> None:
-        """Store what is known of the images as a gallery, see `seesay.search.judging`."""
+        """Store the gallery, see `seesay.search.judging`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
 
     def set_recall(self, recall: float) -> None:
-        """Store the recall@10 that lists of vectors are made for, see `seesay.search.quantise`."""
+        """Store the target recall@10 of vector lists, see `seesay.search.quantise`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
 
     def add_mark(self, kind: Kind) -> str:
-        """Return a new mark of this generation, for the vectors of a kind in a database."""
+        """Return a new mark of this generation for the vectors of a kind in a database."""
         key, mark = f"marks-{kind}", f"{self._generation}-{uuid.uuid4().hex}"
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', str(row[0])) if row else []
@@ -97,8 +97,8 @@ class Writer:
             key: of the content.
             vector: (dim,).
             size: width and height of an image.
-            taken: when it was taken, as `EncodedImage.taken` says.
-            objects: that a detector saw in it.
+            taken: when it was taken, see `EncodedImage.taken`.
+            objects: detected objects.
         """
         width, height = size or (None, None)
         added = self._connection.execute(
@@ -110,7 +110,7 @@ class Writer:
             self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Add or change the image at a path, which keeps its id; its content's vector must be there."""
+        """Add or change the image at a path, which keeps its id; the vector of its content must exist."""
         self._connection.execute(
             """INSERT INTO items (kind, vector, path, mtime_ns, size, ctime_ns, added, generation)
             VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?, ?)
@@ -131,7 +131,7 @@ class Writer:
         )
 
     def put_sentence(self, text: str, key: str) -> None:
-        """Add a sentence, whose vector must be there."""
+        """Add a sentence, whose vector must exist."""
         self._connection.execute(
             """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
             VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
@@ -139,7 +139,7 @@ class Writer:
         )
 
     def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Move an item to another path or modification time; its vector and id stay."""
+        """Move an item to another path or modification time; its vector and id are kept."""
         self._connection.execute(
             "UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, generation = ? WHERE id = ?",
             (path, mtime_ns, size, ctime_ns, self._generation, id_),
@@ -148,7 +148,7 @@ class Writer:
         self.forget_skipped([path])
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:
-        """Record a file that cannot be used, and delete its former item."""
+        """Record an unusable file, and delete its former item."""
         self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
         self._connection.execute(
             "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?)", (path, mtime_ns, size, ctime_ns, reason)

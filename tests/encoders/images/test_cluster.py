@@ -37,7 +37,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    message = "colours is not a run of image encoders alone"
+    message = "colours does not only use image encoders"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
         index.encode_on_cluster([tmp_path], "auto")
 

@@ -28,44 +28,43 @@ Queries = Callable[[], NDArray[np.float32]]
 class VectorStore(Protocol):
     """Finds the items of one kind whose vectors are nearest to a query's, by inner product.
 
-    The items of an index with their vectors and facts are in its folder (`Store`) and are the truth; a store
-    of vectors is brought up to date from there. Its owner holds a lock around each call, unless it is
-    concurrent.
+    The folder of the index (`Store`) is the source of truth for items, vectors and metadata; a vector store
+    is updated from there. Its owner holds a lock around each call, unless it is concurrent.
 
     Attributes:
-        concurrent: whether several threads may call it at the same time, so that queries wait neither for
-            each other nor for an update.
+        concurrent: whether several threads may call it at the same time, so that queries do not wait for each
+            other or for an update.
     """
 
     concurrent: bool
 
     def refresh(self) -> None:
-        """Take up what an update has written; called before each search."""
+        """Load the changes of an update; called before each search."""
         ...
 
     def save(self) -> None:
-        """Write what is new to where the vectors are kept; called at the end of an update."""
+        """Write changes to the storage of the vectors; called at the end of an update."""
         ...
 
     def passing(self, where: Filter) -> Any:
-        """Return what `search` takes as `among` to search only images that a filter lets through."""
+        """Return the argument `among` of `search` that restricts it to images matching a filter."""
         ...
 
     def search(
         self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
     ) -> Found:
-        """Return ids and scores of the `k` best items, or fewer, best first; equal ones in order of ids.
+        """Return ids and scores of the `k` best items, or fewer, best first; ties in order of ids.
 
         Args:
             query: a vector, (dim,).
             k: number of items.
-            among: what `passing` gave; None for all items.
+            among: the result of `passing`; None for all items.
             after: the end of the page before.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 
@@ -85,12 +84,11 @@ def open_vectors(
     """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
 
     Args:
-        address: a scheme that is registered, "+", and what it takes, or "postgresql://…"; empty for the
-            embedded store.
+        address: a registered scheme, "+" and its address, or "postgresql://…"; empty for this process.
         store: of the items.
         kind: of the items.
         cache: a file for the embedded store.
-        queries: for which a store measures recall.
+        queries: the queries for measuring recall.
 
     Raises:
         SeesayError: there is no such store.
@@ -105,10 +103,10 @@ def open_vectors(
 
 
 def store_address(address: str) -> str:
-    """Return an address as an index remembers it: a folder's is the same wherever a command is started.
+    """Return an address as stored in an index, with absolute paths of folders.
 
     Raises:
-        SeesayError: there is no such store, or it takes no such address.
+        SeesayError: the store does not exist, or the address is invalid.
         MissingExtraError: its package is not installed.
     """
     if not address:
@@ -132,7 +130,7 @@ def store_address(address: str) -> str:
 
 
 def _is_url(text: str) -> bool:
-    """Whether a text is the address of a server, which clients of databases do not check."""
+    """Whether a text is the address of a server; database clients do not check this."""
     try:
         parts = urlsplit(text)
         return (
@@ -146,7 +144,7 @@ def _is_url(text: str) -> bool:
 
 
 def _divided(address: str) -> tuple[str, str]:
-    """Return the name of a store, which is registered then, and what it takes."""
+    """Return the name of a registered store, and its address."""
     name, plus, rest = address.partition("+")
     if address.startswith(
         ("postgresql:", "postgres:", "postgresql+")
@@ -165,13 +163,13 @@ def _divided(address: str) -> tuple[str, str]:
 
 
 def next_page(best: Callable[[int], Found], k: int, after: Place, total: int) -> Found:
-    """Return the `k` best items behind the end of a page.
+    """Return the `k` best items after the end of a page.
 
     Args:
-        best: returns the best so many, in order.
+        best: returns that many of the best items, in order.
         k: number of items.
         after: the end of the page before.
-        total: number of items that there are.
+        total: the total number of items.
     """
     asked = after.seen + k
     while True:

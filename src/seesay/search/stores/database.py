@@ -1,9 +1,9 @@
-"""What stores of vectors in databases share: when they are filled, how ties and pages are put in order.
+"""The common part of vector stores in databases: synchronisation, ties and pages.
 
-A collection holds the vectors of one kind of an index, and of images the facts that filters ask about. It
-has a mark, which the index knows too: of the generation that it was brought to. The mark is written last, so
-that an update which is cut off is made again. What a database loses is loaded again by the next update; so is
-all of it if the index does not know the mark, which then is of another copy of its folder.
+A collection contains the vectors of one kind of an index, with the metadata of images for filters. Its mark,
+which the index also stores, identifies the generation that it was updated to. The mark is written last, so an
+interrupted update is repeated. The next update reloads lost vectors, or all vectors if the index does not
+know the mark, which then belongs to another copy of its folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Client = TypeVar("Client", bound=_Closable)
 
 @dataclass
 class _Shared:
-    """A client, and the collections that use it: closing it would take it from all of them."""
+    """A client, shared by the collections that use it."""
 
     client: Any
     users: WeakSet[Any] = field(default_factory=WeakSet)
@@ -59,11 +59,11 @@ class Collection(ABC, Generic[Client]):
         address: of the database.
         store: of the items.
         kind: of the items.
-        queries: for which a database that does not choose how it searches measures recall.
+        queries: the queries for measuring recall, in databases with a configurable search.
 
     Attributes:
-        concurrent: see `VectorStore`; servers are, editions within a process are not.
-        numbers_at_once: that a request may bring; as text about 10 MB, of which Qdrant takes 32.
+        concurrent: see `VectorStore`; True for servers, False for embedded editions.
+        numbers_at_once: the limit of a request; about 10 MB as text (Qdrant accepts 32).
     """
 
     numbers_at_once = 500_000
@@ -80,11 +80,11 @@ class Collection(ABC, Generic[Client]):
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Client]:
-        """Return a context with the client, in which the database's errors become a SeesayError."""
+        """Return a context with the client, which converts the database's errors to SeesayError."""
 
     @abstractmethod
     def _marked(self, client: Client) -> str | None:
-        """Return what was marked last, `NO_MARK` if nothing was; None if there is no collection."""
+        """Return the last mark, `NO_MARK` without a mark, or None without a collection."""
 
     @abstractmethod
     def _create(self, client: Client) -> None:
@@ -94,7 +94,7 @@ class Collection(ABC, Generic[Client]):
     def _put(
         self, client: Client, ids: list[int], vectors: NDArray[np.float32], facts: Sequence[Facts | None]
     ) -> None:
-        """Write vectors (n, dim) in place of those that their ids had, with the facts of images."""
+        """Write vectors (n, dim) with the metadata of images, replacing those with the same ids."""
 
     @abstractmethod
     def _mark(self, client: Client, mark: str) -> None:
@@ -102,7 +102,7 @@ class Collection(ABC, Generic[Client]):
 
     @abstractmethod
     def _count(self, client: Client, among: Any = None) -> int:
-        """Count the vectors, or those that a filter lets through."""
+        """Count the vectors, or those that match a filter."""
 
     @abstractmethod
     def _ids(self, client: Client) -> Iterator[Sequence[int]]:
@@ -120,10 +120,10 @@ class Collection(ABC, Generic[Client]):
 
     @abstractmethod
     def passing(self, where: Filter) -> Any:
-        """Return the filter in the database's own terms, so that it is applied there."""
+        """Return the filter in the language of the database, which applies it."""
 
     def _settle(self, client: Client) -> None:
-        """Build what the database does not build by itself, after an update has been written."""
+        """Build structures that the database does not build itself, after an update."""
 
     @abstractmethod
     def _connect(self) -> Client:
@@ -134,7 +134,7 @@ class Collection(ABC, Generic[Client]):
         client.close()
 
     def _client(self) -> Client:
-        """Return the client of the address, which all collections there share."""
+        """Return the shared client of the address."""
         key = type(self), self.address
         with _CONNECTING:
             if key not in _CLIENTS:
@@ -145,7 +145,7 @@ class Collection(ABC, Generic[Client]):
         return client
 
     def _is_remote(self) -> bool:
-        """Whether a server is at the address, and not an edition of the database within this process."""
+        """Whether the address is a server, and not an embedded edition."""
         return not self.address.startswith("path:")
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Collection(ABC, Generic[Client]):
                 self._disconnect(_CLIENTS.pop(key).client)
 
     def refresh(self) -> None:
-        """Look whether the collection is there, once a generation; who updates the index fills it."""
+        """Check once per generation that the collection exists; updates of the index fill it."""
         generation = self._store.generation()
         if self._seen == generation:
             return
@@ -172,7 +172,7 @@ class Collection(ABC, Generic[Client]):
         self._seen = generation
 
     def save(self) -> None:
-        """Write what the collection has not, and delete what the index has no more."""
+        """Write vectors that the collection lacks, and delete those that the index no longer has."""
         with self._connected() as client:
             mark = self._marked(client)
             since = self._store.marked(self._kind, mark) if mark else None
@@ -192,8 +192,8 @@ class Collection(ABC, Generic[Client]):
             self._mark(client, new)
             if self._marked(client) != new:
                 raise SeesayError(
-                    f"{self.address}: the database keeps no facts about a collection, so that every update "
-                    "would load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
+                    f"{self.address}: the database cannot store metadata of a collection, so every "
+                    f"update would load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
                 )
 
     def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
@@ -206,7 +206,7 @@ class Collection(ABC, Generic[Client]):
             self._put(client, those, rows.astype(np.float32), [known.get(id_) for id_ in those])
 
     def _lost(self, client: Client, alive: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Delete what is not alive, and return what is and is not there."""
+        """Delete vectors that are not alive, and return missing ones."""
         there = [np.empty(0, np.int64)]
         for some in self._ids(client):
             there.append(np.asarray(some, np.int64))
@@ -217,7 +217,7 @@ class Collection(ABC, Generic[Client]):
     def search(
         self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
     ) -> Found:
-        """See `VectorStore`; all vectors are compared for the pages behind the first."""
+        """See `VectorStore`; pages after the first compare all vectors."""
         with self._connected() as client:
             self._is_there = self._is_there or self._marked(client) is not None
             if not self._is_there:  # nothing of this kind was ever indexed
@@ -241,7 +241,7 @@ class Collection(ABC, Generic[Client]):
 
 
 def facts_to_filter(facts: Facts) -> dict[str, Any]:
-    """What filters ask about an image."""
+    """The metadata of an image for filters."""
     orientation = "square" if facts.width == facts.height else "landscape"
     return {
         "folder": facts.folder[:FOLDER],
@@ -254,5 +254,5 @@ def facts_to_filter(facts: Facts) -> dict[str, Any]:
 
 
 def moment(text: str) -> int:
-    """20190630120000 of "2019-06-30T12:00:00" or of the beginning of one."""
+    """Convert "2019-06-30T12:00:00", or a prefix, to 20190630120000."""
     return int("".join(letter for letter in text if letter.isdigit()).ljust(14, "0"))

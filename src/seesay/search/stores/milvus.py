@@ -43,9 +43,9 @@ for _name in ("pymilvus", "grpc"):
 class Milvus(Collection[MilvusClient]):
     """Vectors of one kind in a collection of Milvus, in half precision on a server.
 
-    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the edition within this process,
-    Milvus Lite, which one process may open at a time. The environment variable MILVUS_TOKEN, USER:PASSWORD or
-    a key, is sent to a server.
+    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the embedded edition, Milvus Lite,
+    which only one process can open at a time. The environment variable MILVUS_TOKEN, USER:PASSWORD or a key,
+    is sent to a server.
     """
 
     _loaded_by: MilvusClient | None = None
@@ -56,8 +56,8 @@ class Milvus(Collection[MilvusClient]):
             yield self._client()
         except ConnectionConfigException as failure:
             raise SeesayError(
-                f"{self.address}: cannot be opened; install Milvus Lite (pip install milvus-lite), and close "
-                "what else uses the folder."
+                f"{self.address}: cannot be opened; install Milvus Lite (pip install milvus-lite), and "
+                f"close other programs that use the folder."
             ) from failure
         except (MilvusException, OSError) as failure:
             raise SeesayError(
@@ -160,7 +160,7 @@ class Milvus(Collection[MilvusClient]):
             server_manager_instance.release_server(str(self._file()))  # and its lock of the folder
 
     def _file(self) -> Path:
-        """Where the edition within this process has its data."""
+        """The data file of the embedded edition."""
         return Path(self.address.removeprefix("path:")).resolve() / "milvus.db"
 
     def _as_stored(self, vectors: NDArray[np.float32]) -> NDArray[np.floating]:

@@ -70,10 +70,10 @@ Among = tuple[Statement, Values]
 
 
 def checked_address(address: str) -> str:
-    """Return the address of a database, which the index remembers and errors show, and therefore no password.
+    """Return the address of a database without a password, since the index stores it and errors show it.
 
     Raises:
-        SeesayError: it is no such address, or holds a password. The message repeats neither.
+        SeesayError: the address is invalid, or contains a password. The message repeats neither.
     """
     try:
         known = conninfo_to_dict(address)
@@ -85,16 +85,16 @@ def checked_address(address: str) -> str:
         raise SeesayError("--store: for PostgreSQL, write postgresql://USER@HOST:PORT/DATABASE.")
     if known.keys() & {"password", "sslpassword"}:
         raise SeesayError(
-            "--store: an index would remember the password in this address; leave it out, and set PGPASSWORD "
-            "or write it to ~/.pgpass."
+            "--store: the index would store the password in this address; remove it, and set PGPASSWORD "
+            "or use ~/.pgpass."
         )
     return address
 
 
 class Connections:
-    """Connections to a database, each of one thread at a time; no more than a few, which are kept.
+    """A small pool of connections to a database.
 
-    Every setting is of one transaction, so that poolers such as PgBouncer can stand between.
+    Settings are per transaction, so poolers such as PgBouncer can be used.
     """
 
     def __init__(self, address: str) -> None:
@@ -110,7 +110,7 @@ class Connections:
 
         Args:
             settings: of PostgreSQL, for this transaction.
-            seconds: that a statement may take; 0 for any time.
+            seconds: the time limit of a statement; 0 for none.
         """
         if not self._free.acquire(timeout=SECONDS):
             raise SeesayError(f"{self._address}: all {_CONNECTIONS} connections are busy; try again later.")
@@ -129,7 +129,7 @@ class Connections:
             self._free.release()
 
     def _connection(self) -> psycopg.Connection:
-        """An idle connection that the server has not closed meanwhile, or a new one."""
+        """An idle connection that is still open, or a new one."""
         with suppress(IndexError):  # there is none
             while connection := self._idle.pop():
                 # Nothing arrives at an idle connection but its end, or a last message.
@@ -166,7 +166,7 @@ class Connections:
 
 
 class _Vector(bytes):
-    """A vector as pgvector receives one, in big-endian single or half precision."""
+    """A vector in pgvector's binary format, big-endian single or half precision."""
 
     @classmethod
     def of(cls, row: NDArray[np.floating], precision: str) -> _Vector:
@@ -190,12 +190,12 @@ class PostgreSQL(Collection[Connections]):
     """Vectors of one kind in a table of PostgreSQL, in half precision, with pgvector's graph (HNSW).
 
     The address is libpq's, "postgresql://USER@HOST:PORT/DATABASE?…"; a password is taken from PGPASSWORD or
-    ~/.pgpass. A collection's mark is in the comment of its table, with how wide the graph is searched
-    (`hnsw.ef_search`): the least that reaches `RECALL` when an update has built the graph or doubled it.
-    Folders are compared by a digest, since PostgreSQL indexes no value of more than 2,700 bytes.
+    ~/.pgpass. The comment of the table contains the mark and the width of searches (`hnsw.ef_search`): the
+    least that reaches `RECALL` after an update has built or doubled the graph. Folders are compared by a
+    digest, because PostgreSQL cannot index values of more than 2,700 bytes.
 
     Attributes:
-        graph_from: number of vectors from which there is a graph; fewer are all compared.
+        graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
     """
 
     graph_from = 10_000
@@ -227,8 +227,8 @@ class PostgreSQL(Collection[Connections]):
     def _create(self, client: Connections) -> None:
         if self.dim > _MOST_DIMENSIONS:
             raise SeesayError(
-                f"{self.address}: pgvector searches vectors of up to {_MOST_DIMENSIONS} numbers, and those "
-                f"of this run have {self.dim}; use another store."
+                f"{self.address}: pgvector supports vectors of up to {_MOST_DIMENSIONS} dimensions, but "
+                f"those of this run have {self.dim}; use another store."
             )
         self._check_pgvector(client)
         columns = [sql.SQL("id bigint PRIMARY KEY"), sql.SQL("vector halfvec({}) NOT NULL").format(self.dim)]
@@ -241,7 +241,7 @@ class PostgreSQL(Collection[Connections]):
         client.execute(create)
 
     def _check_pgvector(self, client: Connections) -> None:
-        """Create the extension if that is needed, and check its version."""
+        """Create the extension if necessary, and check its version."""
         available = sql.SQL("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
         if not client.rows(available):
             raise SeesayError(
@@ -252,7 +252,7 @@ class PostgreSQL(Collection[Connections]):
         ((version,),) = client.rows(found)
         if tuple(int(part) for part in str(version).split(".")[:2]) < _NEEDS:
             raise SeesayError(
-                f"{self.address}: pgvector is {version}, and 0.8 is needed; upgrade it, and run "
+                f"{self.address}: pgvector is {version}, but 0.8 is needed; upgrade it, and run "
                 "`ALTER EXTENSION vector UPDATE`."
             )
 
@@ -282,7 +282,7 @@ class PostgreSQL(Collection[Connections]):
         client.upsert(query, rows)
 
     def _settle(self, client: Connections) -> None:
-        """Build the graph once there are enough vectors, and choose how wide it is searched."""
+        """Build the graph once there are enough vectors, and choose the width of searches."""
         count = self._count(client)
         if count < self.graph_from or count < 2 * self._comment.get("measured", 0):
             return
@@ -290,7 +290,7 @@ class PostgreSQL(Collection[Connections]):
         self._comment |= {"ef": self._ef_of_recall(client), "measured": count}
 
     def _build(self, client: Connections, count: int) -> None:
-        """Build what indexes are missing, and have the planner look at the table."""
+        """Build missing indexes, and analyse the table for the planner."""
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
         with client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
             for name in _INDEXED if self._has_facts else ():
@@ -308,7 +308,7 @@ class PostgreSQL(Collection[Connections]):
             connection.execute(sql.SQL("ANALYZE {}").format(self._table))
 
     def _ef_of_recall(self, client: Connections) -> int:
-        """The least width of search of the graph that reaches `RECALL`, for images and for sentences."""
+        """The least search width that reaches `RECALL`, for images and for sentences."""
         alive = self._store.changes(self._kind).alive
         own = np.random.default_rng(0).permutation(alive)[:_SAMPLE]
         asked = [self._store.vectors(own.tolist())[1].astype(np.float32)]
@@ -324,13 +324,13 @@ class PostgreSQL(Collection[Connections]):
             if found >= RECALL:
                 break
         tell(
-            f"PostgreSQL: {len(alive)} vectors, hnsw.ef_search {ef}; recall@10 {found:.3f}, at least "
-            f"{RECALL} is wanted."
+            f"PostgreSQL: {len(alive)} vectors, hnsw.ef_search {ef}; recall@10 {found:.3f} (target: "
+            f"{RECALL})."
         )
         return ef
 
     def _share(self, client: Connections, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
-        """The share of the ten nearest that a search finds whose scores reach that of the tenth."""
+        """The share of the ten nearest that a search finds, by the score of the tenth."""
         _, scores = self._in_graph(client, query, 10, None, ef)
         return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
 
@@ -374,7 +374,7 @@ class PostgreSQL(Collection[Connections]):
     def _in_graph(
         self, client: Connections, query: NDArray[np.float32], count: int, among: Among | None, ef: int
     ) -> Found:
-        """Search the graph; the nearest by half precision are compared once more by all of the query's."""
+        """Search the graph; the nearest in half precision are re-scored with the full query."""
         where, values = among or _ALL
         near = sql.SQL(
             "(SELECT id, vector FROM {} WHERE {} ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {})"
@@ -395,7 +395,7 @@ class PostgreSQL(Collection[Connections]):
         count: int,
         settings: Values | None = None,
     ) -> Found:
-        """Return the best of a table by exact inner products; equal ones in order of ids."""
+        """Return the best of a table by exact inner products; ties in order of ids."""
         statement = sql.SQL(
             "SELECT id, -(vector::vector <#> %(query)s::vector) AS score FROM {} AS items WHERE {} "
             "ORDER BY score DESC, id LIMIT {}"
@@ -440,12 +440,12 @@ def _columns(facts: Facts | None) -> Values:
 
 
 def _digest(folder: str) -> UUID:
-    """16 bytes in place of a path, which may be longer than what PostgreSQL indexes."""
+    """A 16-byte digest of a path, which may be too long for PostgreSQL's indexes."""
     return UUID(bytes=hashlib.blake2b(folder.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
 def _read_comment(text: object) -> Values:
-    """What `_mark` wrote; nothing of a comment that is another's."""
+    """The contents written by `_mark`; empty for other comments."""
     try:
         found = json.loads(str(text))
     except ValueError:

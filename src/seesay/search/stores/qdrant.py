@@ -43,9 +43,9 @@ _FIELDS = {
 class Qdrant(Collection[QdrantClient]):
     """Vectors of one kind in a collection of Qdrant, in half precision.
 
-    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the edition within this process,
-    which compares all vectors and which one process may open at a time. The environment variable
-    QDRANT_API_KEY is sent to a server as the key.
+    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the embedded edition, which compares
+    all vectors and which only one process can open at a time. The environment variable QDRANT_API_KEY is sent
+    to a server as the key.
     """
 
     @contextmanager
@@ -61,7 +61,7 @@ class Qdrant(Collection[QdrantClient]):
             if "already accessed" not in str(failure):
                 raise
             raise SeesayError(
-                f"{self.address}: another process uses it; close that, or start a Qdrant server."
+                f"{self.address}: another process is using it; close that process, or start a Qdrant server."
             ) from failure
         except ValueError as failure:  # of the edition within this process
             if "not found" not in str(failure):
@@ -140,7 +140,7 @@ class Qdrant(Collection[QdrantClient]):
         return ids, np.array([point.score for point in answer.points], np.float32)
 
     def passing(self, where: Filter) -> models.Filter:
-        """Return the filter in Qdrant's own terms."""
+        """Return the filter in Qdrant's language."""
         return models.Filter(
             must=[
                 self._in_folder(limit) if limit.field == "folder" else _condition(limit)
