@@ -37,6 +37,16 @@ def test_words_start_from_a_sentence_encoder(recipe: str, corpus: Corpus, tmp_pa
     assert np.abs(found[0]).max() < 1e-6
 
 
+def test_words_start_from_a_text_file(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "vectors.vec").write_text("2 3\na 1 2 3\ncircle 4 5 7\n")
+    changes = [*SMALL, "matcher.word_dim=3", f"words={{vectors: {tmp_path}/vectors.vec, std: 0.2}}"]
+    run = train(load_recipe("vse++", changes=changes), corpus, tmp_path / "run")
+    [words] = [w for name, w in run.matcher.state_dict().items() if name.endswith("embedding.weight")]
+    a, circle = (words[run.vocabulary.encode(word)[0]] for word in ("a", "circle"))
+    assert torch.allclose(a, -circle, atol=1e-5)  # centred
+    assert a.abs().max().item() == pytest.approx(0.2 * 2.5**0.5, rel=1e-3)  # alone on the first of three axes
+
+
 def test_a_matcher_without_words_cannot_start_from_them(corpus: Corpus, tmp_path: Path) -> None:
     recipe = load_recipe("devise", changes=[SMALL[0], "words={vectors: glove}", "schedule.epochs=1"])
     with pytest.raises(SeesayError, match="no word embedding"):

@@ -38,7 +38,7 @@ class RecipeKeys(TypedDict, total=False):
     seed: int
     departures: Sequence[str]
     changes: Sequence[str]
-    vectors: Literal["glove", "minilm", "minilm-int8"]
+    vectors: str
     std: float
     lr: float
     weight_decay: float
@@ -55,7 +55,7 @@ class RecipeKeys(TypedDict, total=False):
     phrases: int
     phrase_weight: float
     proposals: int
-    positives: Literal["single", "augmented"]
+    positives: Literal["single", "augmented", "jittered"]
     negatives: Literal["random", "hardest"] | int | None
     geometry: bool
     box_voting: float | None

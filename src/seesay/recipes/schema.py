@@ -69,11 +69,12 @@ class WordSettings(Settings):
     """Pretrained vectors that a matcher's word embedding starts from.
 
     Attributes:
-        vectors: `glove`, or a sentence encoder that reads each word as a sentence.
+        vectors: `glove`, a sentence encoder that reads each word as a sentence, or a text file of word2vec or
+            GloVe, FILE.txt or FILE.vec.
         std: the standard deviation of the numbers that they are scaled to.
     """
 
-    vectors: Literal["glove", "minilm", "minilm-int8"]
+    vectors: Annotated[str, Field(pattern=r"^(glove|minilm|minilm-int8|.+\.(txt|vec))$")]
     std: float = Field(0.1, gt=0)
 
 

@@ -16,7 +16,7 @@ from seesay.encoders.detector import Detector
 from seesay.encoders.images.instances import detector_file
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
-from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.recipes.load import is_same
@@ -90,7 +90,10 @@ class PretrainedVectors:
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
 
-        By `minilm` and `minilm-int8` a word is a sentence; their vectors are cached.
+        By `minilm` and `minilm-int8` a word is a sentence; their vectors are cached. Other names are files.
+
+        Raises:
+            SeesayError: the file has no vectors of words.
         """
         words = self.vocabulary.words
         if name == "glove":
@@ -98,7 +101,7 @@ class PretrainedVectors:
         if name in ("minilm", "minilm-int8"):
             encoder = load_sentence_encoder(name)
             return sentence_vectors(encoder, words), np.ones(len(words), bool)
-        raise SeesayError(f"No word vectors '{name}'; there are glove, minilm and minilm-int8.")
+        return file_vectors(Path(name).expanduser(), words)
 
     def class_vectors(self) -> NDArray[np.float32]:
         """Return unit vectors (1000, 384) of the ImageNet classes; they are cached."""

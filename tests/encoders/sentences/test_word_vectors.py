@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seesay.encoders.sentences import word_vectors as module
-from seesay.encoders.sentences.word_vectors import DIM, Tfidf, word_vectors
+from seesay.encoders.sentences.word_vectors import DIM, Tfidf, file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import tokenize
 
@@ -71,3 +73,30 @@ def test_tensors_bring_it_back():
 def test_no_word_twice_is_said():
     with pytest.raises(SeesayError, match="occur twice"):
         Tfidf.fit(["one two", "three"])
+
+
+@pytest.mark.parametrize("header", ["", "4 2\n"])
+def test_a_text_file_of_word2vec_or_glove(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text(header + "dog 1 2.5\nat home.org 9 9\n\ncat -1e-1 0 \ndog 7 7\n")
+    vectors, known = file_vectors(path, ["cat", "bird", "dog"])
+    assert known.tolist() == [True, False, True]
+    np.testing.assert_allclose(vectors, [[-0.1, 0], [0, 0], [1, 2.5]])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dog 1 2\ncat 1\n", "vectors.txt:2: expected 2 numbers, got 1"),
+        ("dog 1 x\n", "expected a word and its numbers"),
+        ("dog 1 nan\n", "vectors.txt:1: the vector of 'dog' has NaN"),
+        ("bird 1 2\n", "contains none of the 2 words"),
+        (None, "No such file"),
+    ],
+)
+def test_a_bad_text_file_is_one_line(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "vectors.txt"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SeesayError, match=message):
+        file_vectors(path, ["dog", "cat"])

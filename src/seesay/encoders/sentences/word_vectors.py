@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,6 +40,40 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
     known = rows >= 0
     vectors = np.zeros((len(rows), DIM), np.float32)
     vectors[known] = table[rows[known]]
+    return vectors, known
+
+
+def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Look up words in a text file as word2vec and GloVe write them: on each line a word and its d numbers.
+
+    A first line with the counts of words and numbers is skipped, and so are words that contain spaces.
+    Returns vectors (n, d), zeros for a word that is not there, and which words are there (n,).
+
+    Raises:
+        SeesayError: the file cannot be read, a line is cut short or holds no numbers, or no word is there.
+    """
+    found: dict[str, NDArray[np.float32]] = {}
+    wanted, width = set(words), 0
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                word, *numbers = line.split() or [""]
+                if not word or (number == 1 and len(numbers) == 1):
+                    continue
+                width = width or len(numbers)
+                if len(numbers) < width:
+                    raise SeesayError(f"{path}:{number}: expected {width} numbers, got {len(numbers)}.")
+                if len(numbers) == width and word in wanted:
+                    found.setdefault(word, np.array(numbers, np.float32))
+                    if not np.isfinite(found[word]).all():
+                        raise SeesayError(f"{path}:{number}: the vector of '{word}' has NaN or infinity.")
+    except (OSError, ValueError) as error:
+        raise SeesayError(f"{path}: expected a word and its numbers on each line ({error}).") from error
+    if not found:
+        raise SeesayError(f"{path}: contains none of the {len(words)} words.")
+    known = np.array([word in found for word in words])
+    vectors = np.zeros((len(words), width), np.float32)
+    vectors[known] = [found[word] for word in words if word in found]
     return vectors, known
 
 
