@@ -263,8 +263,7 @@ def settings_digest(recipe: Recipe) -> str:
     rows were recorded count where they are set.
     """
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
-    without: dict[str, Any] = {**dict.fromkeys(named, True), "regions": {"box_voting"}}
-    values = recipe.model_dump(mode="json", exclude=without)
+    values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
     values["loss"].pop("teacher", None)
     values = {key: value for key, value in values.items() if value or key not in ("beside", "keep")}
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -109,10 +109,9 @@ class RunConfig:
         def name(encoder: str) -> str:
             return new + encoder.removeprefix(old) if encoder.startswith(old) else encoder
 
-        encoders: dict[str, Any] = {"encoders": [*map(name, self.encoders)]}
-        if self.sentence_encoder is not None:
-            encoders |= {"sentence_encoder": name(self.sentence_encoder)}
-        return replace(self, recipe={**self.recipe, **encoders})
+        reader = self.sentence_encoder
+        named = {"encoders": [*map(name, self.encoders)], "sentence_encoder": reader and name(reader)}
+        return replace(self, recipe={**self.recipe, **named})
 
     def relative_to(self, folder: Path) -> RunConfig:
         """Return it as `run.json` has it, where towers in the run's folder have names relative to it."""

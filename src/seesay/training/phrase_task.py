@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch
+from seesay.losses.base import Batch, LabelledPairs, Relations
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
@@ -93,17 +92,21 @@ class PhraseTask(Task):
     def losses(self, matcher: Matcher, batch: PhraseSet, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, whose regions and negatives are drawn now."""
         generator = np.random.default_rng(batch.seed)
+        relations: Relations | None = None
+        pairs: LabelledPairs | None = None
         if self.loss.phrases == "pairs":
             regions, phrases, pairs = self.sampler.pairs(batch.phrases, generator)
-            who: dict[str, Any] = {"pairs": pairs.to(device)}
         else:
             neighbours = self.recipe.sampler == "neighbourhood"
             regions, phrases, relations = self.sampler.triplets(batch.phrases, neighbours, generator)
-            who = {"relations": relations.to(device)}
-        numbers, features = torch.from_numpy(regions).to(device), self._features(regions, device)
-        return self.loss.batch_losses(
-            matcher, Batch(features, self._phrases(phrases).to(device), numbers, **who)
+        drawn = Batch(
+            self._features(regions, device),
+            self._phrases(phrases).to(device),
+            torch.from_numpy(regions).to(device),
+            relations=relations and relations.to(device),
+            pairs=pairs and pairs.to(device),
         )
+        return self.loss.batch_losses(matcher, drawn)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all phrases with the features of their true regions, in batches."""
