@@ -217,10 +217,8 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     measured = json.loads(seesay("evaluate", given, "--data", scenes, "--json").stdout)["metrics"]
     assert measured["mR"] == round(retrieval_metrics(scores, owners)["mR"], 3)
     both = ("evaluate", run, given, "--combine")
-    told = json.loads(
-        seesay(*both, "mean", "--against", run, "--record", tmp_path, "--json", code=2).stdout or "{}"
-    )
-    assert told == {}  # files have no row
+    told = json.loads(seesay(*both, "mean", "--against", run, "--record", tmp_path, "--json", code=2).stdout)
+    assert "files of scores have none" in told["error"]
     told = json.loads(seesay(*both, "mean", "--against", run, "--json").stdout)
     assert told["metrics"][f"{given}: mR"] == measured["mR"]
     assert told["against"]["name"] == "run"
@@ -454,3 +452,24 @@ def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_options_of_the_server_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEESAY_SERVE_PORT", "70000")
     assert "'--port': 70000 is not in the range" in seesay("serve", "photos.seesay", code=2).stderr
+
+
+def test_an_empty_folder_leaves_no_index(tmp_path: Path) -> None:
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+    (tmp_path / "empty" / "notes.txt").write_text("no photo")
+    error = seesay("index", "empty", "--out", "new.seesay", code=2, cwd=tmp_path).stderr
+    assert "no images" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_an_error_is_an_object_where_json_is_asked_for(tmp_path: Path) -> None:
+    for command in (
+        ("info", "nowhere", "--json"),
+        ("index", "nowhere", "--out", "x", "--json"),
+        ("evaluate", "nowhere.npy", "--json"),
+        ("search", "--json"),  # an argument is missing
+    ):
+        done = seesay(*command, code=2, cwd=tmp_path)
+        assert json.loads(done.stdout)["error"] in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert seesay("info", "nowhere", code=2, cwd=tmp_path).stdout == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ def test_the_corpus_is_that_of_training(runs: dict[str, Run], tmp_path: Path) ->
     assert done.stdout == f"{tmp_path / 'r.html'}\n"
     assert "1/1 common" in done.stderr
     assert "<h1>common on" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    told = json.loads(seesay("report", runs["common"].folder, "--json", cwd=tmp_path).stdout)
+    assert told["report"] == "report.html"
+    assert told["results"]["common"]["metrics"]["mR"] > 0
 
 
 @pytest.mark.parametrize(

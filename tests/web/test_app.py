@@ -506,7 +506,7 @@ def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
 
 
 def test_the_documentation_names_every_route(client: TestClient) -> None:
-    docs = client.get("/docs").text
+    docs = client.get("/docs").text.replace("<wbr>", "")  # where a path may break
     paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) >= {
         "/api/v1/search",

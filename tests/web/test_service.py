@@ -221,6 +221,70 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
             time.sleep(0.02)
 
 
+def test_answers_are_compressed_but_for_files(client: TestClient) -> None:
+    page = client.get("/static/app.js")
+    assert page.headers["content-encoding"] == "gzip"
+    assert int(page.headers["content-length"]) < len(page.content) / 2
+    assert "content-encoding" not in client.get("/static/app.js", headers={"Accept-Encoding": "br"}).headers
+    found = client.get("/api/v1/search?q=red&limit=5")
+    assert found.headers["content-encoding"] == "gzip"
+    for address in ("original", "thumbnail", "jpeg"):
+        assert "content-encoding" not in client.get(f"/api/v1/images/1/{address}").headers
+    assert "content-encoding" not in client.get("/api/v1/images/archive?id=1").headers
+    part = client.get("/static/app.js", headers={"Range": "bytes=0-1999"})
+    assert (part.status_code, len(part.content)) == (206, 2000)
+    assert "content-encoding" not in part.headers
+
+
+def test_answers_name_their_index(index_path: Path) -> None:
+    served = {"one": opened(index_path), "two": opened(index_path)}
+    with TestClient(create_app(served), base_url="http://localhost") as client:
+        for address in (
+            "search?q=red",
+            "images",
+            "images/1",
+            "images/1/similar",
+            "images/duplicates",
+            "update",
+        ):
+            for name in served:
+                sign = "&" if "?" in address else "?"
+                assert client.get(f"/api/v1/{address}{sign}index={name}").json()["index"] == name
+        assert client.get("/api/v1/search?q=red").json()["index"] == "one"
+        file = {"image": ("red.png", picture("red"), "image/png")}
+        assert client.post("/api/v1/sentences?index=two", files=file).json()["index"] == "two"
+
+
+def test_metrics_tell_when_updates_ended_and_how(client: TestClient, photos: Path) -> None:
+    def measured() -> dict[str, float]:
+        families = text_string_to_metric_families(client.get("/metrics").text)
+        samples = [sample for family in families for sample in family.samples]
+        return {
+            f"{each.name} {each.labels.get('outcome', '')}".strip(): each.value
+            for each in samples
+            if each.name.startswith("seesay_index")
+        }
+
+    started = time.time()
+    before = measured()
+    assert before["seesay_index_updates_total finished"] == 0
+    assert 0 < before["seesay_index_changed_timestamp_seconds"] <= started + 1
+    updates = next(iter(client.app.state.service.served.values())).updates
+    (photos / "text.png").write_text("no image")
+    updates.run()
+    after = measured()
+    assert after["seesay_index_updates_total finished"] == 1
+    assert after["seesay_index_update_timestamp_seconds finished"] >= started
+    assert after["seesay_index_faults"] == 1
+    assert after["seesay_index_updates_total failed"] == 0
+    shutil.rmtree(photos)
+    updates.run()
+    assert measured()["seesay_index_updates_total failed"] == 1
+    kinds = {f.name: f.type for f in text_string_to_metric_families(client.get("/metrics").text)}
+    assert kinds["seesay_index_updates"] == "counter"
+    assert kinds["seesay_index_update_timestamp_seconds"] == "gauge"
+
+
 def test_metrics_count_requests_by_route(client: TestClient) -> None:
     for _ in range(3):
         client.get("/api/v1/search?q=red")
@@ -455,7 +519,7 @@ def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
 
 
 def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Path, index_path: Path) -> None:
-    assert client.get("/api/v1/images/duplicates").json() == {"groups": []}
+    assert client.get("/api/v1/images/duplicates").json() == {"index": "index", "groups": []}
     (photos / "red again.png").write_bytes(picture("red", size=(90, 60)))
     opened(index_path).update_images(photos)
     (group,) = client.get("/api/v1/images/duplicates").json()["groups"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -31,17 +34,21 @@ def with_all_commands() -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, by default that of `sys.argv`; an error of the user is one line and exit code 2."""
+    """Run a command, by default that of `sys.argv`; an error of the user is one line and exit code 2.
+
+    With `--json`, standard output has it too, as an object with the key `error`.
+    """
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
     before = chosen_device()
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    fail = partial(_fail, as_json="--json" in given)
     try:
-        given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
         with naming_extras():
             code = _with_command(given[0])(given, standalone_mode=False, obj=given)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
-        _fail(visible(str(error)))
+        fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit("seesay: stopped; run the same command again to continue.")
     except OSError as error:
@@ -49,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         # What reads and writes says more; this is the disk that holds seesay itself.
         place = error.filename or "standard output"  # all else that is written to is named
-        _fail(f"{place}: {error.strerror}; check the disk and run the same command again.")
+        fail(f"{place}: {error.strerror}; check the disk and run the same command again.")
     except Exception as error:
         # typer bundles its own click, so that usage errors have no one class to catch.
         message = getattr(error, "format_message", None)
@@ -57,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         context = getattr(error, "ctx", None)
         command = f" {context.info_name}" if context is not None and context.parent is not None else ""
-        _fail(f"{message()} See: seesay{command} --help")
+        fail(f"{message()} See: seesay{command} --help")
     finally:
         choose_device(before)
         _ignore_closed_pipe()
@@ -71,9 +78,12 @@ def _with_command(name: str) -> typer.Typer:
     return app
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, as_json: bool) -> NoReturn:
     # Not by typer, which would import more: the disk may have failed.
     print(f"seesay: {message}", file=sys.stderr)
+    if as_json:
+        with suppress(OSError):
+            print(json.dumps({"error": message}, ensure_ascii=False))
     sys.exit(2)
 
 

@@ -189,6 +189,7 @@ def report(
     _caption_column: opt.CaptionColumn = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     device: opt.Device = None,  # noqa: ARG001 — see its callback
+    as_json: opt.Json = False,
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
     from seesay.protocols.evaluate import open_entries
@@ -200,8 +201,12 @@ def report(
     check_out(out)  # before anything is computed
     entries = open_entries(runs)
     corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
-    write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))
-    print(out)
+    results = write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))
+    if as_json:
+        measured = {name: result.to_dict() for name, result in results.items()}
+        console.print_json({"report": str(out), "corpus": corpus.name, "results": measured})
+    else:
+        print(out)
 
 
 @opt.app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")

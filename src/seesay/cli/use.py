@@ -84,6 +84,8 @@ def index(
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.detecting import with_detector
+    from seesay.search.look import check_images
+    from seesay.search.store import FILE, Store
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
@@ -92,6 +94,8 @@ def index(
         from seesay.search.watch import check_watchable
 
         check_watchable(photos)
+    if not Store.exists(out / FILE):
+        check_images(photos)
     embedder = run if detector is None else with_detector(out, run, detector)
     with Index.open_or_create(out, embedder, store, photos) as opened:
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.base import PROTOCOLS
+from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
@@ -51,8 +51,8 @@ def write_report(
     out: Path,
     tell: Tell,
     commit: str | None = None,
-) -> None:
-    """Measure runs on a split of a corpus and write an HTML report of them.
+) -> dict[str, Result]:
+    """Measure runs on a split of a corpus and write an HTML report of them; return the results by name.
 
     Args:
         entries: runs that match sentences or predict concepts, and external scores; or runs that ground.
@@ -74,29 +74,30 @@ def write_report(
     if corpus.has_boxes:
         if len(runs) < len(entries):
             raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
-        _add_grounding(page, runs, corpus, split, tell)
+        results = _add_grounding(page, runs, corpus, split, tell)
     else:
-        _add_matching(page, entries, names, corpus, split, tell)
+        results = _add_matching(page, entries, names, corpus, split, tell)
         for name, run in runs.items():
             if protocol_for([run]).name == _CONCEPTS:
                 tell(name)
-                _add_concepts(page, run, name, corpus, split)
+                results[name] = _add_concepts(page, run, name, corpus, split)
     tell("hash of the data")
     add_provenance(page, runs, corpus, split, commit)
     try:
         replace_text(out, page.html())
     except OSError as error:
         raise SeesayError(f"{out}: cannot be written ({error.strerror}); choose another place.") from error
+    return results
 
 
 def _add_matching(
     page: Page, entries: Sequence[Entry], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
-) -> None:
+) -> dict[str, Result]:
     """Add the entries that match images with sentences."""
     both = zip(entries, names, strict=True)
     matching = [(entry, name) for entry, name in both if protocol_for([entry]).name != _CONCEPTS]
     if not matching:
-        return
+        return {}
     measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
     add_recalls(page, measured, corpus.name)
     add_by_sentence(page, measured, corpus)
@@ -113,9 +114,10 @@ def _add_matching(
         gallery.add_hardest(page, answered)
         if isinstance(each.subject, RunSubject):
             add_internals(page, each.subject.run, each.subject.inputs, gallery.pictures, images)
+    return {each.name: each.result for each in measured}
 
 
-def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> None:
+def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> Result:
     subject = subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS])
     assert isinstance(subject, RunSubject)
     result = measure(subject, _CONCEPTS)
@@ -129,9 +131,12 @@ def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -
     add_training(page, run)
     part = subject.inputs.corpus
     add_internals(page, run, subject.inputs, _pictures(part), sample(part)[0])
+    return result
 
 
-def _add_grounding(page: Page, runs: dict[str, Run], corpus: Corpus, split: str, tell: Tell) -> None:
+def _add_grounding(
+    page: Page, runs: dict[str, Run], corpus: Corpus, split: str, tell: Tell
+) -> dict[str, Result]:
     grounded = ground_all(list(runs.values()), list(runs), corpus, split, tell)
     add_grounding(page, grounded)
     part = grounded[0].corpus
@@ -140,6 +145,7 @@ def _add_grounding(page: Page, runs: dict[str, Run], corpus: Corpus, split: str,
     for each in grounded:
         page.heading(each.name)
         add_training(page, each.run)
+    return {each.name: each.result for each in grounded}
 
 
 def _pictures(corpus: Corpus) -> Pictures:

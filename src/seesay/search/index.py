@@ -135,6 +135,16 @@ class Index(Searcher):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
         return cls.create(folder, DEFAULT_RUN if run is None else run, store)
 
+    def changed(self) -> float:
+        """Return when the index was last written, by any process, in seconds since 1970.
+
+        Raises:
+            SeesayError: its folder cannot be read.
+        """
+        with disk_errors(self.folder):
+            files = (self.folder / name for name in (FILE, f"{FILE}-wal"))
+            return max(file.stat().st_mtime for file in files if file.exists())
+
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
 
@@ -145,8 +155,7 @@ class Index(Searcher):
         """
         self.check_readable()
         with disk_errors(self.folder):
-            sizes = {file: file.stat() for file in self.folder.rglob("*") if file.is_file()}
-        written = max(status.st_mtime for file, status in sizes.items() if file.name in (FILE, f"{FILE}-wal"))
+            sizes = [file.stat().st_size for file in self.folder.rglob("*") if file.is_file()]
         absent = {root.folder for root in self.absent()}
         return {
             "index": str(self.folder),
@@ -154,8 +163,8 @@ class Index(Searcher):
             "folders": {str(root.folder): root.folder not in absent for root in self.roots()},
             "images": self.count("image"),
             "sentences": self.count("sentence"),
-            "bytes": sum(status.st_size for status in sizes.values()),
-            "changed": datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
+            "bytes": sum(sizes),
+            "changed": datetime.fromtimestamp(self.changed(), UTC).isoformat(timespec="seconds"),
             "not_read": self.store.not_read(),
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
         }

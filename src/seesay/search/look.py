@@ -198,6 +198,19 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     return _named(store, former, found, list(absent))
 
 
+def check_images(folders: Iterable[Path]) -> None:
+    """Check that each folder of a new index holds an image, so that nothing is left of a wrong name.
+
+    Raises:
+        SeesayError: one is no folder, or has no image in it.
+    """
+    for folder in folders:
+        there = is_folder(folder)
+        if not there or not any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(folder)):
+            found = find_images(folder.resolve(), Path()) if there else None
+            raise SeesayError(_problem(folder, found, False))
+
+
 def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."

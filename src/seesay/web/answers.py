@@ -20,6 +20,12 @@ _WHERE_MEANT = "the filter that may have been meant, if no image passes `where`"
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 
+class _OfIndex(BaseModel):
+    """An answer that names the index which gave it."""
+
+    index: str = Field(description="the name of the index that answers")
+
+
 class _HitAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
@@ -75,16 +81,17 @@ class Reranking(BaseModel):
     milliseconds: float = Field(description="of the re-ranking, without the search for the shortlist")
 
 
-class _Answers(BaseModel):
+class _Answers(_OfIndex):
     milliseconds: float = Field(description="time to embed, search and re-rank")
     reranking: Reranking | None = None
     nothing_fits: bool = Field(description="true if no result of this page fits: ask the first page")
 
     @classmethod
-    def of(cls, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
-        """Answer with what the index answers."""
+    def of(cls, index: str, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
+        """Answer with what the index of that name answers."""
         return cls.model_validate(
             {
+                "index": index,
                 "results": list(answer),
                 "unknown_words": answer.unknown_words,
                 "corrected_words": answer.corrected_words,
@@ -165,6 +172,7 @@ class PhraseAnswer(BaseModel):
 class GroundingAnswer(BaseModel):
     """The phrases of a sentence, in order, and where each is in an image."""
 
+    index: str | None = Field(None, description="the name of the index of the image; null for an upload")
     width: int = Field(description="in pixels, upright")
     height: int
     phrases: list[PhraseAnswer]
@@ -174,8 +182,10 @@ class GroundingAnswer(BaseModel):
     milliseconds: float = Field(description="time to find regions and to score them")
 
     @classmethod
-    def from_grounding(cls, found: Grounding, milliseconds: float) -> GroundingAnswer:
-        """Answer with a grounding."""
+    def from_grounding(
+        cls, found: Grounding, milliseconds: float, index: str | None = None
+    ) -> GroundingAnswer:
+        """Answer with a grounding in an upload, or in an image of an index."""
         phrases = []
         for i, phrase in enumerate(found.phrases):
             boxes = [
@@ -183,7 +193,8 @@ class GroundingAnswer(BaseModel):
                 for place in phrase.places
             ]
             phrases.append(asdict(phrase) | {"colour": colour(i), "boxes": boxes})
-        return cls.model_validate(asdict(found) | {"phrases": phrases, "milliseconds": milliseconds})
+        about = {"phrases": phrases, "milliseconds": milliseconds, "index": index}
+        return cls.model_validate(asdict(found) | about)
 
 
 class DatedImage(_IndexedImage):
@@ -192,7 +203,7 @@ class DatedImage(_IndexedImage):
     time: str = Field(description="when it was taken, by the camera's clock; else when its file was changed")
 
 
-class DatedImages(BaseModel):
+class DatedImages(_OfIndex):
     """Images, newest first."""
 
     results: list[DatedImage]
@@ -214,7 +225,7 @@ class Folder(BaseModel):
     images: int
 
 
-class ImageFacts(_IndexedImage):
+class ImageFacts(_OfIndex, _IndexedImage):
     """What is known of an image."""
 
     bytes: int = Field(description="of the file")
@@ -224,7 +235,7 @@ class ImageFacts(_IndexedImage):
     )
 
 
-class Duplicates(BaseModel):
+class Duplicates(_OfIndex):
     """Groups of images that look nearly alike."""
 
     groups: list[list[DatedImage]] = Field(description="the largest groups first, each newest first")
@@ -237,7 +248,7 @@ class Fault(BaseModel):
     reason: str
 
 
-class UpdateState(BaseModel):
+class UpdateState(_OfIndex):
     """How far the update of an index is."""
 
     running: bool

@@ -170,9 +170,30 @@ class IndexMetrics(Collector):
             "Batches of queries that were embedded together, by their size.",
             labels=["index", "queries"],
         )
+        faults = GaugeMetricFamily(
+            "seesay_index_faults", "Files that could not be indexed.", labels=["index"]
+        )
+        changed = GaugeMetricFamily(
+            "seesay_index_changed_timestamp_seconds",
+            "When an index was last written, by any process.",
+            labels=["index"],
+        )
+        updates = CounterMetricFamily(
+            "seesay_index_updates", "Updates that this server ended.", labels=["index", "outcome"]
+        )
+        ended = GaugeMetricFamily(
+            "seesay_index_update_timestamp_seconds",
+            "When an update last ended with that outcome; 0 for never.",
+            labels=["index", "outcome"],
+        )
         for served in self._service.served.values():
             images.add_metric([served.name], served.index.count("image"))
             updating.add_metric([served.name], served.updates.state().running)
+            faults.add_metric([served.name], len(served.updates.faults()))
+            changed.add_metric([served.name], served.index.changed())
+            for outcome, times in served.updates.outcomes().items():
+                updates.add_metric([served.name, outcome], times.often)
+                ended.add_metric([served.name, outcome], times.last)
             for size, count in sorted(served.queries.sizes.items()):
                 batches.add_metric([served.name, str(size)], count)
-        yield from (images, updating, batches)
+        yield from (images, updating, faults, changed, updates, ended, batches)

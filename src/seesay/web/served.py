@@ -131,7 +131,7 @@ class Served:
         self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path] = ()
     ) -> None:
         self.name, self.index = name, index
-        self.updates = Updates(index, photos)
+        self.updates = Updates(index, photos, name)
         self._uploads: Recent[str, Vector] = Recent()  # so that further pages need no upload
         self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None

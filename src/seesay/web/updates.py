@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
@@ -15,6 +17,13 @@ from seesay.web import log_line
 from seesay.web.answers import UpdateState
 
 NO_FOLDER = "The index has no folder yet; add one with seesay index PHOTOS."
+
+
+class Times(NamedTuple):
+    """How often something happened, and when last, in seconds since 1970."""
+
+    often: int = 0
+    last: float = 0.0
 
 
 class _StoppedError(Exception):
@@ -27,16 +36,18 @@ class Updates:
     Args:
         index: to update.
         photos: folders of images to add to it.
+        name: that clients call the index.
     """
 
-    def __init__(self, index: Index, photos: Iterable[Path] = ()) -> None:
+    def __init__(self, index: Index, photos: Iterable[Path] = (), name: str = "") -> None:
         self._index, self._photos = index, [folder.resolve() for folder in photos]
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._state = UpdateState(running=False, done=0, total=0)
+        self._state = UpdateState(index=name, running=False, done=0, total=0)
         self._stopped = threading.Event()
         self._watcher: threading.Thread | None = None
         self._skipped: dict[str, str] = {}
+        self._outcomes = {"finished": Times(), "failed": Times()}
 
     @property
     def possible(self) -> bool:
@@ -48,7 +59,7 @@ class Updates:
         with self._lock:
             if self._state.running:
                 return False
-            self._state = UpdateState(running=True, done=0, total=0)
+            self._state = UpdateState(index=self._state.index, running=True, done=0, total=0)
             # A daemon, so that the server can stop at once; killing an update does no harm.
             self._thread = threading.Thread(target=self.run, name="seesay-update", daemon=True)
             self._thread.start()
@@ -93,6 +104,10 @@ class Updates:
         with self._lock:
             return self._state
 
+    def outcomes(self) -> Mapping[str, Times]:
+        """Return how many updates finished and failed, and when last; stopped ones are neither."""
+        return dict(self._outcomes)
+
     def join(self, seconds: float | None = None) -> None:
         """Wait until no update is running, at most that long."""
         if self._thread is not None:
@@ -113,19 +128,24 @@ class Updates:
         try:
             report = self._index.update_images(self._folders(), self._progress)
             self._skipped = dict(report.skipped)
+            self._count("finished")
             self._end(report)
         except _StoppedError:
             self._end("The update was stopped; start it again to go on.")
         except Exception as error:
             known = isinstance(error, SeesayError)
             log_line(f"{self._index.folder}: {error}" if known else traceback.format_exc())
+            self._count("failed")
             self._end("The update failed; see the log of the server.")  # which may name paths
 
     def _progress(self, done: int, total: int) -> None:
         if self._stopped.is_set():
             raise _StoppedError
         with self._lock:
-            self._state = UpdateState(running=True, done=done, total=total)
+            self._state = self._state.model_copy(update={"done": done, "total": total})
+
+    def _count(self, outcome: str) -> None:
+        self._outcomes[outcome] = Times(self._outcomes[outcome].often + 1, time.time())
 
     def _end(self, how: UpdateReport | str) -> None:
         with self._lock:

@@ -98,6 +98,7 @@ async def newest(
         found = served.index.store.newest(limit + 1, Filter.parse(where), after)
         page = found[:limit]
         return DatedImages(
+            index=served.name,
             results=[DatedImage.model_validate(each) for each in page],
             next=cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None,
             where_meant=served.index.filter_meant(where) if where and not (found or cursor) else None,
@@ -131,7 +132,8 @@ async def duplicates(
 ) -> Duplicates:
     """Group the images that look nearly alike."""
     groups = await service.run(lambda: served.duplicates(similarity), service.comparisons)
-    return Duplicates(groups=[[DatedImage.model_validate(each) for each in group] for group in groups])
+    shown = [[DatedImage.model_validate(each) for each in group] for group in groups]
+    return Duplicates(index=served.name, groups=shown)
 
 
 @router.get(
@@ -159,6 +161,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     def work() -> ImageFacts:
         item, file = served.image(id)
         return ImageFacts(
+            index=served.name,
             id=id,
             path=item.path or "",
             width=item.width or 0,

@@ -75,7 +75,8 @@ def _route(path: str, method: str, operation: _Schema) -> str:
         rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
     table = f"<table>{rows}</table>" if rows else ""
     description = escape(operation.get("description", ""))
-    return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
+    shown = escape(path).replace("/", "<wbr>/")  # where a narrow screen may break it
+    return f"<section><h2><b>{method.upper()}</b> {shown}</h2><p>{description}</p>{table}</section>"
 
 
 def _parameter(parameter: _Schema) -> str:

@@ -112,13 +112,14 @@ async def sentences(
         found, took = await service.with_upload(
             image, lambda photo: clocked(lambda: index.sentences_for(photo, limit))
         )
-        return SentenceAnswers.of(found, took)
+        return SentenceAnswers.of(served.name, found, took)
     reranker = service.find_reranker()
     return SentenceAnswers.of(
+        served.name,
         *await service.with_upload(
             image,
             lambda photo: service.rerank(reranker, lambda by: by.sentences_for(index, photo, limit)),
-        )
+        ),
     )
 
 
@@ -127,7 +128,7 @@ async def _found(
 ) -> Images:
     after = None if cursor is None else place_of(cursor)
     found, took = await service.search(served, query, limit, where, after)
-    answer = Images.of(found, took).to(query)
+    answer = Images.of(served.name, found, took).to(query)
     answer.next = _following(found)
     return answer
 
@@ -148,7 +149,8 @@ async def _reranked(
     found, took, done = await service.reranked(
         lambda by: by.search(served.index, prepared, by.shortlist, where)
     )
-    answer = Images.of(found.with_hits(found[start : start + limit]), took, done).to(query)
+    page = found.with_hits(found[start : start + limit])
+    answer = Images.of(served.name, page, took, done).to(query)
     answer.next = cursor_of(start + limit) if start + limit < len(found) else _following(found)
     return answer
 
@@ -214,7 +216,8 @@ async def ground_indexed(
         photo = service.decoders.decode(data, item.path or "the image", SIDE)
         return service.grounder.get().ground(photo, photo.name, q, limit)
 
-    return GroundingAnswer.from_grounding(*await service.run(lambda: clocked(work), service.pictures))
+    found, took = await service.run(lambda: clocked(work), service.pictures)
+    return GroundingAnswer.from_grounding(found, took, served.name)
 
 
 def _check(sentence: str) -> None:
