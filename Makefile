@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests of one file share its fixtures, so a file stays with one worker; tests/conftest.py says which come first.
 PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo test tests-alone test-slow coverage check format docs torture bench tables lock licences pictures clean
+.PHONY: help install demo test tests-alone test-slow coverage check format docs torture bench tables lock licences pictures release clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -79,6 +79,9 @@ licences: .venv/.core ## the licences of all that an installation brings (EXTRAS
 
 pictures: .venv/.dev ## the pictures of the documents, of the demo served on port 8000
 	$(BIN)/python tools/picture.py docs/images
+
+release: .venv/.dev ## dist/: a wheel, an sdist and the documentation, checked; the wheel tried alone
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/release.py
 
 clean: ## remove everything generated, .venv and the demo too
 	rm -rf .venv demo dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
