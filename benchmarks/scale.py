@@ -91,13 +91,13 @@ def measured(way: str, count: int) -> dict[str, Any]:
     if way == "postgresql":  # one server for all the processes that use it
         os.environ[SERVERS[way]] = address(way, Path())
     with tempfile.TemporaryDirectory() as folder:
-        filled = _alone(_fill, Path(folder), count)
-        built = _alone(_build, Path(folder), way)
-        found = _alone(_search, Path(folder), way)
+        filled = alone(_fill, Path(folder), count)
+        built = alone(_build, Path(folder), way)
+        found = alone(_search, Path(folder), way)
     return {"store": WAYS[way], "vectors": count, "load before": round(load, 1)} | filled | built | found
 
 
-def _alone(work: Callable[..., T], *given: Any) -> T:
+def alone(work: Callable[..., T], *given: Any) -> T:
     """Do something in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as one:
         return one.submit(work, *given).result()

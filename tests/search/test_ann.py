@@ -122,7 +122,7 @@ def test_what_is_deleted_while_vectors_are_read_is_not_found(
         writer.delete([5, 250])
     near = neighbours(store, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "changes", lambda kind, since: before)
+        patch.setattr(store, "changes", lambda *_: before)
         near.refresh()
     for _ in range(2):
         ids, scores = near.search(unit(1, seed=1)[0], count)
@@ -151,6 +151,38 @@ def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path) -
         reader.refresh()
         assert reader.trained == 900
         assert_exact(reader, store, unit(1, seed=7)[0])
+
+
+def test_lists_are_written_again_only_once_much_has_changed(store: Store, tmp_path: Path) -> None:
+    """A hundred items are compared beside the lists: a fifth of what is searched without any."""
+    put(store, unit(900))
+    near = neighbours(store, tmp_path)
+    near.save()
+    file = tmp_path / "v.faiss"
+    before = file.stat().st_mtime_ns
+    for seed, name in enumerate(("b", "c"), start=20):
+        put(store, unit(40, seed=seed), name)  # new
+        put(store, unit(3, seed=seed), "a")  # changed
+        with store.write() as writer:
+            writer.delete([100 + seed])
+        near.save()
+        assert file.stat().st_mtime_ns == before
+        reader = neighbours(store, tmp_path)
+        for each in (near, reader):
+            each.refresh()
+            for query in unit(5, seed=4):
+                assert_exact(each, store, query)
+            among = everything(store)[0][::3]
+            assert set(each.search(unit(1)[0], 50, among)[0]) <= set(among)
+    put(store, unit(40, seed=22), "d")
+    near.save()
+    assert file.stat().st_mtime_ns > before
+    again = neighbours(store, tmp_path)
+    for each in (near, reader, again):
+        each.refresh()
+        assert each.trained == 900
+        for query in unit(5, seed=4):
+            assert_exact(each, store, query)
 
 
 def corrupt_tail(file: Path) -> None:

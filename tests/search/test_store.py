@@ -209,3 +209,39 @@ def test_an_index_without_its_width_is_damaged(store: Store) -> None:
     connection.close()
     with pytest.raises(SeesayError, match="damaged"):
         Store.open(store.path)
+
+
+def test_changes_need_no_ids_that_are_known(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "index.sqlite", "noise", "1", 2)
+    known, since = store.changes("image").alive, 0
+
+    def put(*names: str) -> None:
+        with store.write() as writer:
+            for name in names:
+                writer.put_vector("image", name, np.ones(2, np.float32), (1, 1))
+                writer.put_image(name, name, 0, 0)
+
+    def look() -> tuple[list[int], list[int]]:
+        nonlocal known, since
+        changes = store.changes("image", since, known)
+        assert changes.alive.tolist() == store.changes("image").alive.tolist()
+        known, since = changes.alive, changes.generation
+        return changes.alive.tolist(), changes.ids.tolist()
+
+    assert look() == ([], [])
+    put("a", "b", "c")
+    assert look() == ([1, 2, 3], [1, 2, 3])
+    assert look() == ([1, 2, 3], [])
+    put("d", "a")  # of which one is known
+    assert look() == ([1, 2, 3, 4], [1, 4])
+    with store.write() as writer:
+        writer.delete([2])
+    put("e")  # as many as before
+    alive, new = look()
+    assert alive == [1, 3, 4, *new]
+    assert store.last("image") == new[-1]
+    with store.write() as writer:
+        writer.delete([3])
+    assert look() == ([1, 4, *new], [])
+    assert store.last("sentence") == 0
+    store.close()

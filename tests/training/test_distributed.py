@@ -88,6 +88,16 @@ def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest
     assert log.read_text() == "no GPU\n"
 
 
+def test_a_first_process_that_is_killed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python").write_text('#!/bin/sh\n[ "$RANK" = 0 ] && kill -9 $$\necho step 7; exec sleep 60\n')
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SeesayError, match=r"The first of 2 processes was ended by SIGKILL") as failure:
+        launch(["train"], 2)
+    logs = Path(str(failure.value).partition("said is in ")[2].partition(". ")[0])
+    assert (logs / "process-2.log").exists()
+
+
 def test_processes_end_with_the_command_that_started_them(tmp_path: Path) -> None:
     (tmp_path / "python").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/ids\nexec sleep 60\n")
     (tmp_path / "python").chmod(0o700)

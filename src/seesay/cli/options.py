@@ -182,15 +182,16 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Encode on a Ray cluster: auto for the cluster of this machine, or ray://HOST:PORT.",
+        help="Encode on a Ray cluster: auto for the cluster of this machine, ray://HOST:PORT, or local to "
+        "start one here.",
     ),
 ]
 Store = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Search vectors in a database: qdrant+http://HOST:PORT or milvus+http://HOST:PORT. The index "
-        "remembers it. By default, vectors are searched in this process.",
+        help="Search vectors in a database: postgresql://USER@HOST/DATABASE, qdrant+http://HOST:PORT or "
+        "milvus+http://HOST:PORT. The index remembers it. By default, vectors are searched in this process.",
     ),
 ]
 Rerank = Annotated[

@@ -113,6 +113,11 @@ def outside_allowed(allowed: bool = True) -> Iterator[None]:
         _outside_allowed.reset(token)
 
 
+def is_outside_allowed() -> bool:
+    """Return whether `outside_allowed` lets corpora have images anywhere."""
+    return _outside_allowed.get()
+
+
 class ImageFinder:
     """Looks names up in every folder below a root, then in the tars that lie in the root.
 

@@ -111,6 +111,22 @@ def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, Featur
     ]
 
 
+class SortedKeys:
+    """Content keys in an array, which processes can share.
+
+    Args:
+        keys: (n,), 32 bytes each, sorted.
+    """
+
+    def __init__(self, keys: NDArray[np.bytes_]) -> None:
+        self._keys = keys
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether a key is among them."""
+        at = np.searchsorted(self._keys, np.bytes_(key, "ascii"))
+        return bool(at < len(self._keys) and self._keys[at] == np.bytes_(key, "ascii"))
+
+
 class KnownKeys:
     """The content keys of remote images that were read before, by place and version.
 

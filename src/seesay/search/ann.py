@@ -5,6 +5,7 @@ The store is the source of truth: if the cache file is lost, stale or damaged, i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,9 @@ class Neighbours:
     Lists contain the stored vectors unless the index asks for a recall (`Store.recall`). Half precision is
     exact, and as fast as 8-bit codes, whose candidates must be scored again (benchmarks/search.py).
 
+    Lists are not changed for a few items: new ones are searched exhaustively beside them, and deleted ones
+    are skipped. Writing the lists of a million vectors takes seconds, and as much memory as they have bytes.
+
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         trained: number of items when the inverted lists were trained; 0 while search is exact.
@@ -75,11 +79,12 @@ class Neighbours:
         self._store, self._cache, self._queries = store, cache, queries
         self._kind: Kind = kind
         self._exact_up_to, self._probe_divisor = exact_up_to, probe_divisor
-        self._index: Any = None
-        self.quantiser = VECTORS
         self._recall: float | None = None
-        self._ids: NDArray[np.int64] = np.empty(0, np.int64)
-        self.generation, self.trained = -1, 0
+        self.quantiser, self.generation, self.trained = VECTORS, -1, 0
+        self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of all items, ascending
+        self._in_file_of = -1  # generation of the lists in the file that were read last
+        self._valid: NDArray[np.uint8] | None = None  # bits of `_listed`, if the lists have more
+        self._take_lists(None, self._ids)
 
     def refresh(self) -> None:
         """Read what was written to the store since the last call.
@@ -118,33 +123,43 @@ class Neighbours:
         return self._store.matching(where)
 
     def close(self) -> None:
-        """Do nothing: the vectors are in memory."""
+        """Do nothing: the vectors are in memory, or in a file that is mapped."""
 
     def _best(
         self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         if among is not None and among is not self._ids:
             among = among[np.isin(among, self._ids)]
-        k = min(k, len(self._ids if among is None else among))
+        query = np.ascontiguousarray(query, np.float32)
+        ids, scores = self._exact.best(query, k, None if among is self._ids else among)
+        if self.trained:
+            there, found = self._best_in_lists(query, k, among)
+            ids, scores = np.concatenate([ids, there]), np.concatenate([scores, found])
+        order = np.lexsort((ids, -scores))[:k]
+        return ids[order], scores[order]
+
+    def _best_in_lists(
+        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        everywhere = among is not None
+        if among is None or among is self._ids:
+            among = self._listed
+            only = self._valid
+        else:
+            among = among[np.isin(among, self._listed)]
+            only = _packed(among)
+        k = min(k, len(among))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        queries = np.ascontiguousarray(query[None], np.float32)
         coded = self.quantiser != VECTORS
-        count = k * REFINED if coded else k
-        if isinstance(self._index, Exact):
-            scores, ids = self._index.search(queries, count, None if among is self._ids else among)
-        else:
-            scores, ids = _search_lists(self._index, queries, count, k, among)
-        ids, scores = ids[0][ids[0] >= 0], scores[0][ids[0] >= 0]
-        if coded:
-            return refined(*self._store.vectors(ids.tolist()), query, k)
-        order = np.lexsort((ids, -scores))
-        return ids[order], scores[order]
+        ids, scores = _search_lists(self._lists, query, k * REFINED if coded else k, k, only, everywhere)
+        return refined(*self._store.vectors(ids.tolist()), query, k) if coded else (ids, scores)
 
     def save(self) -> None:
         """Write inverted lists to the cache; an exact index is faster to build than to read.
 
-        They are rebuilt if they have doubled or another recall is requested.
+        They are rebuilt if they have doubled or another recall is requested, and written again once many
+        items have changed. Until then, readers take the changes from the store.
         """
         self._take_up(_GROWTH, self._store.recall())
         with suppress(OSError):  # they can be built again
@@ -157,11 +172,12 @@ class Neighbours:
             growth: the factor of growth since lists were built.
             recall: the required recall, or None for any.
         """
-        asked, is_new = self._store.recall(), self._index is None
+        asked, is_new = self._store.recall(), self.generation < 0
         if is_new:
             self._load()
         changes = self._changes()
-        if not (is_new or self._fits(len(changes.alive), _GROWTH, asked)) and self._load():
+        is_sound = self._fits(len(changes.alive), _GROWTH, asked) and self._recent() <= self._most_recent()
+        if not (is_new or is_sound) and self._load():
             changes = self._changes()
         if self._fits(len(changes.alive), growth, self._recall if recall is None else recall):
             self._apply(changes)
@@ -170,23 +186,29 @@ class Neighbours:
         self.generation = changes.generation
 
     def _changes(self) -> Changes:
-        return self._store.changes(self._kind, since=max(self.generation, 0))
+        return self._store.changes(self._kind, max(self.generation, 0), self._ids)
 
     def _fits(self, count: int, growth: int, recall: float | None) -> bool:
         """Whether the current structure suits that many items and that recall."""
-        if self._index is None:
-            return False
         if count <= self._exact_up_to:
             return not self.trained
         return count <= growth * self.trained and self._recall == recall
+
+    def _recent(self) -> int:
+        """The number of changes since the lists were made."""
+        return self._exact.count + self._in_file - len(self._listed) if self.trained else 0
+
+    def _most_recent(self) -> int:
+        """The number of changes for which the lists are written again."""
+        return max(self._exact_up_to // 5, self.trained // 100)
 
     def _write_cache(self) -> None:
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return
-        if self._cache.is_file() and is_mapped(self._index):
-            return  # nothing has changed since they were read
-        to_memory(self._index)
+        if self._cache.is_file() and is_mapped(self._lists) and self._recent() <= self._most_recent():
+            return  # what has changed since they were read is in the store
+        self._merge()
         facts = {
             "identity": self._store.meta["identity"],
             "generation": self.generation,
@@ -194,50 +216,80 @@ class Neighbours:
             "quantiser": self.quantiser,
             "recall": self._recall,
         }
-        write_lists(self._cache, self._index, facts)
+        write_lists(self._cache, self._lists, facts)
+        self._in_file_of = -1
+        self._load()  # mapped, in place of the copy in memory
+
+    def _merge(self) -> None:
+        """Apply the changes to the lists."""
+        if not self._recent():
+            return
+        to_memory(self._lists)
+        stale = np.setdiff1d(_ids_in_lists(self._lists), self._listed, assume_unique=True)
+        if len(stale):
+            self._lists.remove_ids(stale)
+        for ids, vectors in self._exact.parts():
+            self._lists.add_with_ids(vectors, ids)
+        self._take_lists(self._lists, self._ids)
 
     def _load(self) -> bool:
-        """Load the lists in the file, unless they are older than the current ones."""
+        """Load the lists in the file, unless they are not newer than the current ones."""
         if not self._cache.is_file():
             return False
-        ages = range(max(self.generation, 0), self._store.generation() + 1)
+        ages = range(self._in_file_of + 1, self._store.generation() + 1)
         found = read_lists(self._cache, self._store.meta["identity"], ages)
         if found is None:
             return False
-        self._index, facts = found
+        lists, facts = found
         self.generation, self.trained = facts["generation"], facts["trained"]
         self.quantiser, self._recall = facts["quantiser"], facts["recall"]
-        self._ids = np.sort(_ids_in_lists(self._index))
+        self._in_file_of = self.generation
+        self._ids = np.sort(_ids_in_lists(lists))
+        self._take_lists(lists, self._ids)
         return True
 
+    def _take_lists(self, lists: Any, ids: NDArray[np.int64]) -> None:
+        """Use lists with exactly the items of those ids (n,), ascending."""
+        self._lists, self._listed, self._in_file, self._valid = lists, ids, len(ids), None
+        self._exact = Exact(self._store.dim)
+
     def _apply(self, changes: Changes) -> None:
+        if changes.alive is self._ids and not len(changes.ids):
+            return
+
         # `isin` looks ids up in a table, where set operations sort or hash a million of them.
-        kept = np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
-        if self.trained and not (kept.all() and not len(changes.ids)):
-            to_memory(self._index)
-        if not kept.all():
-            self._index.remove_ids(self._ids[~kept])
-        self._ids = np.setdiff1d(changes.alive, self._add(changes.ids), assume_unique=True)
+        def kept(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+            return np.asarray(np.isin(ids, changes.alive) & ~np.isin(ids, changes.ids))
+
+        self._exact.keep(kept(self._exact.ids))
+        if self.trained:
+            still = kept(self._listed)
+            if not still.all():
+                self._listed = self._listed[still]
+                self._valid = _packed(self._listed)
+        self._ids = self._add(changes.ids, changes.alive)
 
     def _build(self, ids: NDArray[np.int64], recall: float | None) -> None:
-        self._ids, self._recall, self.quantiser = ids, recall, VECTORS
+        self._recall, self.quantiser, self.trained = recall, VECTORS, 0
+        self._take_lists(None, np.empty(0, np.int64))
         if len(ids) > self._exact_up_to:
-            made = self._lists(ids, recall)
-            self.trained, self._index, self.quantiser = len(ids), made.index, made.quantiser
-            return
-        self.trained = 0
-        self._index = Exact(self._store.dim)
-        self._ids = np.setdiff1d(ids, self._add(ids), assume_unique=True)
+            made = self._made_lists(ids, recall)
+            self.trained, self.quantiser = len(ids), made.quantiser
+            self._ids = np.sort(_ids_in_lists(made.index))  # without those that are gone meanwhile
+            self._take_lists(made.index, self._ids)
+        else:
+            self._ids = self._add(ids, ids)
 
-    def _add(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add items, and return the ids of those that were deleted meanwhile."""
+    def _add(self, ids: NDArray[np.int64], alive: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add items outside the lists; return the ids of all that still exist."""
         found = [np.empty(0, np.int64)]
         for here, vectors in self._store.parts(ids):
-            self._index.add_with_ids(vectors, here)
+            self._exact.add(here, vectors)
             found.append(here)
-        return np.setdiff1d(ids, np.concatenate(found), assume_unique=True)
+        there = np.concatenate(found)
+        return alive if len(there) == len(ids) else alive[~np.isin(alive, ids) | np.isin(alive, there)]
 
-    def _lists(self, ids: NDArray[np.int64], recall: float | None) -> Lists:
+    def _made_lists(self, ids: NDArray[np.int64], recall: float | None) -> Lists:
         if recall is None:
             return make_lists(self._store, ids, divisor=self._probe_divisor)
         queries = np.empty((0, self._store.dim), np.float32) if self._queries is None else self._queries()
@@ -250,64 +302,95 @@ class Neighbours:
 
 
 class Exact:
-    """Exhaustive search with the interface of FAISS's indexes that is used here.
+    """Exhaustive search.
 
     Importing FAISS takes longer than searching tens of thousands of vectors exhaustively.
+
+    Attributes:
+        ids: of the vectors, (n,).
     """
 
     def __init__(self, dim: int) -> None:
-        self._ids: NDArray[np.int64] = np.empty(0, np.int64)
+        self.ids: NDArray[np.int64] = np.empty(0, np.int64)
         self._vectors: NDArray[np.float32] = np.empty((0, dim), np.float32)
 
-    def add_with_ids(self, vectors: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
+    @property
+    def count(self) -> int:
+        """Number of vectors."""
+        return len(self.ids)
+
+    def add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         """Add vectors (n, dim) under new ids (n,)."""
-        self._ids = np.concatenate([self._ids, ids])
+        self.ids = np.concatenate([self.ids, ids])
         self._vectors = np.concatenate([self._vectors, vectors])
 
-    def remove_ids(self, ids: NDArray[np.int64]) -> None:
-        """Remove the vectors with those ids."""
-        kept = ~np.isin(self._ids, ids)
-        self._ids, self._vectors = self._ids[kept], self._vectors[kept]
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Remove all vectors but some, (n,)."""
+        if not kept.all():
+            self.ids, self._vectors = self.ids[kept], self._vectors[kept]
 
-    def search(
-        self, queries: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return scores and ids, (1, k) each, of the `k` best for one query (1, dim); `k` must exist.
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Iterate over ids and vectors, in one part if there are any."""
+        if self.count:
+            yield self.ids, self._vectors
+
+    def best(
+        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return ids and scores of the `k` best or fewer for a query (dim,), in any order.
 
         With `among`, only these ids (n,) are compared. Ties at the end are broken by the lowest id.
         """
-        scores = np.vecdot(self._vectors, queries[0])  # equal vectors score the same wherever they stand
+        ids, vectors = self.ids, self._vectors
+        scores = np.vecdot(vectors, query)  # equal vectors score the same wherever they stand
         if among is not None:
-            scores[~np.isin(self._ids, among)] = -np.inf
+            chosen = np.isin(ids, among)
+            ids, scores = ids[chosen], scores[chosen]
+        if len(ids) <= k:
+            return ids, scores
         last = -np.partition(-scores, k - 1)[k - 1]
         above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
-        first = equal[np.argsort(self._ids[equal])][: k - len(above)]
+        first = equal[np.argsort(ids[equal])][: k - len(above)]
         best = np.concatenate([above, first])
-        return scores[None, best], self._ids[None, best]
+        return ids[best], scores[best]
 
 
 def _search_lists(
-    index: Any, queries: NDArray[np.float32], count: int, least: int, among: NDArray[np.int64] | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Search inverted lists for the `count` best; more lists than usual if they contain fewer than `least`.
+    index: Any,
+    query: NDArray[np.float32],
+    count: int,
+    least: int,
+    only: NDArray[np.uint8] | None,
+    everywhere: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return ids and scores of the `count` best in inverted lists, or fewer.
 
-    With `among`, search all lists for the best of these ids (n,).
+    Args:
+        index: of FAISS.
+        query: (dim,).
+        count: of items.
+        least: number of items for which more lists than usual are searched.
+        only: the ids that count, as bits (`_packed`); None for all.
+        everywhere: whether all lists are searched.
     """
     import faiss
 
     library: Any = faiss  # whose stubs are of C++
-    lists, selected = index.nprobe, {}
-    if among is not None:
-        bits = np.zeros(int(among.max()) + 1, bool)
-        bits[among] = True
-        lists = index.nlist
-        selected = {"sel": library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))}
+    selected = {} if only is None else {"sel": library.IDSelectorBitmap(only)}
+    lists = index.nlist if everywhere else index.nprobe
     while True:
         parameters = library.SearchParametersIVF(nprobe=lists, **selected)
-        scores, ids = index.search(queries, count, params=parameters)
+        (scores,), (ids,) = index.search(query[None], count, params=parameters)
         if lists >= index.nlist or (ids >= 0).sum() >= least:
-            return scores, ids
+            return ids[ids >= 0], scores[ids >= 0]
         lists = min(4 * lists, index.nlist)
+
+
+def _packed(ids: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """A bit for each number up to the largest id, which is set for the ids."""
+    bits = np.zeros(int(ids.max(initial=0)) + 1, bool)
+    bits[ids] = True
+    return np.packbits(bits, bitorder="little")
 
 
 def _ids_in_lists(index: Any) -> NDArray[np.int64]:

@@ -40,6 +40,7 @@ FILE = "index.sqlite"  # in an index's folder
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
+_NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -315,9 +316,9 @@ class Store:
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
-            query = f"SELECT items.id {_IMAGES} AND ({where.sql}) ORDER BY items.id"
-            rows = connection.execute(query, where.values).fetchall()
-        return np.array(rows, np.int64).ravel()
+            # Without an order, SQLite finds times in their index alone.
+            ids = _column(connection.execute(f"SELECT items.id {_among(where)}", where.values))
+        return np.sort(ids)
 
     def newest(
         self, count: int, where: Filter | None = None, after: tuple[str, int] | None = None
@@ -342,7 +343,7 @@ class Store:
 
     def months(self, where: Filter | None = None) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        among = f"AND id IN (SELECT items.id {_IMAGES} AND ({where.sql}))" if where and where.limits else ""
+        among = f"AND id IN (SELECT items.id {_among(where)})" if where and where.limits else ""
         with self._read() as connection:
             rows = connection.execute(
                 f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
@@ -439,15 +440,35 @@ class Store:
             query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
-    def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Return the changes of a kind after generation `since`, as a consistent state."""
+    def changes(self, kind: Kind, since: int = 0, known: NDArray[np.int64] = _NONE) -> Changes:
+        """Return the changes of a kind after generation `since`, as a consistent state.
+
+        Args:
+            kind: of the items.
+            since: the generation before.
+            known: ids (n,) of that generation, ascending, which are read again only if some were deleted.
+        """
         with self._read() as connection:
             generation = self._generation()
-            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,))
-            ids = connection.execute(
+            if generation == since and len(known):
+                return Changes(generation, known, _NONE)
+            written = connection.execute(
                 "SELECT id FROM items WHERE kind = ? AND generation > ? ORDER BY id", (kind, since)
             )
-            return Changes(generation, _column(alive), _column(ids))
+            ids = _column(written)
+            new = ids[~np.isin(ids, known)]
+            (count,) = connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()
+            if len(known) + len(new) == count:
+                return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
+            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,))
+            return Changes(generation, _column(alive), ids)
+
+    def last(self, kind: Kind) -> int:
+        """Return the highest id of a kind; 0 if there is none."""
+        with self._read() as connection:
+            query = "SELECT id FROM items WHERE kind = ? ORDER BY id DESC LIMIT 1"
+            row = connection.execute(query, (kind,)).fetchone()
+        return int(row[0]) if row else 0
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""
@@ -458,6 +479,15 @@ class Store:
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
         return ids, vectors
+
+
+def _among(where: Filter) -> str:
+    """The end of a query for the images that a filter lets through; only sizes are facts of the vectors."""
+    sizes = {"orientation", "width", "height"}
+    images = (
+        _IMAGES if any(limit.field in sizes for limit in where.limits) else "FROM items WHERE kind = 'image'"
+    )
+    return f"{images} AND ({where.sql})"
 
 
 def _place_of(path: Path) -> tuple[int, int] | None:

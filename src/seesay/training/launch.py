@@ -34,8 +34,8 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
     """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
 
     The first process has this one's input and outputs; what the others say is in files, which are kept if one
-    of them fails alone. They end with this process, unless it is killed by SIGKILL; after SIGTERM it returns
-    143, as shells do for a process that this signal ended.
+    of them fails alone, or the first is killed. They end with this process, unless it is killed by SIGKILL;
+    after SIGTERM it returns 143, as shells do for a process that this signal ended.
 
     Args:
         arguments: of the command.
@@ -43,7 +43,7 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
         grace: seconds in which the first process may say why it fails, once another has failed.
 
     Raises:
-        SeesayError: one of the others has failed, and the first has not said why.
+        SeesayError: one of the others has failed, and the first has not said why, or the first was killed.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -117,8 +117,13 @@ def _wait_for(
         code = started[0].wait(grace)
     except subprocess.TimeoutExpired:
         code = 0
-    if code:
-        return code if code > 0 else 1
+    if code > 0:
+        return code
+    if code < 0:
+        raise SeesayError(
+            f"The first of {len(started)} processes was ended by {signal.Signals(-code).name}, as where "
+            f"memory runs out; what the others said is in {logs}. Continue with --resume."
+        )
     rank = next(rank for rank, code in enumerate(failed) if code)
     raise SeesayError(
         f"Process {rank + 1} of {len(started)} ended with code {failed[rank]} while the first went on; see "

@@ -4,7 +4,9 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.folder import UNREADABLE_KIND
+from seesay.data.walk import outside_allowed
 from seesay.errors import SeesayError
+from seesay.search.look import find_images
 
 
 def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
@@ -22,13 +24,22 @@ def test_kinds_that_cannot_be_read_are_counted(tmp_path, photos):
     assert read_corpus(tmp_path).issues.counts == {UNREADABLE_KIND: 2}
 
 
-def test_links_are_followed_and_loops_are_not(tmp_path, photos):
+def test_links_are_followed_within_the_folder_as_an_index_follows_them(tmp_path, photos):
     photos("photos/real/a.jpg", "elsewhere/b.jpg")
     (tmp_path / "photos/loop").symlink_to(tmp_path / "photos")
     (tmp_path / "photos/self.jpg").symlink_to("self.jpg")
     (tmp_path / "photos/broken.jpg").symlink_to("gone.jpg")
+    (tmp_path / "photos/again.jpg").symlink_to("real/a.jpg")
     (tmp_path / "photos/more").symlink_to(tmp_path / "elsewhere")
-    assert [image.name for image in read_corpus(tmp_path / "photos").images] == ["more/b.jpg", "real/a.jpg"]
+    (tmp_path / "photos/other.jpg").symlink_to(tmp_path / "elsewhere/b.jpg")
+    corpus = read_corpus(tmp_path / "photos")
+    found = find_images(tmp_path / "photos", tmp_path / "index").files
+    assert [image.name for image in corpus.images] == list(found) == ["again.jpg", "real/a.jpg"]
+    outside = [kind for kind in corpus.issues.counts if "a link out of the folder" in kind]
+    assert [corpus.issues.counts[kind] for kind in outside] == [2]
+    with outside_allowed():
+        names = [image.name for image in read_corpus(tmp_path / "photos").images]
+    assert names == ["again.jpg", "other.jpg", "more/b.jpg", "real/a.jpg"]
 
 
 def test_a_pipe_named_like_an_image_does_not_block(tmp_path, photos):

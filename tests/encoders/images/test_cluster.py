@@ -7,6 +7,7 @@ import pickle
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,8 @@ from seesay.data.readers import read_corpus
 from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
-from seesay.encoders.feature_store import FeatureStore
+from seesay.encoders.feature_store import FeatureStore, sources_of, stores_folder
+from seesay.encoders.images import cluster as cluster_module
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
@@ -40,6 +42,23 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     message = "colours does not only use image encoders"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
         index.encode_on_cluster([tmp_path], "auto")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "ray://127.0.0.1:port"])
+def test_an_address_where_nothing_answers_is_given_up(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = WithoutRay()
+    monkeypatch.setattr(made, "is_initialized", lambda: False)
+    for name in ("ray", "ray.data"):
+        monkeypatch.setitem(sys.modules, name, made)
+    started = time.monotonic()
+    with pytest.raises(
+        SeesayError, match=f"--cluster {address}: no cluster there .*; start one with"
+    ) as told:
+        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], address)
+    assert time.monotonic() - started < 10
+    assert "\n" not in str(told.value)
 
 
 class WithoutRay:
@@ -61,6 +80,12 @@ class WithoutRay:
 
     def cluster_resources(self) -> dict[str, int]:
         return {"CPU": 2, "GPU": self._gpus}
+
+    def put(self, value: Any) -> Any:
+        return value
+
+    def get(self, values: list[Any]) -> list[Any]:
+        return values
 
     def ActorPoolStrategy(self, **_: int) -> None:
         pass
@@ -163,6 +188,22 @@ def test_several_encoders_see_each_image_once(
         )
 
 
+def test_images_go_to_ray_in_parts(
+    tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    images = read_corpus(tmp_path / "scenes").images
+    given, from_items = list[int](), without_ray.from_items
+    monkeypatch.setattr(
+        without_ray, "from_items", lambda items, **_: (given.append(len(items)), from_items(items))[1]
+    )
+    monkeypatch.setattr(cluster_module, "PART", 4)
+    encoder = load_image_encoder(ENCODER)
+    filled = fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
+    assert given == [4, 4, 2]
+    assert filled.keys == fill_stores([encoder], tmp_path / "alone", images).keys
+
+
 @pytest.mark.parametrize(("name", "gpus"), [(ENCODER, 1), (f"{ENCODER}-int8", None)])
 def test_only_what_runs_on_a_gpu_waits_for_one(
     name: str, gpus: int | None, tmp_path: Path, without_ray: WithoutRay
@@ -205,9 +246,8 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
         with Index.create(tmp_path / name) as index:
             if name == "together":
                 index.encode_on_cluster([tmp_path / "scenes"], "auto")
-                assert len(list((tmp_path / "cache-together" / "features").iterdir())) == len(
-                    index.run.encoders
-                )
+                encoders = sources_of(index.run.encoders)
+                assert all((stores_folder() / fingerprint).is_dir() for fingerprint in encoders)
             assert index.update_images(tmp_path / "scenes").added == 40
             vectors.append(index.store.vectors(range(1, 41))[1])
     np.testing.assert_allclose(vectors[1], vectors[0], atol=2e-3)  # in half precision

@@ -9,7 +9,7 @@ from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
-from seesay.data.walk import walk_files
+from seesay.data.walk import is_outside_allowed, walk_files
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file in an unsupported format"
@@ -33,9 +33,16 @@ class FolderReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
-        for file in walk_files(path):
+        root = path.resolve()
+
+        def problem(file: Path, reason: str, _unread: bool) -> None:
+            if _is_image(file) or file.is_dir():
+                builder.issues.add(f"{reason}, ignored (--allow-outside takes it)", str(file))
+
+        # Links are followed as an index follows them.
+        for file in walk_files(root, None if is_outside_allowed() else problem):
             if _is_image(file):
-                builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
+                builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))
             elif unread_kind(file.name):
                 builder.issues.add(UNREADABLE_KIND, str(file))
 

@@ -5,23 +5,34 @@ Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches th
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.device import default_device
-from seesay.encoders.feature_store import FeatureStore, KnownKeys, one_an_encoder, open_stores, sources_of
+from seesay.encoders.feature_store import (
+    FeatureStore,
+    KnownKeys,
+    SortedKeys,
+    one_an_encoder,
+    open_stores,
+    sources_of,
+)
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Filled, missing_features
 from seesay.errors import ImageError, SeesayError, naming_extras
 from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
+PART = 65_536  # images that Ray is given at a time: about 120 MB as it holds them
+_SECONDS = 5  # in which a cluster's address has to answer
 _ENCODED = ""  # the name of the column that says which images an encoder has encoded
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
@@ -41,7 +52,8 @@ def fill_stores_on_cluster(
         encoders: the encoders of this process, which workers load by name.
         folder: of the feature stores, which only this process writes.
         images: of the corpus; their files by absolute paths.
-        address: of the cluster, such as "ray://head:10001", or "auto" for the cluster of this machine.
+        address: of the cluster, such as "ray://head:10001"; "auto" for the cluster of this machine, "local"
+            for one that is started here and ends with the call.
 
     Raises:
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
@@ -50,32 +62,37 @@ def fill_stores_on_cluster(
     sources = sources_of(encoders)
     opened = open_stores(encoders, folder)
     stores, known = list(opened.values()), KnownKeys(folder)
-    there = [frozenset(store.keys()) for store in stores]
-    everywhere = there[0].intersection(*there[1:])
-    keys = [key if (key := known.key(image)) in everywhere else None for image in images]
+
+    def stored(key: str | None) -> bool:
+        return key is not None and all(key in store for store in stores)
+
+    keys = [key if stored(key := known.key(image)) else None for image in images]
     filled = Filled(keys=list(keys))
     filled.stores = one_an_encoder(encoders, opened)
-    todo = [{"place": place, "image": images[place]} for place, key in enumerate(keys) if key is None]
+    todo = [place for place, key in enumerate(keys) if key is None]
     if not todo:
         return filled
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
     with _cluster(address) as ray, progress("Encoding", len(todo), "images") as advance:
         resources = ray.cluster_resources()
         on_gpus = resources.get("GPU") and any(source.uses_gpu for source in sources.values())
-        blocks = ray.data.from_items(todo, override_num_blocks=max(-(-len(todo) // _BLOCK), 1)).map_batches(
-            Worker,
-            fn_constructor_args=(names, there),
-            batch_size=_BLOCK,
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
-            num_gpus=1 if on_gpus else None,
-        )
-        for block in blocks.iter_batches(batch_size=None):
-            _keep(block, stores, filled)
-            for place, key in zip(block["place"].tolist(), block["key"].tolist(), strict=True):
-                if key:
-                    known.note(images[place], key)
-            known.keep()
-            advance(len(block["place"]))
+        there = [ray.put(np.sort(np.array(store.keys(), "S32"))) for store in stores]
+        for start in range(0, len(todo), PART):
+            part = [{"place": place, "image": images[place]} for place in todo[start : start + PART]]
+            blocks = ray.data.from_items(part, override_num_blocks=-(-len(part) // _BLOCK)).map_batches(
+                Worker,
+                fn_constructor_args=(names, there),
+                batch_size=_BLOCK,
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
+                num_gpus=1 if on_gpus else None,
+            )
+            for block in blocks.iter_batches(batch_size=None):
+                _keep(block, stores, filled)
+                for place, key in zip(block["place"].tolist(), block["key"].tolist(), strict=True):
+                    if key:
+                        known.note(images[place], key)
+                known.keep()
+                advance(len(block["place"]))
     return filled
 
 
@@ -104,12 +121,15 @@ class Worker:
 
     Args:
         names: of the encoders, with their expected fingerprints.
-        known: for each encoder the content keys that need not be encoded.
+        known: for each encoder the content keys (n,) that need not be encoded, sorted, in Ray's store of
+            objects: the workers of a node share one copy.
     """
 
-    def __init__(self, names: Mapping[str, str], known: Sequence[frozenset[str]]) -> None:
+    def __init__(self, names: Mapping[str, str], known: Sequence[Any]) -> None:
+        import ray
+
         self.encoders = [load_image_encoder(name, default_device()) for name in names]
-        self.known = known
+        self.known = [SortedKeys(sorted_) for sorted_ in ray.get(known)]
         for encoder, (name, fingerprint) in zip(self.encoders, names.items(), strict=True):
             if encoder.fingerprint != fingerprint:
                 raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
@@ -147,6 +167,13 @@ def _column(encoder: int, name: str) -> str:
     return f"{encoder}:{name}"
 
 
+def _check_answers(address: str) -> None:
+    """Raise OSError unless something answers at HOST:PORT; Ray would ask for five minutes."""
+    place = urlsplit(address if "//" in address else f"//{address}")
+    if place.hostname and place.port:
+        socket.create_connection((place.hostname, place.port), timeout=_SECONDS).close()
+
+
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
     """Connect to a cluster, and disconnect unless somebody else had connected.
@@ -159,8 +186,9 @@ def _cluster(address: str) -> Iterator[Any]:
     mine = not ray.is_initialized()
     if mine:
         try:
+            _check_answers(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError, RuntimeError) as failure:
+        except (OSError, ValueError, RuntimeError) as failure:
             reason = (str(failure).strip() or type(failure).__name__).splitlines()[0]
             raise SeesayError(
                 f"--cluster {address}: no cluster there ({reason}); start one with `ray start --head`, or "

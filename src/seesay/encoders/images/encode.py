@@ -23,6 +23,7 @@ from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import (
     FeatureStore,
     KnownKeys,
+    SortedKeys,
     Stores,
     one_an_encoder,
     open_stores,
@@ -236,7 +237,7 @@ _Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys 
 
 def missing_features(
     encoders: Sequence[ImageEncoder],
-    stores: Sequence[FeatureStore | frozenset[str]],
+    stores: Sequence[FeatureStore | SortedKeys],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
     known: KnownKeys | None = None,

@@ -17,6 +17,7 @@ from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import ConnectionConfigException, MilvusException
 
 from seesay.errors import SeesayError, first_line
+from seesay.progress import tell
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores import Found, register_store
@@ -33,6 +34,7 @@ from seesay.search.stores.database import (
 TOKEN = "MILVUS_TOKEN"
 LIMIT = 16_384  # vectors that Milvus returns for a query, at most
 _READ = 10_000  # ids in a request
+_HALVES = (2, 4)  # version with vectors in half precision; the edition within a process has none
 
 # Errors are raised, and become one line; client and edition would print each with its traceback, too.
 for _name in ("pymilvus", "grpc"):
@@ -41,7 +43,7 @@ for _name in ("pymilvus", "grpc"):
 
 @register_store("milvus")
 class Milvus(Collection[MilvusClient]):
-    """Vectors of one kind in a collection of Milvus, in half precision on a server.
+    """Vectors of one kind in a collection of Milvus, in half precision on a server from 2.4 on.
 
     The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the embedded edition, Milvus Lite,
     which only one process can open at a time. The environment variable MILVUS_TOKEN, USER:PASSWORD or a key,
@@ -49,6 +51,7 @@ class Milvus(Collection[MilvusClient]):
     """
 
     _loaded_by: MilvusClient | None = None
+    _precision: type[np.floating] = np.float32  # of the collection
 
     @contextmanager
     def _connected(self) -> Iterator[MilvusClient]:
@@ -78,14 +81,17 @@ class Milvus(Collection[MilvusClient]):
         if self._loaded_by is not client:  # what is not in memory is not searched
             client.load_collection(self.name, timeout=SECONDS)
             self._loaded_by = client
-        properties = client.describe_collection(self.name).get("properties") or {}
-        return str(properties.get(MARK, NO_MARK))
+        described = client.describe_collection(self.name)
+        kinds = {field["name"]: field["type"] for field in described["fields"]}
+        self._precision = np.float16 if kinds["vector"] == DataType.FLOAT16_VECTOR else np.float32
+        return str((described.get("properties") or {}).get(MARK, NO_MARK))
 
     def _create(self, client: MilvusClient) -> None:
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
-        kind = DataType.FLOAT16_VECTOR if self._is_remote() else DataType.FLOAT_VECTOR
-        schema.add_field("vector", kind, dim=self.dim)
+        self._precision = np.float16 if self._knows_halves(client) else np.float32
+        halves = self._precision is np.float16
+        schema.add_field("vector", DataType.FLOAT16_VECTOR if halves else DataType.FLOAT_VECTOR, dim=self.dim)
         if self._has_facts:
             schema.add_field("folder", DataType.VARCHAR, max_length=4 * FOLDER)
             schema.add_field("orientation", DataType.VARCHAR, max_length=len("landscape"))
@@ -98,6 +104,17 @@ class Milvus(Collection[MilvusClient]):
         client.create_collection(
             self.name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=SECONDS
         )
+
+    def _knows_halves(self, client: MilvusClient) -> bool:
+        """Whether vectors can be in half precision; asking an older server for that ends its process."""
+        if not self._is_remote():
+            return False
+        version = str(client.get_server_version())
+        numbers = re.findall("[0-9]+", version)[:2]
+        if tuple(map(int, numbers)) >= _HALVES:
+            return True
+        tell(f"{self.address}: Milvus {version} has no vectors in half precision; they take twice the bytes.")
+        return False
 
     def _put(
         self,
@@ -164,8 +181,7 @@ class Milvus(Collection[MilvusClient]):
         return Path(self.address.removeprefix("path:")).resolve() / "milvus.db"
 
     def _as_stored(self, vectors: NDArray[np.float32]) -> NDArray[np.floating]:
-        # The edition within a process has no half precision.
-        return vectors.astype(np.float16 if self._is_remote() else np.float32)
+        return vectors.astype(self._precision)
 
 
 def _columns(facts: Facts | None) -> dict[str, Any]:
