@@ -1,9 +1,9 @@
 """Training at COCO's size: IRMatch and SCO on drawn features and sentences of 113,287 images or a share.
 
 Features of half precision and five sentences an image are drawn and written as `{split}_ims.npy` and
-`{split}_caps.txt`; val has COCO's 5,000 images whatever the share. Each recipe is trained as a command by
-itself. After its first epoch it is killed, and `--resume` then trains the second: the figures are of that
-process. What a drawn corpus teaches is nothing, so no metric is shown.
+`{split}_caps.txt`, with a small val split, so that an epoch is in proportion to the images. Each recipe is
+trained as a command by itself. After its first epoch it is killed, and `--resume` then trains the second: the
+figures are of that process. What a drawn corpus teaches is nothing, so no metric is shown.
 
     python -m benchmarks.coco_size [--share 0.1] [--recipes irmatch-s,sco-ctx-gen]
 """
@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks._harness import arguments, report
 
-IMAGES, VAL, WIDTH = 113_287, 5_000, 1280
+IMAGES, VAL, WIDTH = 113_287, 200, 1280
 WORDS, LENGTH = (
     10_000,
     10.5,
