@@ -49,8 +49,7 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.chmod(mode)
         _flush(beside)
         beside.replace(path)
-        if os.name != "nt":  # Windows cannot open folders
-            _flush(path.parent)
+        _flush(path.parent)
     except OSError as error:
         if error.errno is not None and error.filename is None:  # writing to an open file, as on a full disk
             error.filename = str(path)
@@ -61,6 +60,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _flush(path: Path) -> None:
     """Have the system write a file, or the names in a folder, to the disk."""
+    if os.name == "nt" and path.is_dir():  # which cannot be opened there
+        return
     descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -192,9 +193,12 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
         beside.mkdir()
         yield beside
+        for path in (beside, *beside.rglob("*")):
+            _flush(path)
         if out.exists():
             out.rmdir()
         beside.rename(out)
+        _flush(out.parent)
 
 
 def _sweep_folders(parent: Path, name: str) -> None:

@@ -25,6 +25,7 @@ PROCESSES = {
     "kill train": 2.0,  # once at least, however long it takes
     "failing disk": 4.0,
     "failing disk of runs": 2.0,
+    "power loss": 4.0,
     "readers": 3.0,
     "runs": 3.0,
 }

@@ -10,7 +10,20 @@ import time
 import warnings
 from pathlib import Path
 
-from tools.torture import corrupt, disk, headers, images, kills, load, readers, requests, runs, schema, server  # noqa: F401  # which register their attacks
+from tools.torture import (  # noqa: F401  # which register their attacks
+    corrupt,
+    disk,
+    headers,
+    images,
+    kills,
+    load,
+    power,
+    readers,
+    requests,
+    runs,
+    schema,
+    server,
+)
 from tools.torture.base import ATTACKS, ROOT, Outcome, Stage
 
 DOCUMENT = ROOT / "docs" / "reliability.md"

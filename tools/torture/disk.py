@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,9 +90,13 @@ def ask(process: subprocess.Popen[str], arguments: Sequence[str], first: int, la
     return json.loads(process.stdout.readline())
 
 
-def spread(count: int) -> list[int]:
-    """The numbers from 1 to `count` in such an order that the first few are spread over all of them."""
-    return sorted(range(1, count + 1), key=lambda number: int(f"{number:040b}"[::-1], 2))
+def in_order(kinds: Sequence[str]) -> list[int]:
+    """The numbers of calls, from 1 on: one of each kind first, then the others, spread over all of them."""
+    rank, seen = dict[int, int](), Counter[str]()
+    for number, kind in enumerate(kinds, start=1):
+        rank[number] = seen[kind]
+        seen[kind] += 1
+    return sorted(rank, key=lambda number: (rank[number] > 0, int(f"{number:040b}"[::-1], 2)))
 
 
 @attack(
@@ -128,40 +132,50 @@ def _fail_all(
         commands = commands_in(folder, process)
         shutil.copytree(folder, folder.parent / "sound")
         disk = _FailingDisk(stage, outcome, process, folder)
-        counts = {command.name: disk.count(command) for command in commands}
+        kinds = {command.name: disk.kinds(command) for command in commands}
         jobs = [
-            (place / counts[command.name], command, number)
+            (place / len(kinds[command.name]), command, number)
             for command in commands
-            for place, number in enumerate(spread(counts[command.name]))
+            for place, number in enumerate(in_order(kinds[command.name]))
         ]
         for _, command, number in sorted(jobs, key=lambda job: job[0]):
-            if stage.goes_on:
-                disk.fail(command, number)
+            if stage.goes_on and disk.fail(command, number):
+                disk.reached[command.name].add(kinds[command.name][number - 1])
         for command in commands:  # clocks and threads can make it a call more than were counted
-            while stage.goes_on and disk.fail(command, counts[command.name] + 1):
-                counts[command.name] += 1
-    outcome.measured = ", ".join(f"{name} {disk.failed[name]} of {calls}" for name, calls in counts.items())
+            while stage.goes_on and disk.fail(command, len(kinds[command.name]) + 1):
+                kinds[command.name].append("one more")
+    outcome.measured = "; ".join(
+        f"{name} {disk.failed[name]} of {len(of)} calls, {len(disk.reached[name])} of {len({*of})} kinds"
+        for name, of in kinds.items()
+    )
     return outcome
 
 
 @dataclass(frozen=True)
 class _FailingDisk:
-    """Lets calls of commands fail; `failed` counts them for each."""
+    """Lets calls of commands fail: `failed` counts them, and `reached` has their kinds."""
 
     stage: Stage
     outcome: Outcome
     process: subprocess.Popen[str]
     folder: Path
     failed: Counter[str] = field(default_factory=Counter)
+    reached: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _repaired: set[tuple[str, str]] = field(default_factory=set)
 
-    def count(self, command: Command) -> int:
-        """Count the calls of a command on its files, and check that it succeeds."""
+    def kinds(self, command: Command) -> list[str]:
+        """Count the calls of a command on its files, and check that it succeeds.
+
+        The kind of a call is its name and its file, without what differs from file to file of one purpose.
+        """
         self._restore(command)
         counted = ask(self.process, command.arguments, 0, -1, errno.EIO)
         wrong = wrong_with(counted, {0})
         self.outcome.check(not wrong, f"{command.name}: {wrong}")
-        return int(counted["calls"])
+        calls = sorted(
+            (int(number), call) for number, call in (line.split("\t", 1) for line in counted["logged"])
+        )
+        return [re.sub("[0-9a-f]{8,}|[0-9]+", "#", call) for _, call in calls]
 
     def fail(self, command: Command, number: int) -> bool:
         """Let one call fail, or all from it on, and run what repairs; return whether it was reached."""

@@ -28,9 +28,17 @@ void arm(long from, long to, int number) {
 
 long counted(void) { return atomic_load(&calls); }
 
+static int log_number = -1;
+static __thread char place[PATH_MAX];
+
+/* From here on write the number, the name and the path of each call to an open file; -1 for none. */
+void log_calls(int number) { log_number = number; }
+
 static int is_ours(const char *path) {
     const char *under = getenv("FAILING_UNDER");
-    return under != NULL && path != NULL && strncmp(path, under, strlen(under)) == 0;
+    if (under == NULL || path == NULL || strncmp(path, under, strlen(under)) != 0) return 0;
+    snprintf(place, sizeof place, "%s", path + strlen(under));
+    return 1;
 }
 
 static int is_ours_by_number(int descriptor) {
@@ -43,9 +51,10 @@ static int is_ours_by_number(int descriptor) {
 }
 
 /* Whether this call is to fail; errno is set then. A call that only reads fails with EIO: no disk is too full for it. */
-static int fails(int ours, int reads) {
+static int fails(const char *name, int ours, int reads) {
     if (error_number == 0 || !ours) return 0;
     long call = atomic_fetch_add(&calls, 1) + 1;
+    if (log_number >= 0) dprintf(log_number, "%ld\t%s\t%s\n", call, name, place);
     if (call < first || call > last) return 0;
     errno = reads ? EIO : error_number;
     return 1;
@@ -55,7 +64,7 @@ static int fails(int ours, int reads) {
 #define CALL(type, failed, name, ours, reads, parameters, arguments) \
     type name parameters { \
         int before = errno; \
-        if (fails(ours, reads)) return failed; \
+        if (fails(#name, ours, reads)) return failed; \
         errno = before; \
         return REAL(name) arguments; \
     }
@@ -71,7 +80,7 @@ static int fails(int ours, int reads) {
     int name parameters { \
         MODE(flags) \
         int before = errno; \
-        if (fails(is_ours(path), (flags & (O_ACCMODE | O_CREAT)) == O_RDONLY)) return -1; \
+        if (fails(#name, is_ours(path), (flags & (O_ACCMODE | O_CREAT)) == O_RDONLY)) return -1; \
         errno = before; \
         return REAL(name) arguments; \
     }

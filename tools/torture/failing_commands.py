@@ -95,15 +95,24 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def attempt(job: dict[str, Any], failing: Any) -> dict[str, Any]:
-    """Fork, run a job there, and return how it ended, what it said, and how many calls it made."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as counted:
+    """Fork, run a job there, and return how it ended, what it said, and which calls it made.
+
+    `logged` has the number, the name and the path of each call if none was to fail.
+    """
+    first, last, number = job["failing"]
+    with (
+        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as counted,
+        tempfile.TemporaryFile() as logged,
+    ):
         child = os.fork()
         if child == 0:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
             signal.alarm(_SECONDS)
             code: object = 0
-            failing.arm(*job["failing"])
+            failing.log_calls(logged.fileno() if last < first else -1)
+            failing.arm(first, last, number)
             try:
                 run(job["arguments"])
             except SystemExit as end:
@@ -121,10 +130,12 @@ def attempt(job: dict[str, Any], failing: Any) -> dict[str, Any]:
             sys.stdout.flush()
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        said.seek(0), counted.seek(0)
+        said.seek(0), counted.seek(0), logged.seek(0)
         text, ended = said.read().decode(errors="replace"), counted.read()
+        calls_made = logged.read().decode(errors="replace").splitlines()
     code, calls = json.loads(ended) if ended else (None, 0)
-    return {"code": code, "calls": calls, "said": text, "signal": os.WTERMSIG(status) if code is None else 0}
+    killed = os.WTERMSIG(status) if code is None else 0
+    return {"code": code, "calls": calls, "said": text, "signal": killed, "logged": calls_made}
 
 
 def _load_once() -> None:
@@ -139,7 +150,7 @@ def _load_once() -> None:
 
 def main() -> None:
     """Answer until there are no more jobs."""
-    failing: Any = SimpleNamespace(arm=lambda *_: None, counted=lambda: 0)
+    failing: Any = SimpleNamespace(arm=lambda *_: None, counted=lambda: 0, log_calls=lambda _: None)
     if "LD_PRELOAD" in os.environ:
         failing = ctypes.CDLL(os.environ["LD_PRELOAD"])
         failing.arm.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_int]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -161,6 +162,19 @@ def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
     train(recipe, read_corpus(corpus), out, resume=(out / "run.json").exists())
 
 
+def training_processes(corpus: Path) -> Callable[[Path, Path], multiprocessing.context.ForkServerProcess]:
+    """Return what starts a process that trains a run on a corpus, by the run's folder and the cache."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["seesay.training.train"])
+
+    def start(out: Path, cache: Path) -> multiprocessing.context.ForkServerProcess:
+        process = server.Process(target=train_or_go_on, args=(corpus, out, cache))
+        process.start()
+        return process
+
+    return start
+
+
 @attack(
     "kill train",
     "SIGKILL during training, then two resumed at once: the weights of an uninterrupted run",
@@ -169,15 +183,10 @@ def kill_train(stage: Stage) -> Outcome:
     """Kill a training a few times at random moments, let it end, and compare the files of weights."""
     outcome, kills = Outcome(), 0
     write_scenes(stage.folder / "corpus", images=40, seed=7)
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["seesay.training.train"])
+    start = training_processes(stage.folder / "corpus")
 
     def training(out: Path) -> multiprocessing.context.ForkServerProcess:
-        process = server.Process(
-            target=train_or_go_on, args=(stage.folder / "corpus", out, stage.folder / "cache")
-        )
-        process.start()
-        return process
+        return start(out, stage.folder / "cache")
 
     took = []
     for name in ("first", "whole"):  # the first one also computes features

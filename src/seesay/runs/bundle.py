@@ -91,9 +91,9 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
         (beside / CONFIG).write_text(json.dumps(_hub_config(run), indent=1) + "\n", encoding="utf-8")
         extra = _needed_extra(run)
         (beside / CARD).write_text(model_card(run, source, out.name, licence, extra), encoding="utf-8")
-    files = sorted(path for path in out.rglob("*") if path.is_file())
-    size = sum(path.stat().st_size for path in files)
-    names = tuple(path.relative_to(out).as_posix() for path in files)
+        files = sorted(path for path in beside.rglob("*") if path.is_file())
+        size = sum(path.stat().st_size for path in files)
+        names = tuple(path.relative_to(beside).as_posix() for path in files)
     return Bundle(out, names, size, extra)
 
 

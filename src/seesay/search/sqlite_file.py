@@ -216,7 +216,8 @@ def _why_not_read(path: Path) -> str | None:
 
 def _is_read_only(path: Path) -> bool:
     """Whether an index exists and is not writable for this process."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    here, above = os.access(path, os.W_OK), os.access(path.parent, os.W_OK)
+    return os.access(path, os.F_OK) and not (here and above)
 
 
 def _is_immutable(path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from seesay.data.readers import read_corpus
+from seesay.data.readers import parquet, read_corpus
 from seesay.data.readers.files import MALFORMED_LINE
 from seesay.data.readers.parquet import MAX_ROWS, MAX_VALUES
 from seesay.errors import ImageError, MissingExtraError, SeesayError
@@ -149,3 +149,55 @@ def test_rows_of_a_group_are_numbered_from_its_beginning(tmp_path: Path) -> None
     write(tmp_path / "train.parquet", group=5000, image=cells("1.jpg") * 3000, caption=["a"] * 2999 + [None])
     corpus = read_corpus(tmp_path)
     assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path / 'train.parquet'}: row 2999 of group 0"]
+
+
+@pytest.mark.parametrize("column", ["image", "caption"])
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+def test_pages_that_expand_without_measure_are_refused_unexpanded(
+    tmp_path: Path, column: str, compression: str
+) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    many = [f"{row} {'a' * (1 << 22)}" for row in range(40)]
+    few = [f"{row}" for row in range(40)]
+    rows = {"image": [each.encode() for each in (many if column == "image" else few)]}
+    rows["caption"] = many if column == "caption" else few
+    file = tmp_path / "train.parquet"
+    write_table(pa.table(rows), file, use_dictionary=False, compression=compression)
+    assert file.stat().st_size < 500_000
+
+    def read() -> None:
+        source = read_corpus(file).images[0].source
+        assert source is not None
+        source.read()
+
+    before = pa.total_allocated_bytes()
+    with pytest.raises(SeesayError, match=rf"the column {column} has .* bytes and expands to more than"):
+        read()
+    assert pa.total_allocated_bytes() - before < 1 << 22
+
+
+def test_a_sentence_that_many_rows_share_is_counted_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    monkeypatch.setattr(parquet, "MAX_TEXT", 1 << 20)
+    long, lists = pa.array(["a" * 1000] * 4000), [["a" * 1000] * 2] * 4000
+    for captions in (long, lists):
+        write_table(pa.table({"image": ["1.jpg"] * 4000, "caption": captions}), tmp_path / "train.parquet")
+        assert (tmp_path / "train.parquet").stat().st_size < 10_000
+        with pytest.raises(SeesayError, match="more than 1 MB of sentences and names"):
+            read_corpus(tmp_path / "train.parquet")
+
+
+@pytest.mark.parametrize("damage", [b"\0", b"\xff", b"\x15"])
+def test_a_page_that_is_none_is_one_line(tmp_path: Path, damage: bytes) -> None:
+    file = write(tmp_path / "train.parquet", image=["1.jpg"], caption=["a dog"])
+    content = file.read_bytes()
+    file.write_bytes(content[:4] + damage * 40 + content[44:])
+    with pytest.raises(SeesayError, match="amaged Parquet file") as raised:
+        read_corpus(file)
+    assert "\n" not in str(raised.value)

@@ -6,14 +6,15 @@ of an image beside the file. Images stay where they are: what is read is the gro
 
 from __future__ import annotations
 
+import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
@@ -25,6 +26,7 @@ from seesay.data.readers.files import (
     files_of_suffix,
     split_in_name,
 )
+from seesay.data.readers.pages import page_sizes
 from seesay.data.remote import as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
 
@@ -35,7 +37,14 @@ MAX_ROWS = 2_000_000
 """Of a file; a few kilobytes can claim any number of equal rows."""
 MAX_VALUES = 10 * MAX_ROWS
 """Of a column of a file: a row can hold a list, which can be as long as a file claims."""
+MAX_TEXT = 1 << 30
+"""Bytes of the sentences and names of a file: any number of rows can share one."""
 _BATCH = 1024  # rows
+_TIMES, _MORE = (
+    16,
+    64 << 20,
+)  # what a column may expand to: so many times its size in the file, and more bytes
+_PAGE = 1 << 10  # bytes that pages have on average, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class ParquetCell:
         except OSError as error:
             reason = error.strerror or error
             raise UnavailableImageError(f"{self.path}: cannot be read ({reason}).") from error
+        except SeesayError as error:
+            raise ImageError(str(error)) from error
         data = value.get("bytes") if isinstance(value, dict) else value
         if not isinstance(data, bytes):
             raise ImageError(f"{self.path}: row {self.row} of group {self.group} has no image.")
@@ -86,7 +97,8 @@ class ParquetReader(Reader):
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
     version = version_of(file)
     below = file.relative_to(builder.root).with_suffix("").as_posix()
-    with _opened(file) as parquet:
+    with _opened(file) as (parquet, raw):
+        texts_of = _Texts(file)
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
         image = next((columns[name] for name in IMAGE_COLUMNS if name in columns), None)
         caption = next((columns[name] for name in CAPTION_COLUMNS if name in columns), None)
@@ -94,7 +106,8 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             raise SeesayError(
                 f"{file}: no columns image and caption; it has the columns {', '.join(columns)}."
             )
-        is_name = str(parquet.schema_arrow.field(image).type) in ("string", "large_string")
+        leaves = map(parquet.schema.column, range(parquet.metadata.num_columns))
+        is_name = any(leaf.path == image and leaf.logical_type.type == "STRING" for leaf in leaves)
         small = [caption, *([columns["split"]] if "split" in columns else [])]
         # Only the names of images in the file; their bytes are read when they are needed.
         named = image if is_name else f"{image}.path"
@@ -105,8 +118,9 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                 f"{file}: {count} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
         for group in range(parquet.num_row_groups):
+            _check_pages(file, raw, parquet.metadata.row_group(group), (*small, named))
             batches = parquet.iter_batches(_BATCH, row_groups=[group], columns=[*small, named])
-            for row, cells in enumerate(cells for batch in batches for cells in batch.to_pylist()):
+            for row, cells in enumerate(cells for batch in batches for cells in texts_of(batch)):
                 where = f"{file}: row {row} of group {group}"
                 texts = cells[caption]
                 texts = [texts] if isinstance(texts, str) else texts
@@ -124,6 +138,114 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                     builder.sentence(text, at, where)
 
 
+class _Texts:
+    """Makes Python's texts of batches of rows of a file, as long as they are not too many bytes together."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._bytes = file, 0
+
+    def __call__(self, batch: Any) -> list[dict[str, Any]]:
+        """Return the cells of each row by column; raise a SeesayError before too many are made."""
+        self._bytes += sum(map(_text_bytes, batch.columns))
+        if self._bytes > MAX_TEXT:
+            raise SeesayError(
+                f"{self._file}: more than {MAX_TEXT >> 20} MB of sentences and names, and no more are read; "
+                "divide it."
+            )
+        rows: list[dict[str, Any]] = batch.to_pylist()
+        return rows
+
+
+def _text_bytes(array: Any) -> int:
+    """Count the bytes of texts in an array, in which equal ones are one in memory."""
+    from pyarrow import compute, types
+
+    if types.is_dictionary(array.type):
+        lengths = compute.take(compute.binary_length(array.dictionary), array.indices)
+        return compute.sum(compute.cast(lengths, "int64")).as_py() or 0
+    if types.is_struct(array.type):
+        return sum(map(_text_bytes, array.flatten()))
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        return _text_bytes(array.flatten())
+    return int(array.nbytes)
+
+
+def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str]) -> None:
+    """Check what pages of columns in a group of rows expand to, before they are.
+
+    Raises:
+        SeesayError: far more than they take in the file, or something is no page.
+    """
+
+    def read(at: int, size: int) -> bytes:
+        raw.seek(at)
+        return raw.read(size) or b""
+
+    for path, start, size in _columns(group, columns):
+        try:
+            count = expanded = 0
+            for each, _ in page_sizes(read, start, size):
+                count, expanded = count + 1, expanded + each
+                if expanded > _TIMES * size + _MORE or count > size // _PAGE + _PAGE:
+                    raise SeesayError(
+                        f"{file}: the column {path} has {size} bytes and expands to more than "
+                        f"{_TIMES * size + _MORE}, or is in more than {_PAGE} tiny pages; write it anew."
+                    )
+        except ValueError as error:
+            raise SeesayError(f"{file}: damaged Parquet file ({error}); copy it again.") from error
+
+
+def _columns(group: Any, names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Iterate over columns of a group of rows: the path of each, where its pages begin, and their size."""
+    for column in map(group.column, range(group.num_columns)):
+        path, places = column.path_in_schema, (column.dictionary_page_offset, column.data_page_offset)
+        if any(path == name or path.startswith(f"{name}.") for name in names):
+            yield path, max(min(filter(None, places), default=0), 0), column.total_compressed_size
+
+
+class _Windowed(io.RawIOBase):
+    """A file, of which a part can be kept in memory, so that it is read once though it is looked at twice."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._at, self._start, self._kept = file, 0, 0, b""
+
+    def keep(self, start: int, size: int) -> None:
+        """Read a part and keep it; less of it where the file ends before."""
+        size = min(size, self._file.seek(0, io.SEEK_END) - start)
+        self._file.seek(start)
+        self._start, self._kept = start, self._file.read(max(size, 0))
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, at: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        before = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}.get(whence)
+        self._at = at + (self._file.seek(0, io.SEEK_END) if before is None else before)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as the buffer has, or fewer where the file ends."""
+        start, size = self._at - self._start, len(buffer)
+        if start >= 0 and start + size <= len(self._kept):
+            data = self._kept[start : start + size]
+        else:
+            self._file.seek(self._at)
+            data = self._file.read(size)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
 def _values(parquet: Any, columns: set[str]) -> int:
     """Count the values of the longest of some columns."""
     counts = Counter[str]()
@@ -134,18 +256,20 @@ def _values(parquet: Any, columns: set[str]) -> int:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Any]:
+def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
+    """Open a file for pyarrow, and for reading its bytes; equal values are read as one in memory."""
     with naming_extras():
         from pyarrow.lib import ArrowException
         from pyarrow.parquet import ParquetFile
     remote = as_remote(file)
     try:
-        with remote.open(buffering=_BUFFER) if remote else file.open("rb") as raw:
+        with remote.open(buffering=_BUFFER) if remote else file.open("rb") as opened:
+            raw = _Windowed(opened)
             metadata = ParquetFile(raw).metadata
             leaves = map(metadata.schema.column, range(metadata.num_columns))
-            # Equal images are one in memory, as in the file: any number of rows can share one.
-            images = [leaf.path for leaf in leaves if _is_bytes(leaf)]
-            yield ParquetFile(raw, metadata=metadata, read_dictionary=images)
+            # As in the file, where any number of rows can share an image or a sentence.
+            shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+            yield ParquetFile(raw, metadata=metadata, read_dictionary=shared), raw
     except ArrowException as error:
         if isinstance(error, OSError) and error.errno:
             raise
@@ -153,13 +277,13 @@ def _opened(file: Path) -> Iterator[Any]:
         raise SeesayError(f"{file}: truncated or damaged Parquet file ({reason}); copy it again.") from error
 
 
-def _is_bytes(leaf: Any) -> bool:
-    """Return whether a column holds bytes rather than texts."""
-    return bool(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "NONE")
-
-
 @lru_cache(_GROUPS_KEPT)
 def _column(path: Path, column: str, group: int) -> Any:
     """Read a column of a group of rows, and keep it with the last few."""
-    with _opened(path) as parquet:
+    with _opened(path) as (parquet, raw):
+        rows = parquet.metadata.row_group(group)
+        parts = [(start, size) for _, start, size in _columns(rows, (column,))]
+        first, last = min(start for start, _ in parts), max(start + size for start, size in parts)
+        raw.keep(first, last - first)
+        _check_pages(path, raw, rows, (column,))
         return parquet.read_row_group(group, columns=[column]).column(column)
