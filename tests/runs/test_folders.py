@@ -35,19 +35,17 @@ def images() -> list[np.ndarray]:
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_vectors_and_scores_are_the_librarys(
-    kind: str, transformers: Any, images: list[np.ndarray], request: pytest.FixtureRequest
+    siglip: Path, transformers: Any, images: list[np.ndarray]
 ) -> None:
-    folder = request.getfixturevalue(kind)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-    padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": 64}
-    text = tokenizer(SENTENCES, return_tensors="pt", truncation=True, **padding)
+    """Other models are compared with their libraries in tests/encoders/towers."""
+    model = transformers.AutoModel.from_pretrained(siglip).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(siglip)
+    processor = transformers.AutoImageProcessor.from_pretrained(siglip, backend="pil")
+    text = tokenizer(SENTENCES, return_tensors="pt", truncation=True, padding="max_length", max_length=64)
     output = model(**text, **processor(images, return_tensors="pt"))
     for device in ("cpu", "cpu:0"):  # the second stands for a GPU: images by PyTorch
-        run = seesay.load(f"transformers:{folder}", device=device)
+        run = seesay.load(f"transformers:{siglip}", device=device)
         mine, theirs = run.embed_images(images), run.embed_sentences(SENTENCES)
         np.testing.assert_allclose(mine, output.image_embeds.numpy(), atol=1e-4)
         np.testing.assert_allclose(theirs, output.text_embeds.numpy(), atol=1e-4)
