@@ -61,7 +61,7 @@ def test_each_experts_score_is_a_row(rows):
     scores, ratings = np.array([row[0] for row in rows]) / 4, [row[1:] for row in rows]
     beside = np.repeat(scores, 3), np.array(ratings).ravel()
     if any(len(set(column)) == 1 for column in beside):
-        with pytest.raises(SeesayError, match="not defined"):
+        with pytest.raises(SeesayError, match="undefined"):
             agreement(scores, ratings)
         return
     found = agreement(scores, ratings)

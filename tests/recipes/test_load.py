@@ -121,7 +121,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         (
             "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
             + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghij")),
-            "its aliases stand for 4412961506 values",
+            "its aliases expand to 4412961506 values",
         ),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
             "phrases are learned with the losses correlation, logistic, triplet",
         ),
         ("ground-full", "regions.box_voting=0.25", "box_voting takes odds, which the logistic loss learns"),
-        ("vse++", "optimizer={clip: value, grad_clip: null}", "set grad_clip, too"),
+        ("vse++", "optimizer={clip: value, grad_clip: null}", "also set grad_clip"),
         ("vse++", "optimizer.lr=.inf", "optimizer.lr"),
         ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),

@@ -150,7 +150,8 @@ def test_the_hint_to_make_a_token_can_be_copied(tmp_path: Path) -> None:
     with pytest.raises(SeesayError) as raised:
         Access(file)
     assert (
-        os.system(str(raised.value).rpartition("make one: ")[2].replace("openssl rand -hex 32", "echo")) == 0
+        os.system(str(raised.value).rpartition("create one: ")[2].replace("openssl rand -hex 32", "echo"))
+        == 0
     )
     assert file.read_text() == "\n"
 

@@ -620,7 +620,7 @@ def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tm
     def forget_once(route) -> None:
         if route.request.method == "GET" and not forgotten:
             forgotten.append(route.request.url)
-            route.fulfill(status=410, json={"detail": "not remembered any more", "status": 410})
+            route.fulfill(status=410, json={"detail": "no longer available", "status": 410})
         else:
             route.continue_()
 

@@ -76,7 +76,7 @@ def test_what_is_no_cursor_is_refused(client: TestClient, cursor: str) -> None:
     ):
         response = client.get(address, params={"cursor": cursor, **query})
         assert response.status_code == 422
-        assert "no cursor" in response.json()["detail"]
+        assert "Invalid cursor" in response.json()["detail"]
 
 
 def test_the_newest_come_first_and_months_count_them(

@@ -259,7 +259,7 @@ def test_clients_behind_a_proxy_are_told_apart(index_path: Path) -> None:
 
 @pytest.mark.parametrize("proxy", ["localhost", "10.0.0.0/99", "10.0.0.1/8"])
 def test_a_proxy_that_is_no_address(index_path: Path, proxy: str) -> None:
-    with pytest.raises(SeesayError, match="no address or network"):
+    with pytest.raises(SeesayError, match="not an address or network"):
         serve(opened(index_path), port=0, options=ServerOptions(proxies=[proxy]))
 
 

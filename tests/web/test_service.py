@@ -574,7 +574,7 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(index_path: Path, monke
     monkeypatch.setattr("seesay.web.routes.images.file_format", format_of)
     with client_of(index_path, limits=Limits(archive_bytes=100)) as client:
         refused = client.get("/api/v1/images/archive?id=1&id=2")
-    assert (refused.status_code, "ask for fewer" in refused.json()["detail"]) == (422, True)
+    assert (refused.status_code, "request fewer" in refused.json()["detail"]) == (422, True)
     assert len(threads) == 2
     assert all(name.startswith("seesay-picture") for name in threads)
 

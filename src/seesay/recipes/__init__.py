@@ -1,1 +1,1 @@
-"""One YAML file a system, with its variants and how they depart from the paper, and what a recipe may say."""
+"""Recipes: one YAML file per system, with its variants and the paper's settings, and the keys of recipes."""

@@ -17,22 +17,22 @@ _PLACE = re.compile(r"\{([\w.]+)\}")
 
 
 class PrintedSettings(Settings):
-    """What a paper prints, and the sentence that tells how a setting departs from it.
+    """The settings that a paper prints, with sentences about departures from them.
 
     Attributes:
         settings: the printed settings, nested as in a recipe. Values that seesay lacks, such as an encoder,
-            only have to differ from its own. What a paper does not mention counts as not done.
-        departures: for keys such as `loss.margin` a sentence, or one for each value (a pattern; of a list,
-            for each item that is not printed). In it `{value}` and `{printed}` stand for the two values, and
-            `{schedule.epochs}` for another setting. Null: the sentence of another key tells it. A key that is
-            not among the printed settings is a choice that the paper leaves open.
+            only have to differ from its own. Techniques that a paper does not mention count as not used.
+        departures: for keys such as `loss.margin`, a sentence, or one for each value (a pattern; for a list,
+            one for each item that is not printed). `{value}` and `{printed}` are the two values, and
+            `{schedule.epochs}` another setting. Null means that the sentence of another key covers it. A key
+            without a printed setting is a choice that the paper leaves open.
     """
 
     settings: Mapping[str, Any] = Field(default_factory=dict)
     departures: Mapping[str, Sentence | None] = Field(default_factory=dict)
 
     def departures_of(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return a sentence for each of a recipe's settings that differs from the printed one.
+        """Return a sentence for each setting of a recipe that differs from the printed one.
 
         Example:
             >>> paper = PrintedSettings(
@@ -89,7 +89,7 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _look_up(settings: Mapping[str, Any], key: str) -> Any:
-    """The setting of that dotted name; a KeyError if there is none."""
+    """The setting with that dotted name; raise KeyError if there is none."""
     value: Any = settings
     for part in key.split("."):
         if not isinstance(value, Mapping):
@@ -103,7 +103,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
-    """The first sentence whose pattern fits the item, if any."""
+    """The first sentence whose pattern matches the item, if any."""
     return [text for pattern, text in sentences.items() if fnmatchcase(_text(item), pattern)][:1]
 
 
@@ -116,7 +116,7 @@ def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any
 
 
 def _text(value: Any) -> str:
-    """A setting as a sentence has it: 0.0001, 2,000, true, [1, 4, 0, 0]."""
+    """A setting as written in a sentence: 0.0001, 2,000, true, [1, 4, 0, 0]."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, int | float):

@@ -1,6 +1,6 @@
-"""Recipe files: one a system, its variants inside, and under `corpora` what differs between corpora.
+"""Recipe files: one per system, with its variants, and the differences between corpora under `corpora`.
 
-A variant is laid over the settings of its file, or over those of an earlier variant, which `like` names.
+A variant overrides the settings of its file, or those of an earlier variant that `like` names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
 @cache
 def shipped_recipes() -> Mapping[str, Values]:
-    """Return the values of every shipped recipe by its name, with what differs between its corpora."""
+    """Return the values of every included recipe by name, with the differences between its corpora."""
     found: dict[str, Values] = {}
     for path in sorted(Path(str(files("seesay.recipes"))).glob("*.yaml")):
         found |= _variants(read_yaml(path, path.name))
@@ -34,15 +34,15 @@ def shipped_recipes() -> Mapping[str, Values]:
 
 
 def find_recipe(name: str, corpus: str | None) -> Values:
-    """Return the values of the recipe `name`, `corpus/name`, or in a YAML file, for that corpus.
+    """Return the values of the recipe `name`, `corpus/name` or of a YAML file, for that corpus.
 
     Raises:
-        SeesayError: there is no such recipe, or it is not for the corpus that its name begins with.
+        SeesayError: the recipe does not exist, or is not for the corpus in its name.
     """
     path = Path(name)
     if path.suffix in SUFFIXES:
         if not path.is_file():
-            raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
+            raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the included recipes.")
         return values_for(read_yaml(path, name), corpus, name)
     named, slash, recipe = name.rpartition("/")
     shipped = shipped_recipes()
@@ -62,7 +62,7 @@ def values_for(values: Values, corpus: str | None, where: str) -> Values:
     if corpora is None:
         return shared if corpus is None else {"corpus": corpus} | shared
     if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
-        raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
+        raise SeesayError(f"{where}: key 'corpora': expected a mapping from corpora to their settings.")
     chosen = corpus if corpus in corpora else next(iter(corpora))
     return lay_over(shared | {"corpus": corpus or chosen}, corpora[chosen])
 
@@ -82,7 +82,7 @@ def read_yaml(path: Path, where: str) -> Values:
     """Read a YAML file that holds a mapping.
 
     Raises:
-        SeesayError: it cannot be read, or holds something else; the message begins with `where`.
+        SeesayError: it cannot be read, or is not a mapping; the message begins with `where`.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -90,25 +90,25 @@ def read_yaml(path: Path, where: str) -> Values:
     except (OSError, UnicodeDecodeError) as failure:
         raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
     if len(text) > _MAX_CHARACTERS:
-        raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters; this is no recipe.")
+        raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters, too many for a recipe.")
     try:
         values = yaml.safe_load(text)
         values_in_all = _count_values(values, {})
     except yaml.YAMLError as failure:
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
     except ValueError as failure:  # a date that is none, or an integer of more than 4,300 digits
-        raise SeesayError(f"{where}: a number or a date in it cannot be read.") from failure
+        raise SeesayError(f"{where}: contains an invalid number or date.") from failure
     except RecursionError as failure:
         raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
     if values_in_all > _MAX_VALUES:
-        raise SeesayError(f"{where}: its aliases stand for {values_in_all} values; this is no recipe.")
+        raise SeesayError(f"{where}: its aliases expand to {values_in_all} values, too many for a recipe.")
     if not isinstance(values, dict):
         raise SeesayError(f"{where}: not a mapping of keys to values.")
     return values
 
 
 def _variants(content: Values) -> dict[str, Values]:
-    """The recipes of a shipped file by name; a corpus that a variant sets to null is none of its own."""
+    """The recipes of an included file by name; a variant removes a corpus by setting it to null."""
     shared = dict(content)
     variants = shared.pop("variants", {content.get("name", ""): {}})
     found: dict[str, Values] = {}
@@ -122,7 +122,7 @@ def _variants(content: Values) -> dict[str, Values]:
 
 
 def _count_values(value: Any, known: dict[int, int]) -> int:
-    """Count the values in YAML, each as often as aliases repeat it, which would fill the memory if copied."""
+    """Count the values in YAML including aliases, which could fill the memory if expanded."""
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:

@@ -1,4 +1,4 @@
-"""Recipes by name or file, with single values changed from the command line."""
+"""Recipes by name or file, with changes from the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count"
 
 
 def list_recipes() -> list[Recipe]:
-    """Return every shipped recipe for each of its corpora, sorted by name."""
+    """Return every included recipe for each of its corpora, sorted by name."""
     return [
         _recipe(values_for(values, corpus, name), name)
         for name, values in sorted(shipped_recipes().items())
@@ -38,26 +38,26 @@ def list_recipes() -> list[Recipe]:
 
 
 def is_shipped(name: str) -> bool:
-    """Return whether a recipe of that name comes with seesay."""
+    """Return whether a recipe of that name is included in seesay."""
     return name in shipped_recipes()
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
-    """Load the recipe `name`: a shipped one, `corpus/name`, or the path of a YAML file.
+    """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
 
-    A recipe holds the values that its corpora share, and under `corpora` what differs. The values for
-    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. Departures
-    from the paper are derived from the settings that differ from the printed ones, which stand under `paper`.
+    A recipe contains the common values, and the differences between corpora under `corpora`. The values for
+    `corpus` are used if the recipe lists it, and otherwise those for the first corpus. Departures from the
+    paper are derived from the settings that differ from the printed ones under `paper`.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
-        corpus: the name of the corpus at hand, if known.
+        corpus: the name of the corpus, if known.
         changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. A key of a mapping
-            may stand alone if no other mapping has it: `epochs=5`. The members of a composed matcher take
-            the changes too, and they alone those of `matcher`.
+            can be given alone if no other mapping has it: `epochs=5`. Changes also apply to the members of a
+            composed matcher, and those of `matcher` only to them.
 
     Raises:
-        SeesayError: there is no such recipe, or a key or value of it is not allowed.
+        SeesayError: the recipe does not exist, or a key or value is not allowed.
     """
     return _resolved(_load(name, corpus, [_spelt_out(change, name, corpus) for change in changes]))
 
@@ -65,11 +65,12 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
 def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
     """Load a recipe with changes given as keywords, as `seesay.train` takes them.
 
-    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping changes the keys that
-    it names: `schedule={"epochs": 5}`.
+    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping changes only the keys
+    in it: `schedule={"epochs": 5}`.
 
     Raises:
-        SeesayError: no such recipe or key, several mappings have the key, or a value is not allowed.
+        SeesayError: the recipe or key does not exist, several mappings have the key, or a value is not
+            allowed.
     """
     changes: list[str] = []
     for key, value in keywords.items():
@@ -81,7 +82,7 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
 
 
 def _spelt_out(change: str, name: str, corpus: str | None) -> str:
-    """A change whose key is preceded by the mapping that it stands in: `loss.margin=0.2` for `margin=0.2`."""
+    """Complete the key of a change with its mapping: `loss.margin=0.2` for `margin=0.2`."""
     key, equals, _ = change.partition("=")
     if not equals:
         raise SeesayError(f"{change}: write key=value, such as epochs=5.")
@@ -107,11 +108,11 @@ def _flow(value: Any) -> str:
 
 
 def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[str, ...]:
-    """Return those changes to a composed recipe that its members' recipes take, too.
+    """Return the changes to a composed recipe that also apply to its members' recipes.
 
     Args:
         changes: `key=value`.
-        composed: the settings of the composed matcher, which alone takes the changes of its own keys.
+        composed: the settings of the composed matcher; changes of its own keys are left out.
     """
     return tuple(
         change
@@ -121,13 +122,13 @@ def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[st
 
 
 def _is_own(change: str, composed: type[Settings]) -> bool:
-    """Whether a change is of a key of a composed matcher itself, such as `matcher.gate.folds`."""
+    """Whether a change is for a key of the composed matcher itself, such as `matcher.gate.folds`."""
     parent, _, key = change.partition("=")[0].partition(".")
     return parent == "matcher" and key.partition(".")[0] in composed.model_fields.keys() - {"kind"}
 
 
 def canonical_changes(changes: Iterable[str]) -> list[str]:
-    """Return changes sorted and in one spelling: quotes, spaces and the order of keys do not matter.
+    """Return changes sorted and normalised: quotes, spaces and the order of keys do not matter.
 
     >>> canonical_changes(['encoders=["a", "b"]', "min_count=2"])
     ['encoders=["a", "b"]', 'min_count=2']
@@ -150,31 +151,32 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     """Return the recipes of a composed matcher's members, for its corpus, with its changes and its seed.
 
     Raises:
-        SeesayError: one is missing, invalid or named twice, or cannot be part of it.
+        SeesayError: a member is missing, invalid, named twice, or cannot be combined.
     """
     assert isinstance(composed.matcher, ComposedSettings)
     changes = member_changes(composed.changes, type(composed.matcher))
     loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
-        raise SeesayError(f"Recipe '{composed.name}': a member is named twice; each counts once.")
+        raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
         check_member(composed, member)
     if PRECOMPUTED in composed.encoders and len({m.matcher.instances_per_image for m in members}) > 1:
         raise SeesayError(
             f"Recipe '{composed.name}': its members read precomputed features in two ways, as instances "
-            "and as a vector; name encoders, or train the members apart and evaluate them with --combine."
+            "and as a vector; name encoders, or train the members separately and evaluate them with "
+            "--combine."
         )
     return members
 
 
 def check_member(composed: Recipe, member: Recipe) -> None:
-    """Raise a SeesayError if the member's matcher is of a kind that cannot be part, or reads other inputs."""
+    """Raise a SeesayError if the member's matcher has the wrong kind or other inputs."""
     settings = composed.matcher
     assert isinstance(settings, ComposedSettings)
     if not settings.accepts(member.matcher):
         raise SeesayError(
-            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
+            f"Recipe '{composed.name}': member '{member.name}' has the matcher '{member.matcher.kind}'; "
             f"{settings.rule}."
         )
     composed, member = (_untuned(recipe) for recipe in (composed, member))
@@ -188,12 +190,12 @@ def check_member(composed: Recipe, member: Recipe) -> None:
 
 
 def is_same(there: Recipe, recipe: Recipe) -> bool:
-    """Return whether a run's recipe is that recipe, if a fine-tuned encoder counts as the original one."""
+    """Return whether a run's recipe equals a recipe, ignoring fine-tuning of encoders."""
     return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
 
 
 def differences(there: Recipe, recipe: Recipe) -> str:
-    """Say in which values a run's recipe differs from the one that was asked for."""
+    """Describe the values in which a run's recipe differs from the requested one."""
     used, asked = (
         dict(_leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))))
         for each in (there, recipe)
@@ -236,7 +238,7 @@ def _resolved(recipe: Recipe) -> Recipe:
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
-    """Whether that key differs because the member does not read all that the composed matcher does."""
+    """Whether a key differs because the member reads only part of the composed matcher's inputs."""
     if key == "encoders":
         return set(member.encoders) <= set(composed.encoders)
     if key in ("min_count", "lemmas"):
@@ -245,7 +247,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
 
 
 def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
-    """The arrays that a recipe's image features are joined from, in order."""
+    """The arrays of a recipe's image features, in order."""
     return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 
 
@@ -255,12 +257,12 @@ def dump_recipe(recipe: Recipe) -> str:
 
 
 def settings_digest(recipe: Recipe) -> str:
-    """Return a digest of the settings that a run is trained with, which its repetitions share.
+    """Return a digest of a run's training settings, which its repetitions share.
 
-    Neither names nor the seed count, nor the folders of other runs, which differ between machines and seeds:
-    those of a teacher and of image encoders, which recorded rows name without them. Of the members of a
-    composed matcher only their matchers count. Box voting is no part of training. Keys that recipes got after
-    rows were recorded count where they are set.
+    Names, the seed, and folders of other runs (of a teacher or image encoders) are left out, because they
+    differ between machines and seeds. Of the members of a composed matcher, only their matchers count. Box
+    voting is not part of training. Keys that were added after rows had been recorded only count if they are
+    set.
     """
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
     values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
@@ -270,7 +272,7 @@ def settings_digest(recipe: Recipe) -> str:
 
 
 def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
-    """Return the values as a model; `where` names them in the SeesayError if one is not allowed."""
+    """Return the values as a model; `where` begins the SeesayError if one is not allowed."""
     try:
         return model.model_validate(values)
     except ValidationError as failure:
@@ -294,7 +296,7 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
 
 
 def _recipe(values: Values, where: str) -> Recipe:
-    """The values as a recipe, with the departures that its settings bring about."""
+    """The values as a recipe, with the departures derived from its settings."""
     recipe = validated(Recipe, {key: value for key, value in values.items() if key != "paper"}, where)
     if values.get("paper") is None or "departures" in values:
         return recipe
@@ -304,7 +306,7 @@ def _recipe(values: Values, where: str) -> Recipe:
 
 
 def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str, ...]:
-    """The departures of a composed recipe and of its members, which are named where they do not agree."""
+    """The departures of a composed recipe and its members, with the member's name if they differ."""
     lines = list(recipe.departures)
     for member in members:
         for line in member.departures:
@@ -314,7 +316,7 @@ def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str,
 
 
 def _changed(values: Values, change: str) -> Values:
-    """The values with a change; what `values` shares with others is not touched."""
+    """The values with a change; shared parts of `values` are not modified."""
     key, _, value = change.partition("=")
     try:
         parsed = yaml.safe_load(value)
@@ -325,7 +327,7 @@ def _changed(values: Values, change: str) -> Values:
     for parent in parents:
         there = at.get(parent) or {}
         if not isinstance(there, dict):
-            raise SeesayError(f"{change}: '{parent}' holds a value, not further keys.")
+            raise SeesayError(f"{change}: '{parent}' is a value, without further keys.")
         at[parent] = at = dict(there)
     at[last] = parsed
     return changed

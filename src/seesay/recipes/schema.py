@@ -25,8 +25,7 @@ class OptimizerSettings(Settings):
     """Adam (AdamW if `weight_decay` is not zero) or SGD.
 
     Attributes:
-        grad_clip: the largest gradient that is applied: by `clip`, the norm of all gradients together, or
-            the absolute value of each of their numbers.
+        grad_clip: the gradient clipping threshold: by `clip`, of the norm of all gradients, or of each value.
     """
 
     kind: Literal["adam", "sgd"] = "adam"
@@ -47,15 +46,15 @@ class OptimizerSettings(Settings):
     @classmethod
     def _clips_at_something(cls, clip: str, info: ValidationInfo) -> str:
         if clip == "value" and info.data.get("grad_clip") is None:
-            raise ValueError("says how gradients are clipped; set grad_clip, too")
+            raise ValueError("sets how gradients are clipped; also set grad_clip")
         return clip
 
 
 class ScheduleSettings(Settings):
-    """Epochs, early stopping after `patience` epochs without a better val mR, and the shape of the rate.
+    """Epochs, early stopping after `patience` epochs without a better val mR, and the learning-rate schedule.
 
-    With `average`, such as 0.99, an exponential moving average of the weights is measured and kept instead of
-    the weights themselves: after each step that share of it stays, less in the first steps.
+    With `average`, such as 0.99, an exponential moving average of the weights with this decay (less in the
+    first steps) is measured and kept instead of the weights.
     """
 
     epochs: int = Field(30, gt=0)
@@ -79,11 +78,11 @@ class WordSettings(Settings):
 
 
 class BesideSettings(Settings):
-    """How a recipe learns from a corpus beside the one that it is trained on.
+    """How a recipe learns from an additional corpus.
 
     Attributes:
-        pairs: images in a mini-batch, each with one of its sentences; one is added to every mini-batch.
-        weight: of its loss, beside 1 for the corpus's own.
+        pairs: images in the additional mini-batch of each step, each with one of its sentences.
+        weight: of its loss, where that of the main corpus is 1.
     """
 
     pairs: int = Field(100, gt=1)
@@ -91,15 +90,15 @@ class BesideSettings(Settings):
 
 
 class KeepSettings(Settings):
-    """How training keeps what the run knows that it starts from (`--from`).
+    """How training preserves the scores of the run that it starts from (`--from`).
 
-    The distance of the matcher's scores from that run's is a further loss: KL of their softmax.
+    An additional loss is the distance of the matcher's scores from that run's: KL of their softmax.
 
     Attributes:
         scale: factor applied to both scores.
-        weight: of the mini-batch's own pairs.
+        weight: of the loss on the mini-batch's own pairs.
         phrases: names of ImageNet classes and words drawn for each mini-batch, scored against its images.
-        phrase_weight: of these.
+        phrase_weight: of the loss on these.
     """
 
     scale: float = Field(30.0, gt=0, allow_inf_nan=False)
@@ -109,18 +108,18 @@ class KeepSettings(Settings):
 
 
 class RegionSettings(Settings):
-    """Phrase localization: the regions that a phrase is matched with.
+    """Phrase localization: the regions to match phrases with.
 
     Attributes:
-        proposals: number of proposals of an image.
-        positives: the true box alone, or also proposals that overlap it with IoU >= 0.7, or also boxes drawn
-            around it that do.
-        negatives: maximum number of proposals with IoU < 0.3 for a phrase, drawn anew each time; None: all.
-        geometry: whether a region's features include its place and size.
-        box_voting: the best box of a phrase is the mean of the boxes that overlap it with this IoU or more,
-            weighed by their odds, which a network that learned with the logistic loss scores; None: the best
-            box itself. `seesay ground` moves further places of a phrase, too; rankings that are measured
-            have the best box moved alone.
+        proposals: the number of proposals per image.
+        positives: the true box only, or also proposals with IoU >= 0.7, or also boxes drawn around it with
+            IoU >= 0.7.
+        negatives: the maximum number of random proposals with IoU < 0.3 per phrase, drawn for each batch;
+            None for all.
+        geometry: whether region features include position and size.
+        box_voting: the best box of a phrase becomes the mean of the boxes with at least this IoU, weighted by
+            their odds (which needs the logistic loss); None for no voting. `seesay ground` moves every box it
+            returns, and measured rankings only the best one.
     """
 
     proposals: int = Field(200, gt=0)
@@ -134,32 +133,32 @@ class Recipe(Settings):
     """One row of one table.
 
     Attributes:
-        corpus: the corpus that it is trained on; a file without it takes the corpus at hand.
+        corpus: the corpus for training; by default the given one.
         about: a line for `seesay recipes`.
         encoders: image encoders by name; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
-        sentence_dim: to how many principal components a fitted one is reduced, at most.
-        min_count: how often a word must occur in the train split to be in the vocabulary.
-        lemmas: whether words are read by their base forms.
-        words: what the matcher's word embedding starts from; None for random numbers.
-        word_dropout: the share of words that training reads as the unknown word, drawn anew each time.
-        crops: whether training sees one of an image's ten crops at a time, and not their mean, which is what
-            encoders with `:ten` give and everything else sees.
+        sentence_dim: the maximum number of principal components of a fitted sentence encoder.
+        min_count: the minimum count of a word in the train split for the vocabulary.
+        lemmas: whether words are lemmatised.
+        words: the initial word embedding; None for random numbers.
+        word_dropout: the share of words that are randomly replaced by the unknown word in training.
+        crops: whether training uses one of an image's ten crops at a time instead of their mean (with `:ten`
+            encoders).
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
-        class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
-            it with the classes' names as sentences (`seesay.training.class_pairs`).
-        beside: for each further corpus that is given, by its name, how training learns from its train split
-            beside the first corpus, which chooses the epoch (`seesay.training.beside`).
-        keep: how much of the run that training starts from is kept; None for nothing but its weights.
-        regions: set if the recipe grounds phrases; its encoder then is a region encoder.
-        val_images: the epoch is chosen by the first so many images of val; None: by all. A pair matcher that
-            is trained on a CPU may take longer for all pairs of val than for an epoch.
-        system: the name of the published row that stands beside the measured one.
-        departures: how the recipe differs from that paper, a line each.
-        changes: what was changed (`--set`); rows of a table that share a recipe differ by it.
+        class_pairs: the number of artificial images of ImageNet classes that are added to a mini-batch, with
+            class names as sentences (`seesay.training.class_pairs`).
+        beside: how training learns from the train split of each additional corpus, by name; the first corpus
+            chooses the epoch (`seesay.training.beside`).
+        keep: how the scores of the initial run are preserved; None if only its weights are used.
+        regions: settings of grounding recipes, whose encoder is a region encoder.
+        val_images: the epoch is chosen on this many images of val; None for all. On a CPU, a pair matcher may
+            take longer for all pairs of val than for an epoch.
+        system: the name of the published row for comparison.
+        departures: how the recipe differs from the paper, one line each.
+        changes: changes (`--set`), which distinguish rows of a table with the same recipe.
     """
 
     name: str
@@ -269,7 +268,7 @@ def _region_misfits(recipe: Recipe) -> Misfits:
 
 
 def _keys_in_vain(recipe: Recipe) -> Misfits:
-    """Keys that would change nothing; a composed matcher's members take its changes."""
+    """Keys without an effect; changes to a composed matcher apply to its members."""
     matcher, concepts = recipe.matcher, recipe.matcher.predicts_concepts
     if recipe.word_dropout and (recipe.regions is not None or not matcher.reads_words):
         what = "phrases are learned with all their words" if recipe.regions else f"{matcher.kind} reads none"
@@ -297,5 +296,5 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:
-    """Whether a loss learns phrases of regions: by mini-batches, or from all pairs at once."""
+    """Whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
     return loss.phrases is not None or loss.closed_form

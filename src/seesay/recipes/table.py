@@ -1,6 +1,6 @@
-"""Tables as data: the recipes of their rows, and the published rows beside them.
+"""Definitions of tables: the recipes of their rows, and the published rows for comparison.
 
-Each paper has one YAML file in `tables/`, and so have the tables of several papers that the README shows.
+Each paper has a YAML file in `tables/`, and so have the combined tables of several papers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class TableRow(Settings):
     """One row: a recipe, or two runs combined.
 
     Attributes:
-        name: the recipe's, unless `recipe` is set.
+        name: the name of the recipe, unless `recipe` is set.
         recipe: the recipe of a row that has its own name.
         protocol: overrides the protocol of the table.
-        published: the printed name of the published row beside it; by default the one of the recipe.
+        published: the printed name of the published row; by default that of the recipe.
         combine: a recipe for sentences and one for phrases, whose distances are combined.
         changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run.
         group: the heading above the row.
@@ -45,12 +45,12 @@ class TableRow(Settings):
     @model_validator(mode="after")
     def _variants_have_names(self) -> TableRow:
         if self.changes and (self.combine or self.recipe in (None, self.name)):
-            raise ValueError(f"row '{self.name}' has changes; give it a name of its own and its recipe")
+            raise ValueError(f"row '{self.name}' has changes; give it a separate name and its recipe")
         return self
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes whose runs it needs."""
+        """The recipes of the required runs."""
         return self.combine or (self.recipe or self.name,)
 
 
@@ -58,12 +58,12 @@ class TableDefinition(Settings):
     """A table. In YAML a row may be the bare name of a recipe, and `rows` a mapping from headings to rows.
 
     Attributes:
-        source: the paper whose table it is; None for a table of several papers.
+        source: the paper; None for a table of several papers.
         table: its number in that paper.
         corpus: the paper's corpus; its published rows are shown if there are none for the corpus measured.
-        beside: further corpora to look for published rows in.
+        beside: further corpora with published rows.
         protocol: the protocol of rows without their own.
-        metrics: those to show, such as `R@1`; all if empty.
+        metrics: the metrics to show, such as `R@1`; all if empty.
     """
 
     name: str
@@ -105,10 +105,10 @@ class TableDefinition(Settings):
         return row.protocol or self.protocol
 
     def only(self, names: Sequence[str]) -> TableDefinition:
-        """Return the table with these rows, in its own order; all of them if `names` is empty.
+        """Return the table with only these rows, in its own order; all of them if `names` is empty.
 
         Raises:
-            SeesayError: it has no such row.
+            SeesayError: a row does not exist.
         """
         known = [row.name for row in self.rows]
         for name in names:
@@ -130,20 +130,20 @@ class TableDefinition(Settings):
 
 
 def is_table(name: str) -> bool:
-    """Return True for the name of a shipped table, and for the path of a YAML file."""
+    """Return True for the name of an included table, and for the path of a YAML file."""
     return name in _shipped() or Path(name).suffix in SUFFIXES
 
 
 def list_tables() -> list[TableDefinition]:
-    """Return the shipped tables, sorted by name."""
+    """Return the included tables, sorted by name."""
     return [table for _, table in sorted(_shipped().items())]
 
 
 def load_table(name: str) -> TableDefinition:
-    """Return the shipped table `name`, or the one in a YAML file, whose recipes are checked.
+    """Return the included table `name`, or that of a YAML file, after checking its recipes.
 
     Raises:
-        SeesayError: there is no such table, the file is invalid, or one of its recipes is.
+        SeesayError: the table does not exist, or the file or one of its recipes is invalid.
     """
     if name in _shipped():
         return _shipped()[name]
@@ -161,7 +161,7 @@ def parse_numbers(text: str, option: str) -> list[int]:
     """Parse the numbers of an option, such as the seeds `1,2,3`.
 
     Raises:
-        SeesayError: one is not a whole number from 0, or is repeated.
+        SeesayError: a number is not a non-negative integer, or is repeated.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
@@ -170,7 +170,7 @@ def parse_numbers(text: str, option: str) -> list[int]:
 
 
 def corpus_title(name: str) -> str:
-    """Return the name of a corpus as prose writes it.
+    """Return the display name of a corpus.
 
     >>> corpus_title("flickr30k-entities"), corpus_title("coco")
     ('Flickr30k Entities', 'COCO')

@@ -1,4 +1,4 @@
-"""Authentication by tokens, which programs send in a header and browsers in a cookie."""
+"""Authentication with tokens, which programs send in a header and browsers in a cookie."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Access:
         file: with the tokens.
 
     Raises:
-        SeesayError: the file cannot be read, has no token, or has an invalid line.
+        SeesayError: the file cannot be read, contains no token, or has an invalid line.
     """
 
     def __init__(self, file: Path) -> None:
@@ -52,7 +52,7 @@ class Access:
         """Read the file again, and return its number of tokens; removed tokens are rejected from now on.
 
         Raises:
-            SeesayError: as for the class; the tokens stay as they were.
+            SeesayError: as for the class; the tokens are then unchanged.
         """
         self._names = _read(self._file)
         self._of_cookies = {self.cookie(token): token for token in self._names}
@@ -60,7 +60,7 @@ class Access:
 
     @staticmethod
     def cookie(token: str) -> str:
-        """Return the cookie for a token: a digest, which is of no use for another server."""
+        """Return the cookie for a token: a digest, which is useless for other servers."""
         return hashlib.blake2b(b"seesay cookie", key=token.encode()[:64], digest_size=32).hexdigest()
 
     def is_token(self, given: str) -> bool:
@@ -68,7 +68,7 @@ class Access:
         return _key(given, self._names) is not None
 
     def name_of(self, headers: Headers) -> str | None:
-        """Return the owner of a request's token or cookie, "" if it has no name; None without either."""
+        """Return the owner of a request's token or cookie, "" without a name; None without a valid one."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
@@ -76,7 +76,7 @@ class Access:
         return None if token is None else self._names[token]
 
     def refusal(self, path: str, headers: Headers) -> ASGIApp:
-        """Return the answer to a request without a valid token."""
+        """Return the response to a request without a valid token."""
         if path == "/" and "text/html" in headers.get("accept", ""):
             return login_page(401)
         response = problem(401, "Send the server's token in the header Authorization: Bearer TOKEN.")
@@ -85,12 +85,12 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Return whether a path is answered without a token."""
+    """Return whether a path needs no token."""
     return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
 
 
 def _key(given: str, keys: Iterable[str]) -> str | None:
-    """Return the key that was given, in a time that reveals nothing about the others."""
+    """Return the matching key, in a time that reveals nothing about the others."""
     found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
     return found[0] if found else None
 
@@ -112,16 +112,16 @@ def _read(file: Path) -> dict[str, str]:
                 names[token] = line.split()[0] if len(line.split()) == 2 else ""
             case _:
                 raise SeesayError(
-                    f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} characters, "
-                    "after a name if it has one."
+                    f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} "
+                    f"characters, optionally after a name."
                 )
     if not names:
-        raise SeesayError(f"{file}: no token in it; make one: openssl rand -hex 32 > {quote(str(file))}")
+        raise SeesayError(f"{file}: contains no token; create one: openssl rand -hex 32 > {quote(str(file))}")
     return names
 
 
 def login_page(status: int, refused: bool = False) -> HTMLResponse:
-    """Return the page that asks for the token, with a message if the last one was refused."""
+    """Return the page that asks for the token, with a message if the last one was rejected."""
     page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
     message = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
     return HTMLResponse(page.substitute(message if refused else dict.fromkeys(message, "")), status)

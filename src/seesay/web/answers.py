@@ -1,4 +1,4 @@
-"""The JSON answers of the API, as OpenAPI describes them."""
+"""The JSON responses of the API, for OpenAPI."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class _HitAnswer(BaseModel):
     score: _Score = Field(description="higher is a better match; a cosine, or the re-ranking run's score")
     probability: _Probability | None = Field(
         None,
-        description="that it is a right answer; null if not defined, as for a sentence",
+        description="the probability of being right; null if undefined, as for a sentence",
     )
-    fits: bool = Field(description="false if it is probably no right answer")
+    fits: bool = Field(description="false if the result is probably wrong")
     shortlist_score: _Score | None = Field(None, description="the cosine, if the result was re-ranked")
     shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
 
 class ObjectAnswer(BaseModel):
-    """An object that the query names and a detector saw in the image."""
+    """A detected object in the image that the query names."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -64,7 +64,7 @@ class _IndexedImage(BaseModel):
 class ImageAnswer(_IndexedImage, _HitAnswer):
     """An image of the index and how well it matches."""
 
-    objects: list[ObjectAnswer] = Field([], description="of an index with a detector, best first")
+    objects: list[ObjectAnswer] = Field([], description="detected objects that the query names, best first")
 
 
 class SentenceAnswer(_HitAnswer):
@@ -74,17 +74,19 @@ class SentenceAnswer(_HitAnswer):
 
 
 class Reranking(BaseModel):
-    """What re-ranking did."""
+    """A summary of the re-ranking."""
 
-    compared: int = Field(description="results of the shortlist that were re-ranked")
-    left: int = Field(description="results whose image cannot be read; they come last, in their old order")
-    milliseconds: float = Field(description="of the re-ranking, without the search for the shortlist")
+    compared: int = Field(description="number of re-ranked results")
+    left: int = Field(description="number of results whose image cannot be read; they come last")
+    milliseconds: float = Field(description="time of the re-ranking, without the search for the shortlist")
 
 
 class _Answers(_OfIndex):
     milliseconds: float = Field(description="time to embed, search and re-rank")
     reranking: Reranking | None = None
-    nothing_fits: bool = Field(description="true if no result of this page fits: ask the first page")
+    nothing_fits: bool = Field(
+        description="true if no result on this page fits; the first page has the most probable ones"
+    )
 
     @classmethod
     def of(cls, index: str, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
@@ -104,10 +106,10 @@ class _Answers(_OfIndex):
 
 
 class PartAnswer(BaseModel):
-    """A part of the query as it was read."""
+    """A part of the parsed query."""
 
-    text: str = Field(description="with its sign, as a query writes it")
-    weight: float = Field(description="negative for what is not wanted")
+    text: str = Field(description="with its sign, as in a query")
+    weight: float = Field(description="negative for unwanted parts")
     id: int | None = Field(None, description="of an image of the index")
 
 
@@ -116,16 +118,18 @@ class Images(_Answers):
 
     results: list[ImageAnswer]
     next: str | None = Field(None, description="the cursor of the next page; null after the last one")
-    q: str = Field("", description="the query as GET takes it; an upload is named by its hash for a while")
-    unknown_words: list[str] = Field(description="words of the query that mean nothing to the run")
+    q: str = Field(
+        "", description="the query for GET; uploads are named by their hash, which is valid for a while"
+    )
+    unknown_words: list[str] = Field(description="words of the query that the run does not know")
     corrected_words: dict[str, str] = Field(
-        {}, description="misspelt words of the query, and what was searched for in their place"
+        {}, description="misspelt words of the query and their corrections"
     )
     query: list[PartAnswer] = Field([], description="the parts of the query")
     where_meant: str | None = Field(None, description=_WHERE_MEANT)
 
     def to(self, query: Query) -> Self:
-        """Add the query that this answers."""
+        """Add the query."""
         self.q = str(query)
         self.query = [
             PartAnswer(
@@ -153,19 +157,19 @@ class BoxAnswer(BaseModel):
     y2: _Pixels = Field(description="lower edge")
     score: _Score = Field(description="higher is a better match")
     probability: _Probability | None = Field(
-        None, description="that the box is right; null of a run whose probabilities were not fitted"
+        None, description="the probability that the box is right; null if the run has no fitted probabilities"
     )
-    fits: bool = Field(description="false if what the phrase names is probably not there")
+    fits: bool = Field(description="false if the box is probably wrong")
 
 
 class PhraseAnswer(BaseModel):
     """A phrase of the sentence and where it is."""
 
     text: str
-    start: int = Field(description="of its first character in the sentence, in Unicode code points")
+    start: int = Field(description="offset of its first character in the sentence, in Unicode code points")
     end: int = Field(description="one past its last character")
     known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
-    colour: str = Field(description="#rrggbb of the phrase and its boxes")
+    colour: str = Field(description="colour of the phrase and its boxes, #rrggbb")
     boxes: list[BoxAnswer] = Field(description="best first")
 
 
@@ -177,9 +181,9 @@ class GroundingAnswer(BaseModel):
     height: int
     phrases: list[PhraseAnswer]
     corrected_words: dict[str, str] = Field(
-        {}, description="misspelt words of the sentence, and what was looked for in their place"
+        {}, description="misspelt words of the sentence and their corrections"
     )
-    milliseconds: float = Field(description="time to find regions and to score them")
+    milliseconds: float = Field(description="time to find and score regions")
 
     @classmethod
     def from_grounding(
@@ -200,7 +204,9 @@ class GroundingAnswer(BaseModel):
 class DatedImage(_IndexedImage):
     """An image of the index and its time."""
 
-    time: str = Field(description="when it was taken, by the camera's clock; else when its file was changed")
+    time: str = Field(
+        description="when it was taken, by the camera's clock, or else when its file was changed"
+    )
 
 
 class DatedImages(_OfIndex):
@@ -221,7 +227,7 @@ class Month(BaseModel):
 class Folder(BaseModel):
     """The number of images directly in a folder."""
 
-    folder: str = Field(description="its path, as the paths of images begin")
+    folder: str = Field(description="the beginning of the paths of its images")
     images: int
 
 
@@ -229,9 +235,11 @@ class ImageFacts(_OfIndex, _IndexedImage):
     """What is known of an image."""
 
     bytes: int = Field(description="of the file")
-    type: str | None = Field(description="of the file by its content; null if it cannot be read now")
+    type: str | None = Field(
+        description="media type of the file by its content; null if it cannot be read now"
+    )
     facts: dict[str, str] = Field(
-        description="from EXIF: taken, camera, lens, exposure, aperture, iso, focal"
+        description="EXIF data: taken, camera, lens, exposure, aperture, iso, focal"
     )
 
 
@@ -252,33 +260,33 @@ class UpdateState(_OfIndex):
     """How far the update of an index is."""
 
     running: bool
-    done: int = Field(description="files looked at")
-    total: int = Field(description="files to look at; 0 before they are counted")
-    added: int = Field(0, description="images that the last update added")
+    done: int = Field(description="files processed")
+    total: int = Field(description="files to process; 0 before they are counted")
+    added: int = Field(0, description="number of images added by the last update")
     deleted: int = 0
     seconds: float | None = Field(None, description="of the last update; null before the first")
     error: str | None = Field(
-        None, description="that the last update failed or was stopped; the log of the server says why"
+        None, description="message if the last update failed or was stopped; details are in the server's log"
     )
 
 
 class Status(BaseModel):
-    """An index that is served."""
+    """A served index."""
 
-    name: str = Field(description="which the parameter `index` takes")
+    name: str = Field(description="value of the parameter `index`")
     images: int
     sentences: int
-    not_read: list[str] = Field(description="how many files of which kinds were not read, and what to do")
+    not_read: list[str] = Field(description="numbers of unsupported files by kind, and what to do")
     absent: list[str] = Field(
-        description="names of folders that are not there now, as on a drive; their images are kept"
+        description="names of unavailable folders, such as on an unmounted drive; their images are kept"
     )
     faults: int = Field(description="number of files that could not be indexed")
     matcher: str
-    generation: int = Field(description="grows with every change of the index")
+    generation: int = Field(description="increases with every change of the index")
     version: str = Field(description="of seesay")
     grounding: bool = Field(description="true if a grounding run is available")
     reranking: bool = Field(description="true if a re-ranking run is available")
-    updating: bool = Field(description="true if a client may start an update")
+    updating: bool = Field(description="true if clients may start an update")
     login: bool = Field(description="true if clients must send a token")
 
 
@@ -288,28 +296,28 @@ Responses: TypeAlias = dict[int | str, dict[str, object]]
 
 
 class Problem(BaseModel):
-    """The body of every answer whose status is 400 or above (RFC 9457)."""
+    """The body of every response with a status of 400 or above (RFC 9457)."""
 
-    type: str = Field("about:blank", description="about:blank: the status says what kind of failure it is")
-    title: str = Field(description="of the status, such as Not Found")
+    type: str = Field("about:blank", description="always about:blank")
+    title: str = Field(description="name of the status, such as Not Found")
     status: int
     detail: str = Field(description="what was wrong, where, and what to do")
 
 
 class ProblemResponse(JSONResponse):
-    """The response of a failure."""
+    """The response to a failure."""
 
     media_type = MEDIA_TYPE
 
 
 def problem(status: int, detail: str, close: bool = False) -> ProblemResponse:
-    """Return the response of a failure, after which the connection may be closed."""
+    """Return the response to a failure, after which the connection may be closed."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
     return ProblemResponse(body.model_dump(), status, {"Connection": "close"} if close else None)
 
 
 def failures(*statuses: int) -> Responses:
-    """Describe a route's failures for OpenAPI."""
+    """Describe the failures of a route for OpenAPI."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}

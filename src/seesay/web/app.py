@@ -1,4 +1,4 @@
-"""The HTTP API and the page over indexes, and their server."""
+"""The HTTP API and the search page, and their server."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
 def create_app(served: Index | Mapping[str, Index], options: ServerOptions | None = None) -> FastAPI:
-    """Create the application over indexes, which it closes at its end.
+    """Create the application for indexes, which it closes at its end.
 
-    Queries see at once what another process writes to an index.
+    Changes of an index by other processes are visible immediately.
 
     Args:
         served: an index, or several by the names that clients call them.
         options: how they are served.
 
     Raises:
-        SeesayError: no such run to re-rank with, a wrong prefix, or an index was made elsewhere, see
-            `Index.check_roots`.
+        SeesayError: the re-ranking run does not exist, the prefix is invalid, or an index was made elsewhere,
+            see `Index.check_roots`.
     """
     options = options or ServerOptions()
     prefix = _checked_prefix(options.prefix)
@@ -107,7 +107,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Return the schema, which describes failures as they are, and the token if one is needed."""
+        """Return the schema, with failures as sent, and the token if one is needed."""
         if self.openapi_schema is None:
             schema = super().openapi()
             components = schema.setdefault("components", {})
@@ -121,14 +121,14 @@ class _Application(FastAPI):
 
 
 def name_of(folder: Path) -> str:
-    """Return the name that clients call the index in a folder: the folder's, without its suffix."""
+    """Return the name of an index for clients: the folder's name without its suffix."""
     return folder.resolve().stem
 
 
 def _checked_prefix(prefix: str) -> str:
     trimmed = "/" + prefix.strip("/") if prefix.strip("/") else ""
     if not all(part.replace("-", "").replace("_", "").isalnum() for part in trimmed.split("/")[1:]):
-        raise SeesayError(f"{prefix}: not a prefix of addresses; write one such as /photos.")
+        raise SeesayError(f"{prefix}: not a path prefix; write one such as /photos.")
     return trimmed
 
 
@@ -160,7 +160,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> ProblemResponse:
-        return problem(500, "Something failed in the server; see its log.")
+        return problem(500, "Internal server error; see the server's log.")
 
 
 def _announce(address: str) -> None:
@@ -174,25 +174,25 @@ def serve(
     options: ServerOptions | None = None,
     ready: Callable[[str], None] = _announce,
 ) -> None:
-    """Serve indexes until interrupted, then answer what was asked and close them.
+    """Serve indexes until interrupted, then finish open requests and close them.
 
     Args:
-        served: an index, or several by the names that clients call them; their runs are loaded at once.
+        served: an index, or several by their names for clients; their runs are loaded at once.
         host: address to listen on.
-        port: to listen on; 0 chooses a free one.
+        port: port to listen on; 0 chooses a free one.
         options: as in `create_app`; the names of this machine are added to the hosts.
         ready: called with the page's address.
 
     Raises:
-        SeesayError: a run is missing or of another kind, the port cannot be used, or an index was made
+        SeesayError: a run is missing or of the wrong kind, the port cannot be used, or an index was made
             elsewhere.
     """
     _share_heaps()
     options = options or ServerOptions()
     if options.ground_run != GROUND_RUN and not can_ground(options.ground_run):
         raise SeesayError(
-            f"{options.ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit "
-            f"it to use {GROUND_RUN}."
+            f"{options.ground_run}: not a run of a grounding recipe (ground-…); name one with --ground, "
+            f"or omit it to use {GROUND_RUN}."
         )
     for index in [served] if isinstance(served, Index) else served.values():
         _ = index.run  # a missing run is an error now, not at the first query
@@ -224,7 +224,7 @@ def serve(
 
 @contextmanager
 def _rereading(access: Access | None) -> Iterator[None]:
-    """Read the tokens again whenever the process receives SIGHUP, which would otherwise end it."""
+    """Reload the tokens on SIGHUP, which would otherwise end the process."""
     is_main = threading.current_thread() is threading.main_thread()
     if access is None or not is_main or not hasattr(signal, "SIGHUP"):
         yield
@@ -246,8 +246,8 @@ def _rereading(access: Access | None) -> Iterator[None]:
 def _share_heaps() -> None:
     """Let all threads share two heaps.
 
-    glibc gives nearly each thread one of its own and keeps in it what was freed, so that a server of many
-    threads grows for as long as ever larger photos come to each of them.
+    glibc gives almost every thread a heap of its own, in which it keeps freed memory, so a server with many
+    threads would grow as each of them meets larger photos.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library

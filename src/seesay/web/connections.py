@@ -1,7 +1,7 @@
-"""Addresses of clients, and connections that a slow client cannot hold open, sending or reading.
+"""Addresses of clients, and connections with time limits for slow clients.
 
-uvicorn waits without a limit for the rest of a request and for a client that does not read, counts such
-connections like busy ones, and reads a body to its end even after it has answered.
+uvicorn waits without a limit for the rest of a request and for clients that do not read, counts such
+connections as busy, and reads a body to its end even after the response.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Networks: TypeAlias = Collection[ipaddress.IPv4Network | ipaddress.IPv6Network]
 
 
 def networks(names: Iterable[str]) -> Networks:
-    """Read addresses, and networks such as 10.0.0.0/8.
+    """Parse addresses, and networks such as 10.0.0.0/8.
 
     Raises:
-        SeesayError: one is neither.
+        SeesayError: an entry is neither.
     """
     found = []
     for name in names:
@@ -39,7 +39,7 @@ def networks(names: Iterable[str]) -> Networks:
             found.append(ipaddress.ip_network(name))
         except ValueError as error:
             raise SeesayError(
-                f"{name}: no address or network of a proxy; write one such as 127.0.0.1 or 172.30.57.0/24."
+                f"{name}: not an address or network; write one such as 127.0.0.1 or 172.30.57.0/24."
             ) from error
     return found
 
@@ -51,7 +51,7 @@ def is_in(host: str, among: Networks) -> bool:
 
 
 def client_of(host: str) -> str:
-    """Return what counts as one client: an IPv4 address, or a /64 network of IPv6.
+    """Return the identity of a client: an IPv4 address, or a /64 network of IPv6.
 
     >>> client_of("::ffff:192.0.2.7"), client_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -63,7 +63,7 @@ def client_of(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Return whether an address to listen on can be reached from this machine only."""
+    """Return whether an address can only be reached from this machine."""
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
@@ -71,7 +71,7 @@ def is_local(host: str) -> bool:
 def host_allowed(header: str, hosts: Collection[str]) -> bool:
     """Return True if a Host header is one of `hosts` or any numeric address.
 
-    This stops DNS rebinding, in which the name of a foreign site resolves to this server.
+    This prevents DNS rebinding, in which the name of another site resolves to this server.
     """
     name = header.strip().lower()
     if name.startswith("["):
@@ -91,14 +91,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Connection(H11Protocol):
-    """A connection, HTTP/1.1.
+    """An HTTP/1.1 connection.
 
-    A new one beyond the limits closes the one that has waited longest for the rest of a request or, if none
-    does, for its client to take an answer.
+    A new connection beyond the limits closes the one that has waited longest for the rest of a request or,
+    without such a one, for its client to read a response.
 
     Args:
         limits: of the server.
-        proxies: from which any number of connections may come, since each is of many clients.
+        proxies: proxies, whose connections are not limited, since they serve many clients.
         options: of uvicorn's protocol.
     """
 
@@ -125,7 +125,7 @@ class Connection(H11Protocol):
         self._make_room()
 
     def _make_room(self) -> None:
-        """Close a connection if there are too many, of this client or together."""
+        """Close a connection if there are too many, of this client or in total."""
         host = self.client[0] if self.client else ""
         self.of = client_of(host)
         everyone = [one for one in self.connections if isinstance(one, Connection)]
@@ -140,7 +140,7 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has not yet sent a whole request."""
+        """Whether the client has not yet sent a complete request."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def drop(self) -> None:
@@ -149,7 +149,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sends, and time the rest."""
+        """Receive data, and time the rest of the request."""
         super().data_received(data)
         self._time()
         if self._is_answered_early():
@@ -158,7 +158,7 @@ class Connection(H11Protocol):
                 self.drop()
 
     def on_response_complete(self) -> None:
-        """Finish an answer; a body that is still being sent is cut soon."""
+        """Finish a response; a body that is still being sent is cut off soon."""
         super().on_response_complete()
         if self._is_answered_early():
             self._unread = 0
@@ -167,13 +167,13 @@ class Connection(H11Protocol):
             self._time()
 
     def pause_writing(self) -> None:
-        """Wait until the client has taken what is written, if it does."""
+        """Pause writing until the client has read, within a time limit."""
         super().pause_writing()
         self.untaken_since = self.loop.time()
         self._watch_taking()
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Resume writing."""
         self.untaken_since = math.inf
         self._stop_watching()
         super().resume_writing()
@@ -185,7 +185,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch_taking(self) -> None:
-        """Drop the connection if the client takes what is written too slowly."""
+        """Drop the connection if the client reads too slowly."""
         self._stop_watching()
         left = self.transport.get_write_buffer_size()
         self._taking = self.loop.call_later(self._limits.untaken_seconds, self._check_taking, left)
@@ -210,7 +210,7 @@ class Connection(H11Protocol):
         return answered and self.conn.their_state is h11.SEND_BODY
 
     def _time(self) -> None:
-        """Begin to count when headers or a body begin; sending more of the same extends nothing."""
+        """Start the timer when headers or a body begin; further data do not extend it."""
         state = self.conn.their_state
         if state is not self._timed_state:
             self._timed_state = state

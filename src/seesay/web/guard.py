@@ -1,4 +1,4 @@
-"""Checks of every request: host name, token, size and time; and the headers of every response."""
+"""Checks of every request (host name, token, size and time), and headers of every response."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Guard:
     Args:
         app: the application.
         limits: of a request.
-        hosts: names that it answers to, besides numeric addresses.
+        hosts: accepted host names, besides numeric addresses.
         prefix: of all addresses, such as "/photos"; "" for none.
-        access: checks tokens; None admits everybody.
+        access: checks tokens; None for no authentication.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         if _header_bytes(scope) > MAX_HEADER_BYTES:
-            return problem(431, f"Address and headers have more than {MAX_HEADER_BYTES // 1024} KB together.")
+            return problem(431, f"The request line and headers have more than {MAX_HEADER_BYTES // 1024} KB.")
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
@@ -99,9 +99,7 @@ class Guard:
         if not is_link and _is_of_another_site(headers):
             return problem(403, "Requests from pages of other sites are not allowed.")
         if self._at_work[_client(scope)] >= self._limits.connections_an_address:
-            return problem(
-                429, "Too many requests at once from your address; ask again when some are answered."
-            )
+            return problem(429, "Too many concurrent requests from your address; try again later.")
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
         if self._access is None or is_open(path):
@@ -131,7 +129,7 @@ class Guard:
         return counted
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have a request answered in time; HEAD as GET, which ends where the body would begin."""
+        """Answer a request within the time limit; HEAD like GET without the body."""
         started, is_head = False, scope["method"] == "HEAD"
         try:
             with anyio.fail_after(self._limits.seconds) as clock:
@@ -169,7 +167,7 @@ def _header_bytes(scope: Scope) -> int:
 
 
 def _is_of_another_site(headers: Headers) -> bool:
-    """Return whether a page of another site asks; without TLS, browsers send only `Origin` or `Referer`."""
+    """Return whether a request is from a page of another site; without TLS, by `Origin` or `Referer`."""
     site = headers.get("sec-fetch-site")
     page = headers.get("origin") or headers.get("referer")
     if site is None and page is not None:
@@ -178,7 +176,7 @@ def _is_of_another_site(headers: Headers) -> bool:
 
 
 def _with_headers(send: Send) -> Send:
-    """Add the security headers, and make the body of every failure the same JSON."""
+    """Add the security headers, and unify the JSON bodies of failures."""
     failure: Message | None = None
 
     async def sending(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Monitoring: a line of JSON for each request, probes and Prometheus metrics."""
+"""Monitoring: JSON log lines of requests, probes and Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _METHODS = ("GET", "HEAD", "POST")
 
 
 class Metrics:
-    """Requests by route, method and status, and the time until they were answered.
+    """Requests by route, method and status, and their durations.
 
     Attributes:
-        registry: of this server's metrics alone, to which others can be added.
+        registry: of this server's metrics, to which others can be added.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Metrics:
 class Observed:
     """ASGI middleware that counts requests, and optionally logs them.
 
-    The log has no queries and no headers: what people search for is private.
+    The log contains no queries or headers, because searches are private.
 
     Args:
         app: the application.
@@ -139,7 +139,7 @@ def probe_routes(metrics: Metrics) -> APIRouter:
     async def readyz(service: TheService) -> PlainTextResponse:
         """Answer with 200 once everything is loaded and the indexes can be read."""
         if not service.is_ready:
-            return problem(503, "Still loading; ask again.")  # type: ignore[return-value]
+            return problem(503, "Still loading; try again.")  # type: ignore[return-value]
         for served in service.served.values():
             await service.run(served.index.check_readable)
         return PlainTextResponse("ok\n")

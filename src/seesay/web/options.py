@@ -22,13 +22,13 @@ class Limits:
     """The limits of a request, its upload and its connection.
 
     Attributes:
-        upload_bytes: of an encoded image, and of all of one query together.
+        upload_bytes: of an encoded image, and of all images of one query together.
         upload_pixels: its width × height.
-        archive_bytes: of the images of one archive together.
-        seconds: until an answer begins, the time to send the request included.
+        archive_bytes: of all images of an archive together.
+        seconds: until a response begins, including the time to send the request.
         header_seconds: in which the headers of a request must arrive.
         decode_seconds: in which an upload must be decoded.
-        untaken_seconds: the interval over which the speed of a client that reads an answer is measured.
+        untaken_seconds: the interval over which a client's reading speed is measured.
         slowest: bytes per second that it must read.
         connections: of all clients.
         connections_an_address: connections from one IPv4 address or /64 network of IPv6; behind a proxy,
@@ -52,17 +52,18 @@ class ServerOptions:
     """How indexes are served.
 
     Attributes:
-        hosts: names that the server answers to, besides numeric addresses.
+        hosts: accepted host names, besides numeric addresses.
         prefix: of all addresses, such as "/photos", for a server behind a proxy.
         proxies: addresses or networks of proxies, whose forwarding headers are trusted.
-        token_file: of tokens, one of which clients must send, see `Access`; None admits everybody.
+        token_file: a file of tokens, one of which clients must send, see `Access`; None for no
+            authentication.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
-        warm_up: load everything in the background at once, rather than on first use.
+        warm_up: load everything in the background at the start, rather than on first use.
         access_log: write a line of JSON for each request to standard output.
-        photos: folders of images that are added to an index at once, by its name.
+        photos: folders of images to add to an index at the start, by its name.
         watch: update the indexes now, and when their folders change.
-        limits: of requests and connections; `serve` alone limits connections.
+        limits: of requests and connections; only `serve` limits connections.
     """
 
     hosts: Collection[str] = ("localhost",)

@@ -1,4 +1,4 @@
-"""An index that is served: its queries are answered in batches, recent ones and uploads from caches."""
+"""A served index: queries are answered in batches, and recent queries and uploads from caches."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
 
 
 class Batches(Generic[Q, A]):
-    """Answers questions in batches, without ever waiting for a batch to fill.
+    """Answers queries in batches, without waiting for a batch to fill.
 
     Args:
-        answer: of a batch, in order; an exception among the answers is raised for its question alone.
-        threads: in which batches are answered.
-        most: maximum number of questions in a batch.
-        seconds: after which the next batch starts, even if the last one has not been answered.
+        answer: answers a batch in order; an exception among the answers is raised for its query only.
+        threads: the threads for batches.
+        most: the maximum number of queries in a batch.
+        seconds: the time after which the next batch starts, even if the last one is not finished.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Batches(Generic[Q, A]):
         self.sizes: dict[int, int] = {}
 
     async def ask(self, question: Q) -> A:
-        """Return the answer to a question."""
+        """Return the answer to a query."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, future))
         if self._working is None:
@@ -110,7 +110,7 @@ class Recent(Generic[T, V]):
                 self._values.popitem(last=False)
 
     def get(self, key: T) -> V | None:
-        """Return a value; None if it is not remembered any more."""
+        """Return a value, or None if it is no longer cached."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -118,13 +118,13 @@ class Recent(Generic[T, V]):
 
 
 class Served:
-    """An index that is served, with its caches and updates.
+    """A served index, with its caches and updates.
 
     Args:
-        name: of the index, for clients.
-        index: that answers.
+        name: the name of the index for clients.
+        index: the index.
         threads: for queries.
-        photos: folders of images that an update adds to the index.
+        photos: folders of images for updates to add.
     """
 
     def __init__(
@@ -139,10 +139,10 @@ class Served:
         self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads, MOST_AT_ONCE)
 
     def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
-        """Correct and embed the queries that were not asked lately.
+        """Correct and embed queries that are not cached.
 
-        The vector of a sentence depends on its batch in the last bits, and so do scores; a page goes on where
-        the one before has ended only if its scores are the same.
+        The last bits of a sentence's vector and its scores depend on its batch, but consecutive pages need
+        identical scores.
         """
         generation = self.index.store.generation()
         asked = {_key(query, generation): query for query in queries}
@@ -157,13 +157,13 @@ class Served:
         return [found[_key(query, generation)] for query in queries]
 
     def remember(self, image: Photo) -> Embedded:
-        """Embed an image; return the term that stands for it, whose name `recalled` knows for a while."""
+        """Embed an image; return a term for it, which `recalled` resolves for a while."""
         term = Embedded(f"upload:{image.key}", self.index.embed_image(image))
         self._uploads.put(term.name, term.vector)
         return term
 
     def recalled(self, query: Query) -> Query:
-        """Return a query whose terms such as upload:HASH are remembered uploads; 410 if one is forgotten."""
+        """Return a query with terms such as upload:HASH resolved; 410 if an upload is no longer cached."""
         parts = (
             replace(part, term=self._recalled(part.term.text))
             if isinstance(part.term, Text) and _UPLOAD.fullmatch(part.term.text)
@@ -175,11 +175,11 @@ class Served:
     def _recalled(self, name: str) -> Embedded:
         vector = self._uploads.get(name)
         if vector is None:
-            raise HTTPException(410, f"{name}: not remembered any more; upload the image again.")
+            raise HTTPException(410, f"{name}: no longer available; upload the image again.")
         return Embedded(name, vector)
 
     def duplicates(self, similarity: float) -> list[list[Facts]]:
-        """Return the images that look nearly alike, in groups; computed once for each state of the index.
+        """Return groups of near-duplicate images, computed once for each state of the index.
 
         Args:
             similarity: the least cosine of two images, rounded to hundredths.
@@ -208,6 +208,6 @@ class Served:
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:
-    """What the vector of a query depends on: its text and, if it names images of the index, their vectors."""
+    """The cache key of a query: its text and the vectors of the images of the index in it."""
     of_index = any(isinstance(part.term, Indexed) for part in query.parts)
     return str(query), generation if of_index else 0

@@ -52,14 +52,14 @@ class Lazy(Generic[T]):
 
 
 class Service:
-    """What every route needs.
+    """The shared state of all routes.
 
-    Queries, pictures, comparisons, uploads and re-rankings have separate threads, so that one kind does not
-    wait for another. Work that has begun is finished even if its client has disconnected.
+    Queries, images, comparisons, uploads and re-rankings have separate threads, so that they do not wait for
+    each other. Work that has begun is finished even if its client has disconnected.
 
     Args:
-        indexes: to search, by the names that clients call them; the first is searched by default.
-        options: how they are served; the runs that ground and re-rank are loaded when they are first needed.
+        indexes: by their names for clients; the first is the default.
+        options: how they are served; the runs for grounding and re-ranking are loaded on first use.
     """
 
     def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
@@ -84,15 +84,15 @@ class Service:
         self.is_ready = False
 
     def find(self, name: str | None) -> Served:
-        """Return the index of that name, or the first; 404 if there is none of that name."""
+        """Return the index with that name, or the first; 404 if the name is unknown."""
         if name is None:
             return next(iter(self.served.values()))
         if name not in self.served:
-            raise HTTPException(404, f"No index {name!r} here; there are {', '.join(self.served)}.")
+            raise HTTPException(404, f"No index {name!r}; there are: {', '.join(self.served)}.")
         return self.served[name]
 
     def warm_up(self) -> None:
-        """Load what the first requests would wait for: indexes, then what grounds and re-ranks."""
+        """Load the indexes, and then the runs for grounding and re-ranking, before the first requests."""
         try:
             for served in self.served.values():
                 with suppress(SeesayError):  # queries report it
@@ -146,13 +146,15 @@ class Service:
     def find_reranker(self) -> Lazy[Reranker]:
         """Return the re-ranker; 422 if the server has none."""
         if self.reranker is None:
-            raise HTTPException(422, "No run re-ranks here; start seesay serve with --rerank RUN.")
+            raise HTTPException(
+                422, "This server has no re-ranking run; start seesay serve with --rerank RUN."
+            )
         return self.reranker
 
     def rerank(
         self, reranker: Lazy[Reranker], query: Callable[[Reranker], Reranked]
     ) -> tuple[Answer, float, Reranking]:
-        """Query the re-ranker in this thread, when no other does; see `reranked`."""
+        """Query the re-ranker in this thread, one at a time; see `reranked`."""
         with self._reranking:
             found, took = clocked(lambda: query(reranker.get()))
         milliseconds = round(found.seconds * 1e3, 3)
@@ -162,15 +164,15 @@ class Service:
     async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
         """Decode an upload in another process, then work with it in the same thread.
 
-        So there are never more decoded images in memory than threads for them, however many wait.
+        The number of decoded images in memory is therefore limited by the number of threads.
 
         Args:
             file: the upload.
-            work: takes the decoded photo and returns what this returns.
-            side: pixels needed of the shorter side of a JPEG, which is decoded at a fraction of its size.
+            work: a function of the decoded photo, whose result is returned.
+            side: the least shorter side of a JPEG in pixels, which is decoded at a fraction of its size.
 
         Raises:
-            ImageError: it is no image, has too many pixels, or takes too long.
+            ImageError: the upload is not an image, has too many pixels, or takes too long.
         """
 
         def decode_and_work() -> T:

@@ -1,4 +1,4 @@
-"""Updates of a served index, one at a time, started by a client or by changes of its folders."""
+"""Updates of a served index, one at a time, started by clients or by changes of its folders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Updates:
 
     @property
     def possible(self) -> bool:
-        """Whether the index has a folder, or is to get one."""
+        """Whether the index has a folder, or will get one."""
         return bool(self._folders())
 
     def start(self) -> bool:
@@ -85,7 +85,7 @@ class Updates:
                 self._stopped.wait(TRY_AGAIN_SECONDS)
 
     def _update_after_others(self) -> bool:
-        """Update once no other update is running; return whether that went well."""
+        """Update when no other update is running; return whether it succeeded."""
         while not self._stopped.is_set() and not self.start():
             self.join()
         self.join()
@@ -95,7 +95,7 @@ class Updates:
         return list(dict.fromkeys([*(root.folder for root in self._index.roots()), *self._photos]))
 
     def faults(self) -> dict[str, str]:
-        """Return why files could not be indexed, or folders not read by the last update, by their paths."""
+        """Return the reasons why files could not be indexed, or folders not read, by path."""
         lasting = {path: reason for path, (*_, reason) in self._index.store.skipped().items()}
         return dict(sorted((self._skipped | lasting).items()))
 
@@ -109,7 +109,7 @@ class Updates:
         return dict(self._outcomes)
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until no update is running, at most that long."""
+        """Wait until no update is running, with a time limit."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -118,7 +118,7 @@ class Updates:
         self._stopped.set()
 
     def wait_for_end(self, seconds: float) -> None:
-        """Wait after `end` until all threads have ended, at most that long each."""
+        """Wait after `end` until all threads have ended, with a time limit for each."""
         self.join(seconds)
         if self._watcher is not None:
             self._watcher.join(seconds)

@@ -1,4 +1,4 @@
-"""Images of an index: the newest, and one by its id."""
+"""Images of an index: the newest ones, and single images by id."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _TYPES = (
 
 
 def _sent(*types: str) -> Responses:
-    """Describe an answer that is a file for OpenAPI."""
+    """Describe a file response for OpenAPI."""
     content: dict[str, object] = {
         type_: {"schema": {"type": "string", "format": "binary"}} for type_ in types
     }
@@ -116,7 +116,7 @@ async def months(service: TheService, served: TheIndex, where: Where = "") -> li
 
 @router.get("/folders", responses=failures(404, 422))
 async def folders(service: TheService, served: TheIndex) -> list[Folder]:
-    """Count the images directly in each folder, of the thousand that hold the most."""
+    """Count the images directly in each of the thousand largest folders."""
     found = await service.run(served.index.store.folders)
     return [Folder(folder=folder, images=images) for folder, images in found.items()]
 
@@ -130,7 +130,7 @@ async def duplicates(
         Query(ge=0.9, le=1, description="the least cosine of two images that look alike, in hundredths"),
     ] = SIMILARITY,
 ) -> Duplicates:
-    """Group the images that look nearly alike."""
+    """Group near-duplicate images."""
     groups = await service.run(lambda: served.duplicates(similarity), service.comparisons)
     shown = [[DatedImage.model_validate(each) for each in group] for group in groups]
     return Duplicates(index=served.name, groups=shown)
@@ -156,7 +156,7 @@ async def archive(
 
 @router.get("/{id}", responses=failures(404, 422))
 async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
-    """Return what is known of an image: its file, and how it was taken."""
+    """Return metadata of an image: its file, and how it was taken."""
 
     def work() -> ImageFacts:
         item, file = served.image(id)
@@ -188,7 +188,7 @@ async def original(
         _, file = served.image(id)
         type_ = _media_type(file)
         if type_ is None:  # an index can name any file
-            raise HTTPException(404, f"The file of image {id} is no image; update the index.")
+            raise HTTPException(404, f"The file of image {id} is not an image; update the index.")
         if is_remote(file):
             return _fetched(file, type_, if_none_match)
         try:
@@ -209,7 +209,7 @@ async def original(
 
 
 class _Original(FileResponse):
-    """A file that may be deleted while it is sent, when its status has been sent already."""
+    """A file that may be deleted while it is sent, after the status has been sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -219,7 +219,7 @@ class _Original(FileResponse):
 
 
 def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
-    """Return the file at a URL, for which a client may have no right of its own."""
+    """Return the file at a URL, which the client may not be allowed to read."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -234,7 +234,7 @@ def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
 async def jpeg(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Return an upright JPEG of an image in its full size, such as of a HEIC, which few browsers show."""
+    """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
     return await service.run(lambda: _made(served, id, if_none_match, _whole), service.pictures)
 
 
@@ -242,13 +242,13 @@ async def jpeg(
 async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Return a small JPEG of an image, made at the first request."""
+    """Return a small JPEG of an image, created on first request."""
     thumbnails = served.index.thumbnails
     return await service.run(lambda: _made(served, id, if_none_match, thumbnails.get), service.pictures)
 
 
 def _made(served: Served, id: int, if_none_match: str | None, make: Callable[[str, Path], bytes]) -> Response:
-    """Return a JPEG that is made of an image's content key and file, unless the client has it."""
+    """Return a JPEG made from an image's content key and file, unless the client has it."""
     item, file = served.image(id)
     tag = f'"{item.key}"'
     if unchanged := _unchanged(tag, if_none_match):
@@ -273,7 +273,7 @@ def _kept_as(tag: str) -> dict[str, str]:
 
 
 def _unchanged(tag: str, if_none_match: str | None) -> Response | None:
-    """Return a 304 response if the client already has the content of that ETag, else None."""
+    """Return a 304 response if the client already has the content with that ETag, else None."""
     if if_none_match is None or tag not in if_none_match:
         return None
     return Response(status_code=304, headers=_kept_as(tag))
@@ -283,7 +283,7 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     """Return the files of an archive by their names in it.
 
     Raises:
-        HTTPException: 404, there is none; 422, they are too large together.
+        HTTPException: 404 if there are none; 422 if they are too large together.
     """
     images = {
         name: file
@@ -297,12 +297,12 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
         raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
     if sum(map(_bytes_of, images.values())) > most:
         size = f"{most / 2**30:g} GB"
-        raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
+        raise HTTPException(422, f"These images have more than {size} together; request fewer at once.")
     return images
 
 
 def _bytes_of(file: Path) -> int:
-    """Size of a file; 0 if it has gone."""
+    """Size of a file; 0 if it is missing."""
     try:
         return file.stat().st_size
     except OSError:
@@ -310,10 +310,10 @@ def _bytes_of(file: Path) -> int:
 
 
 def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
-    """Yield the bytes of a zip of files, uncompressed, since images are; those that have gone are left out.
+    """Yield the bytes of an uncompressed zip of files; missing ones are left out.
 
     Args:
-        files: the name of each in the zip, and where it is.
+        files: the name in the zip and the path of each.
     """
     archive = ZipStream()
     for name, path in files:
@@ -324,7 +324,7 @@ def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
 
 
 def _media_type(file: Path) -> str | None:
-    """Return the media type by content; one that browsers save if they cannot show the format."""
+    """Return the media type by content, or one that browsers save if they cannot show the format."""
     kind = file_format(file)
     if kind is None:
         return None

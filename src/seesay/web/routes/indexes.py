@@ -1,4 +1,4 @@
-"""The indexes that are served, their updates, and the files that could not be indexed."""
+"""Served indexes, their updates, and files that could not be indexed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix=API, tags=["indexes"])
 
 @router.get("/indexes")
 async def indexes(service: TheService) -> list[Status]:
-    """List the indexes that are served."""
+    """List the served indexes."""
     return await service.run(lambda: [_status(service, served) for served in service.served.values()])
 
 
@@ -48,7 +48,7 @@ async def update_state(served: TheIndex) -> UpdateState:
 
 @router.post("/update", status_code=202, responses=failures(404, 409, 422))
 async def update(service: TheService, served: TheIndex) -> UpdateState:
-    """Start an update of an index: new and changed images are embedded, those that are gone deleted."""
+    """Start an update of an index, which embeds new and changed images and removes deleted ones."""
     if not await service.run(lambda: served.updates.possible):
         raise HTTPException(409, NO_FOLDER)
     if not served.updates.start():
@@ -76,7 +76,7 @@ def _status(service: Service, served: Served) -> Status:
 
 
 def _matcher(index: Index) -> str:
-    """Return the name of an index's run without its folder, which is no business of clients."""
+    """Return the name of an index's run without its folder, which clients must not see."""
     name = index.run_name
     shown = EncoderSpec.parse(name).title if is_two_tower(name) else Path(name).name
     return shown if index.detector is None else f"{shown} with detector {index.detector.name}"

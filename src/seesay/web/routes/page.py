@@ -58,7 +58,7 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
 
 
 def _docs_page(schema: _Schema) -> str:
-    """A page that needs no other file: each route of an OpenAPI schema with its parameters."""
+    """A self-contained page with the routes of an OpenAPI schema and their parameters."""
     routes = [
         _route(path, method, operation)
         for path, operations in schema["paths"].items()

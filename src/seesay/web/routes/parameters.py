@@ -1,4 +1,4 @@
-"""Parameters that several routes take, and cursors: where a page of results ended."""
+"""Parameters of several routes, and cursors, which mark the end of a page of results."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ async def _service(request: Request) -> Service:
 
 
 async def check_parameters(request: Request) -> None:
-    """Refuse a parameter of the query that the route does not have: a misspelt filter would find everything.
+    """Reject unknown query parameters, since a misspelt filter would find everything.
 
-    Every route takes `index`, which the page and clients send with each request.
+    Every route accepts `index`, which the page and clients send with each request.
 
     Raises:
-        QueryError: there is such a parameter.
+        QueryError: a parameter is unknown.
     """
     fields = get_flat_params(request.scope["route"].dependant)
     known = ["index", *(field.alias for field in fields if isinstance(field.field_info, params.Query))]
@@ -76,7 +76,7 @@ DEFAULT_LIMIT = 40
 
 
 def cursor_of(*values: str | float) -> str:
-    """Return values as a cursor, text that a client sends back with the same query."""
+    """Encode values as a cursor, which a client sends back with the same query."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
@@ -91,12 +91,12 @@ def _read(cursor: str, kinds: tuple[type, ...]) -> list[Any]:
         for value in found
     )
     if [type(value) for value in found] != list(kinds) or not is_sound:
-        raise QueryError("This is no cursor of such a page; take `next` from the page before.")
+        raise QueryError("Invalid cursor; use `next` of the previous page.")
     return found
 
 
 def place_of(cursor: str) -> Place:
-    """Read the place in a ranking.
+    """Decode the place in a ranking.
 
     Raises:
         QueryError: it is no such cursor.
@@ -106,7 +106,7 @@ def place_of(cursor: str) -> Place:
 
 
 def time_of(cursor: str) -> tuple[str, int]:
-    """Read the time and id of an image.
+    """Decode the time and id of an image.
 
     Raises:
         QueryError: it is no such cursor.
@@ -116,7 +116,7 @@ def time_of(cursor: str) -> tuple[str, int]:
 
 
 def rank_of(cursor: str) -> int | None:
-    """Read the rank within a re-ranked shortlist; None for a place behind it."""
+    """Decode the rank within a re-ranked shortlist; None for a place after it."""
     try:
         rank = int(_read(cursor, (int,))[0])
     except QueryError:

@@ -1,4 +1,4 @@
-"""Queries by sentences and by images, and where the phrases of a sentence are in an image."""
+"""Queries by sentences and images, and grounding of sentences in images."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def search_with_images(
     limit: Limit = DEFAULT_LIMIT,
     where: Where = "",
 ) -> Images:
-    """Find the images that fit uploaded ones best, together with a query; GET answers further pages."""
+    """Find the images that best fit uploaded images and a query; use GET for further pages."""
     if len(image) > MAX_UPLOADS:
         raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
     with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded
@@ -134,14 +134,14 @@ async def _found(
 
 
 def _following(found: Answer) -> str | None:
-    """The cursor of the page behind an answer of the index; None after the last one."""
+    """The cursor of the page after an answer of the index; None after the last one."""
     return None if found.end is None else cursor_of(found.end.score, found.end.id, found.end.seen)
 
 
 async def _reranked(
     service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
 ) -> Images:
-    """A page of the re-ranked shortlist; behind it come the others as they are."""
+    """A page of the re-ranked shortlist, which other results follow unchanged."""
     start = 0 if cursor is None else rank_of(cursor)
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
@@ -156,11 +156,11 @@ async def _reranked(
 
 
 def with_uploads(text: str, uploads: Sequence[Term]) -> SearchQuery:
-    """Read a query whose images are uploads: `image:2` is the second, and those not named are added.
+    """Parse a query whose images are uploads: `image:2` is the second, and unnamed ones are added.
 
     Raises:
-        QueryError: the query is against the grammar, or names an image that was not uploaded. A client can
-            have no file of the server opened.
+        QueryError: the query is malformed, or refers to an image that was not uploaded. Clients cannot open
+            files of the server.
     """
     added = [f"image:{number}" for number in range(1, len(uploads) + 1)]
     written = [text, *added] if text.strip() or not uploads else added
@@ -191,7 +191,7 @@ _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes 
 
 @router.post("/ground", tags=["grounding"], responses=failures(413, 422))
 async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes = 1) -> GroundingAnswer:
-    """Find the boxes of what a sentence names in an uploaded image."""
+    """Find the boxes of the phrases of a sentence in an uploaded image."""
     _check(q)
 
     def work(photo: Photo) -> tuple[Grounding, float]:
@@ -204,7 +204,7 @@ async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes 
 async def ground_indexed(
     service: TheService, served: TheIndex, id: Id, q: _Phrases, limit: _Boxes = 1
 ) -> GroundingAnswer:
-    """Find the boxes of what a sentence names in an image of the index."""
+    """Find the boxes of the phrases of a sentence in an image of the index."""
     _check(q)
 
     def work() -> Grounding:

@@ -124,7 +124,7 @@ export default {
     [/^'(.*)': nothing follows a '(.)'; .*$/, "„$1“: Nach „$2“ folgt nichts. Setzen Sie einen Satz mit solchen Zeichen in \"Anführungszeichen\"."],
     [/^Re-ranking needs a query of a single sentence; .*$/, "Neu geordnet wird nur die Anfrage mit einem einzigen Satz; schalten Sie es aus oder kürzen Sie die Anfrage."],
     [/^The upload is larger than (.*) MB; .*$/, "Die Datei ist größer als $1 MB; wählen Sie ein kleineres Bild."],
-    [/^.*not remembered any more; upload the image again\.$/, "Der Server hat dieses Bild nicht mehr; laden Sie es erneut hoch."],
+    [/^.*no longer available; upload the image again\.$/, "Der Server hat dieses Bild nicht mehr; laden Sie es erneut hoch."],
     [/^(No image \d+ in the index|The file of image \d+ is gone.*)\.$/, "Dieses Bild gibt es nicht mehr; aktualisieren Sie den Index."],
     [/^An update of this index is running; .*$/, "Der Index wird gerade aktualisiert; warten Sie, bis das beendet ist."],
     [/^The update was stopped; .*$/, "Die Aktualisierung wurde angehalten; starten Sie sie erneut, um fortzufahren."],

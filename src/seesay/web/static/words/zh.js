@@ -124,7 +124,7 @@ export default {
     [/^'(.*)': nothing follows a '(.)'; .*$/, "“$1”：“$2” 后面没有内容。带有这些符号的句子请放在 \"引号\" 中。"],
     [/^Re-ranking needs a query of a single sentence; .*$/, "重新排序只适用于单个句子；请关闭它，或缩短查询。"],
     [/^The upload is larger than (.*) MB; .*$/, "上传的文件超过 $1 MB；请选择较小的图片。"],
-    [/^.*not remembered any more; upload the image again\.$/, "服务器已不再保留这张图片；请重新上传。"],
+    [/^.*no longer available; upload the image again\.$/, "服务器已不再保留这张图片；请重新上传。"],
     [/^(No image \d+ in the index|The file of image \d+ is gone.*)\.$/, "这张图片已不在索引中；请更新索引。"],
     [/^An update of this index is running; .*$/, "索引正在更新；请等待完成。"],
     [/^The update was stopped; .*$/, "更新已停止；重新开始即可继续。"],
