@@ -37,7 +37,7 @@ def test_places_that_are_none(index_path: Path, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("run", ["no such run", "seesay-small"])
 def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str) -> None:
-    with pytest.raises(SeesayError, match=rf"{run}: no run of a grounding recipe"):
+    with pytest.raises(SeesayError, match=rf"{run}: not a run of a grounding recipe"):
         serve(opened(index_path), port=0, options=ServerOptions(ground_run=run))
 
 

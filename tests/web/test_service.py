@@ -185,7 +185,7 @@ def test_everything_lies_under_a_prefix(index_path: Path, prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["/a b", "/../x", "/ä?", '/"'])
 def test_a_prefix_that_is_none(index_path: Path, prefix: str) -> None:
-    with pytest.raises(SeesayError, match="not a prefix"):
+    with pytest.raises(SeesayError, match="not a path prefix"):
         client_of(index_path, prefix=prefix)
 
 
