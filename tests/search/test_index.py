@@ -487,14 +487,14 @@ def test_similar_images_and_sentences(index: Index, photos: Path) -> None:
     index.update_images(photos)
     assert index.add_sentences(["a red wall", " a  red wall ", "", "blue sky", "green grass"]) == 3
     assert index.add_sentences(["blue sky", "black night"]) == 1
-    assert index.similar(picture("blue", "red"), k=1)[0].path == "red-blue.png"
+    assert index.search(picture("blue", "red"), k=1)[0].path == "red-blue.png"
     hit = index.sentences_for(picture("blue"), k=1)[0]
     assert (hit.text, hit.path) == ("blue sky", None)
     assert all(hit.path for hit in index.search("blue", k=100))
     with pytest.raises(ImageError, match="the image: "):
-        index.similar(b"no image")
+        index.search(b"no image")
     with pytest.raises(ImageError, match=r"nowhere\.png"):
-        index.similar("nowhere.png")
+        index.search(Path("nowhere.png"))
     assert counts(index.update_images(photos)) == {"unchanged": 4}
     assert index.count("sentence") == 4
 

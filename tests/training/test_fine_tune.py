@@ -166,7 +166,7 @@ def test_a_run_brings_its_encoder_along(
     (photos / "a.png").write_bytes(image)
     index = Index.create(tmp_path / "index", run)
     index.update_images(photos)
-    assert index.similar(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
+    assert index.search(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
     (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
     shutil.rmtree(tmp_path / "cache" / "encoders")
     with pytest.raises(SeesayError, match=r"the weights of encoder .* cannot be copied"):

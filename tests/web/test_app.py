@@ -473,7 +473,7 @@ def test_an_upload_is_scored_as_the_file_would_be(client: TestClient, index_path
     photo = picture("red", "blue", size=(2000, 1500), format="JPEG")
     found = client.post("/api/v1/search", files={"image": ("a.jpg", photo)}).json()["results"]
     with opened(index_path) as index:
-        assert [hit["path"] for hit in found[:1]] == [index.similar(photo, 1)[0].path]
+        assert [hit["path"] for hit in found[:1]] == [index.search(photo, 1)[0].path]
 
 
 def test_an_internal_error_is_json_without_details(index_path: Path) -> None:

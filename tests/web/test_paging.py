@@ -24,7 +24,7 @@ def pages(client: TestClient, address: str, **query: object) -> list[list[dict]]
     return found
 
 
-@pytest.mark.parametrize("address", ["/api/v1/search?q=red", "/api/v1/images/1/similar", "/api/v1/images"])
+@pytest.mark.parametrize("address", ["/api/v1/search?q=red", "/api/v1/search?q=id:1", "/api/v1/images"])
 def test_pages_are_what_one_page_would_be(client: TestClient, address: str) -> None:
     path, _, q = address.partition("?q=")
     query = {"q": q} if q else {}
@@ -43,8 +43,8 @@ def test_pages_of_a_filter(client: TestClient) -> None:
 
 
 def test_similar_images_are_without_the_image(client: TestClient) -> None:
-    assert {hit["id"] for page in pages(client, "/api/v1/images/1/similar") for hit in page} == {2, 3, 4, 5}
-    assert client.get("/api/v1/images/999/similar").status_code == 404
+    assert {hit["id"] for page in pages(client, "/api/v1/search", q="id:1") for hit in page} == {2, 3, 4, 5}
+    assert client.get("/api/v1/search?q=id:999").status_code == 422
 
 
 def test_further_pages_of_an_upload_need_no_upload(client: TestClient) -> None:
@@ -71,7 +71,7 @@ def test_an_upload_that_is_forgotten_is_gone(client: TestClient) -> None:
 def test_what_is_no_cursor_is_refused(client: TestClient, cursor: str) -> None:
     for address, query in (
         ("/api/v1/search", {"q": "red"}),
-        ("/api/v1/images/1/similar", {}),
+        ("/api/v1/search", {"q": "id:1"}),
         *([("/api/v1/images", {})] if cursor != "WyJhIiwxXQ" else []),  # which is a time and an id
     ):
         response = client.get(address, params={"cursor": cursor, **query})

@@ -108,8 +108,9 @@ class Load:
         for image in page["results"][:5]:
             ask(f"/api/v1/images/{image['id']}/thumbnail")
         some = draw.choice(page["results"])["id"]
-        for address in (f"{some}", f"{some}/similar", f"{some}/original", "months", "folders"):
+        for address in (f"{some}", f"{some}/original", "months", "folders"):
             ask(f"/api/v1/images/{address}")
+        ask(f"/api/v1/search?q=id:{some}")
         ask("/metrics")
         ask(f"/api/v1/images/duplicates?similarity={draw.uniform(0.9, 0.99):.2f}")
 

@@ -57,7 +57,7 @@ def many_requests(stage: Stage) -> Outcome:
             "/api/v1/images?limit=2",
             "/api/v1/images/1",
             "/api/v1/images/1/thumbnail",
-            "/api/v1/images/2/similar",
+            "/api/v1/search?q=id:2",
             "/api/v1/status",
             "/api/v1/images/999",
             "/",

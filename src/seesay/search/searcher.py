@@ -182,14 +182,6 @@ class Searcher:
         """Return a similar filter for one that no image matches; None if there is none."""
         return filter_meant(where, self.store.folders(limit=10_000))
 
-    def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
-        """Return the `k` images most similar to an encoded image or an image file, best first.
-
-        Raises:
-            ImageError: the image cannot be read or decoded.
-        """
-        return self.search(image if isinstance(image, bytes) else Path(image), k)
-
     def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that best describe a photo, encoded image or image file, best first.
 

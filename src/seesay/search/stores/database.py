@@ -11,15 +11,15 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
@@ -62,10 +62,16 @@ class Collection(ABC, Generic[Client]):
         queries: the queries for measuring recall, in databases with a configurable search.
 
     Attributes:
+        title: of the database, for people.
+        secret: the environment variable that lets one in.
+        errors: that the database raises.
         concurrent: see `VectorStore`; True for servers, False for embedded editions.
         numbers_at_once: the limit of a request; about 10 MB as text (Qdrant accepts 32).
     """
 
+    title: ClassVar[str]
+    secret: ClassVar[str]
+    errors: ClassVar[tuple[type[Exception], ...]]
     numbers_at_once = 500_000
 
     def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
@@ -78,9 +84,22 @@ class Collection(ABC, Generic[Client]):
         self._is_there = False  # the collection, as far as is known; to ask takes as long as to search
         self.concurrent = self._is_remote()
 
-    @abstractmethod
-    def _connected(self) -> AbstractContextManager[Client]:
-        """Return a context with the client, which converts the database's errors to SeesayError."""
+    @contextmanager
+    def _connected(self) -> Iterator[Client]:
+        """Yield the client; the database's errors become a SeesayError."""
+        try:
+            yield self._client()
+        except Exception as failure:
+            if (told := self._told(failure)) is None:
+                raise
+            raise SeesayError(f"{self.address}: {told}") from failure
+
+    def _told(self, failure: Exception) -> str | None:
+        """Return what an error of the database means and what to do; None for any other error."""
+        if not isinstance(failure, self.errors):
+            return None
+        reason = first_line(failure)[:200]
+        return f"{self.title} cannot be used ({reason}); start it, or check the address and {self.secret}."
 
     @abstractmethod
     def _marked(self, client: Client) -> str | None:

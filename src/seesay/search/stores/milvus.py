@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import ConnectionConfigException, MilvusException
 
-from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
@@ -50,23 +48,17 @@ class Milvus(Collection[MilvusClient]):
     is sent to a server.
     """
 
+    title, secret, errors = "Milvus", TOKEN, (MilvusException, OSError)
     _loaded_by: MilvusClient | None = None
     _precision: type[np.floating] = np.float32  # of the collection
 
-    @contextmanager
-    def _connected(self) -> Iterator[MilvusClient]:
-        try:
-            yield self._client()
-        except ConnectionConfigException as failure:
-            raise SeesayError(
-                f"{self.address}: cannot be opened; install Milvus Lite (pip install milvus-lite), and "
-                f"close other programs that use the folder."
-            ) from failure
-        except (MilvusException, OSError) as failure:
-            raise SeesayError(
-                f"{self.address}: Milvus cannot be used ({first_line(failure)[:200]}); start it, or check "
-                f"the address and {TOKEN}."
-            ) from failure
+    def _told(self, failure: Exception) -> str | None:
+        if isinstance(failure, ConnectionConfigException):
+            return (
+                "cannot be opened; install Milvus Lite (pip install milvus-lite), and close other programs "
+                "that use the folder."
+            )
+        return super()._told(failure)
 
     def _connect(self) -> MilvusClient:
         if self._is_remote():

@@ -21,7 +21,7 @@ from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 
-from seesay.errors import SeesayError, first_line
+from seesay.errors import SeesayError
 from seesay.progress import tell
 from seesay.search.filters import Filter, Limit
 from seesay.search.quantise import tenth_best
@@ -198,22 +198,13 @@ class PostgreSQL(Collection[Connections]):
         graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
     """
 
+    title, secret, errors = "PostgreSQL", "PGPASSWORD", (psycopg.Error,)
     graph_from = 10_000
 
     def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
         super().__init__(address, store, kind, queries)
         self._table = sql.Identifier(self.name)
         self._comment: Values = {}
-
-    @contextmanager
-    def _connected(self) -> Iterator[Connections]:
-        try:
-            yield self._client()
-        except psycopg.Error as failure:
-            raise SeesayError(
-                f"{self.address}: PostgreSQL cannot be used ({first_line(failure)[:200]}); start it, or "
-                "check the address and PGPASSWORD."
-            ) from failure
 
     def _connect(self) -> Connections:
         return Connections(self.address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import httpx
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores import Found, register_store
@@ -48,27 +46,14 @@ class Qdrant(Collection[QdrantClient]):
     to a server as the key.
     """
 
-    @contextmanager
-    def _connected(self) -> Iterator[QdrantClient]:
-        try:
-            yield self._client()
-        except (ApiException, httpx.HTTPError, OSError) as failure:
-            raise SeesayError(
-                f"{self.address}: Qdrant cannot be used ({first_line(failure)[:200]}); start it, or check "
-                f"the address and {KEY}."
-            ) from failure
-        except RuntimeError as failure:
-            if "already accessed" not in str(failure):
-                raise
-            raise SeesayError(
-                f"{self.address}: another process is using it; close that process, or start a Qdrant server."
-            ) from failure
-        except ValueError as failure:  # of the edition within this process
-            if "not found" not in str(failure):
-                raise
-            raise SeesayError(
-                f"{self.address}: Qdrant cannot be used ({failure}); run `seesay index` again to load it."
-            ) from failure
+    title, secret, errors = "Qdrant", KEY, (ApiException, httpx.HTTPError, OSError)
+
+    def _told(self, failure: Exception) -> str | None:
+        if isinstance(failure, RuntimeError) and "already accessed" in str(failure):
+            return "another process is using it; close that process, or start a Qdrant server."
+        if isinstance(failure, ValueError) and "not found" in str(failure):  # of the edition in this process
+            return f"Qdrant cannot be used ({failure}); run `seesay index` again to load it."
+        return super()._told(failure)
 
     def _connect(self) -> QdrantClient:
         if not self._is_remote():

@@ -15,7 +15,7 @@ from seesay.errors import ImageError, QueryError
 from seesay.grounding.ground import Grounding
 from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
-from seesay.search.query import Indexed, Part, Term
+from seesay.search.query import Part, Term
 from seesay.search.query import Query as SearchQuery
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
 from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
@@ -85,21 +85,6 @@ async def search_with_images(
     terms = [await service.remembered(served, each) for each in image]
     query = served.recalled(with_uploads(q, terms))
     return await _found(service, served, query, limit, where, None)
-
-
-@router.get("/images/{id}/similar", responses=failures(404, 422))
-async def similar(
-    service: TheService,
-    served: TheIndex,
-    id: Id,
-    limit: Limit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
-    where: Where = "",
-) -> Images:
-    """Find the images most similar to one of the index."""
-    await service.run(lambda: served.image(id))
-    query = SearchQuery((Part(Indexed(id)),))
-    return await _found(service, served, query, limit, where, cursor)
 
 
 @router.post("/sentences", responses=failures(404, 413, 422))
