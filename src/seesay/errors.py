@@ -53,7 +53,6 @@ _EXTRAS = {
     "hub": {
         "ftfy": "ftfy",
         "open_clip": "open_clip",
-        "sentence_transformers": "sentence-transformers",
         "sentencepiece": "sentencepiece",
         "timm": "timm",
         "transformers": "transformers",

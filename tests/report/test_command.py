@@ -22,7 +22,7 @@ def test_the_corpus_is_that_of_training(runs: dict[str, Run], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [(("--out", "r.pdf"), "ends in .html"), (("COMMON",), "named twice")]
+    ("more", "said"), [(("--out", "r.pdf"), "must end in .html"), (("COMMON",), "named twice")]
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
     runs: dict[str, Run], tmp_path: Path, more: tuple[str, ...], said: str

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seesay.html import Html
-from seesay.report.plots import estimates_by_bin, histograms, rank_histograms, recall_curves, training_curves
+from seesay.report.plots import estimates_by_bin, histograms, recall_curves, training_curves
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"
@@ -18,7 +18,6 @@ SURE = [(5.0, 4.0, 7.0), (6.0, 5.0, 7.0)]
 PANELS = {"loss": {"train": CURVE[:2]}, "val": {"a": CURVE[:2], NAME: CURVE[:2]}}
 PLOTS = {
     "curves": lambda alt: recall_curves({NAME: BOTH, "d": {"sentence": CURVE}}, alt),
-    "histograms": lambda alt: rank_histograms({NAME: {"sentence": CURVE[:2]}}, ["1", "2–3"], alt),
     "bins": lambda alt: estimates_by_bin({NAME: SURE, "d": SURE}, ["x", "y"], "of", "%", alt),
     "training": lambda alt: training_curves([1, 2], "epoch", PANELS, 2, alt),
     "ridges": lambda alt: training_curves([0.01, 1], "ridge", PANELS, 1, alt),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,8 +17,6 @@ from seesay.report.retrieval import (
     bins_of,
     equal_bins,
     image_retrieval_of,
-    rank_bins,
-    rank_shares,
     recall_curve,
 )
 from seesay.runs.scores import MatrixScores
@@ -42,18 +38,6 @@ def test_the_curve_meets_the_recalls_of_the_table() -> None:
     found = np.random.default_rng(3).geometric(0.05, 500) - 1
     curve = recall_curve(found)
     assert [curve[k - 1] for k in (1, 5, 10)] == pytest.approx([recall_at_k(found, k) for k in (1, 5, 10)])
-
-
-@given(RANKS)
-def test_every_rank_is_in_one_bin(found: list[int]) -> None:
-    bins = rank_bins(max(found) + 1)
-    assert all(low == before + 1 for (_, before), (low, _) in pairwise(bins))
-    shares = rank_shares(np.array(found), bins)
-    queries = [rank + 1 for rank in found if rank >= 0]
-    wanted = [100 * sum(low <= rank <= high for rank in queries) / len(queries) for low, high in bins]
-    np.testing.assert_allclose(shares, wanted)
-    assert shares.sum() == pytest.approx(100)
-    assert shares[-1] > 0
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=80), st.integers(1, 8))

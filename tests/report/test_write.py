@@ -13,6 +13,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
+from seesay.paths import check_output
 from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
@@ -20,7 +21,7 @@ from seesay.report.internals import concept_scores
 from seesay.report.provenance import data_digest
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
-from seesay.report.write import check_out, short_names, write_report
+from seesay.report.write import FORMATS, short_names, write_report
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
@@ -188,10 +189,10 @@ def test_the_published_row_stands_beside(corpus: Corpus, tmp_path: Path, runs: d
 
 
 def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:
-    with pytest.raises(SeesayError, match=r"ends in \.html"):
-        check_out(tmp_path / "report.pdf")
+    with pytest.raises(SeesayError, match=r"must end in \.html"):
+        check_output(tmp_path / "report.pdf", FORMATS)
     with pytest.raises(SeesayError, match="no such folder"):
-        check_out(tmp_path / "nowhere" / "report.html")
+        check_output(tmp_path / "nowhere" / "report.html", FORMATS)
     with pytest.raises(SeesayError, match="named twice"):
         open_entries(["scores.npy", "scores.npy"])
     for entry in (runs["common"], ExternalScores("scores.npy")):

@@ -192,13 +192,14 @@ def report(
     as_json: opt.Json = False,
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
+    from seesay.paths import check_output
     from seesay.protocols.evaluate import open_entries
-    from seesay.report.write import check_out, write_report
+    from seesay.report.write import FORMATS, write_report
     from seesay.results.rows import source_commit
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
 
-    check_out(out)  # before anything is computed
+    check_output(out, FORMATS)  # before anything is computed
     entries = open_entries(runs)
     corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
     results = write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))

@@ -11,7 +11,7 @@ from seesay.errors import SeesayError, did_you_mean
 PRECOMPUTED = "precomputed"  # in place of an encoder: the features that come with a corpus
 
 # The libraries whose models are encoders by name, `LIBRARY:MODEL`.
-LIBRARIES = ("open_clip", "sentence-transformers", "timm", "transformers")
+LIBRARIES = ("open_clip", "timm", "transformers")
 IMAGES_ONLY = ("timm",)
 EXPORTED = "onnx"  # of what `seesay export` has written, `onnx:FOLDER`
 TOWER = "tower.json"  # in such a folder

@@ -64,22 +64,6 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
         return _svg(figure, axes, alt)
 
 
-def rank_histograms(shares: Mapping[str, Series], bins: Sequence[str], alt: str) -> Html:
-    """Draw the percentage of queries in each bin of ranks: a row for each run, a column for each way."""
-    ways = list(next(iter(shares.values())))
-    with _plot(0.6 + 1.3 * len(shares), len(shares), len(ways), share=True) as (figure, panels):
-        places = iter(panels)
-        for number, (name, lines) in enumerate(shares.items()):
-            for way in ways:
-                axes = next(places)
-                axes.bar(range(len(bins)), lines[way], width=0.86, color=_colour(number))
-                axes.set_xticks(range(len(bins)), list(bins), rotation=60, ha="right", fontsize=8)
-                axes.set_title(f"{name}, {way}", fontsize=9, loc="left")
-        figure.supxlabel("rank of the right answer", fontsize=9)
-        figure.supylabel("queries, %", fontsize=9)
-        return _svg(figure, None, alt)
-
-
 def estimates_by_bin(
     estimates: Mapping[str, Sequence[Estimate]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
 ) -> Html:
@@ -138,16 +122,14 @@ def _colour(number: int) -> str:
 
 
 @contextmanager
-def _plot(
-    height: float, rows: int = 1, columns: int = 1, share: bool = False
-) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure `height` inches high, and its axes row by row."""
+def _plot(height: float, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield a figure `height` inches high, and its axes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 
     with rc_context(_STYLE):
         figure = NewFigure(figsize=(_WIDTH, height), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+        axes = figure.subplots(1, columns, squeeze=False)
         yield figure, list(axes.ravel())
 
 

@@ -21,7 +21,7 @@ from seesay.protocols.k_shot import BANDS
 from seesay.protocols.score_fusion import check_same
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.report.page import Page
-from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
+from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
 from seesay.results.published import find_published
 from seesay.results.rows import differences
 from seesay.results.tables import number
@@ -103,14 +103,6 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         f"Recall at K = 1 to {_MAX_K}: {_SENTENCE} solid, {_IMAGE} dashed.",
         recall_curves(curves, f"Recall at K in percent. {'; '.join(ends)}."),
     )
-    bins = rank_bins(1 + max(int(r.max()) for each in runs for _, r in _ways(each)))
-    shares = {each.name: {way: rank_shares(r, bins) for way, r in _ways(each)} for each in runs}
-    alt = f"Percentage of queries by rank of the correct result, for {', '.join(shares)}."
-    page.figure(
-        "Ranks of the correct results; for an image, of its best sentence. Each bin is twice as wide as the "
-        "one before.",
-        rank_histograms(shares, [span(*each) for each in bins], alt),
-    )
 
 
 def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> None:
@@ -139,22 +131,6 @@ def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
     queries = ranks[ranks >= 0]
     found = np.bincount(queries[queries < max_k], minlength=max_k).cumsum()
     return 100.0 * found / max(len(queries), 1)
-
-
-def rank_bins(max_rank: int) -> list[tuple[int, int]]:
-    """Return bins (first, last) of ranks from one, each twice as wide as the one before.
-
-    >>> rank_bins(9)
-    [(1, 1), (2, 3), (4, 7), (8, 15)]
-    """
-    return [(1 << i, (2 << i) - 1) for i in range(max(max_rank, 1).bit_length())]
-
-
-def rank_shares(ranks: Whole, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-    """Return the percentage of queries in each bin of ranks from one, of zero-based ranks."""
-    queries = ranks[ranks >= 0] + 1
-    counts = np.array([np.count_nonzero((first <= queries) & (queries <= last)) for first, last in bins])
-    return 100.0 * counts / max(len(queries), 1)
 
 
 def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:

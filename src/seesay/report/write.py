@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import check_output, writing
 from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
@@ -23,6 +23,7 @@ from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_
 from seesay.results.tables import cells
 from seesay.runs.run import Run
 
+FORMATS = (".html",)
 _MAX_NAMED = 4  # runs in the title
 _CONCEPTS = "concepts"
 
@@ -30,18 +31,6 @@ _CONCEPTS = "concepts"
 def short_names(entries: Sequence[Entry]) -> list[str]:
     """Return distinct names; for a run, the name of its folder."""
     return distinct([entry.title if isinstance(entry, Run) else entry.name for entry in entries])
-
-
-def check_out(out: Path) -> None:
-    """Check that a report can be written there, before anything is computed for it.
-
-    Raises:
-        SeesayError: the suffix is not `.html`, or the folder does not exist.
-    """
-    if out.suffix.lower() != ".html":
-        raise SeesayError(f"{out}: a report is an HTML file; choose a name that ends in .html.")
-    if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; create it first.")
 
 
 def write_report(
@@ -65,7 +54,7 @@ def write_report(
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
-    check_out(out)
+    check_output(out, FORMATS)
     names = short_names(entries)
     about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
@@ -83,10 +72,8 @@ def write_report(
                 results[name] = _add_concepts(page, run, name, corpus, split)
     tell("hash of the data")
     add_provenance(page, runs, corpus, split, commit)
-    try:
-        replace_text(out, page.html())
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror}); choose another place.") from error
+    with writing(out) as beside:
+        beside.write_text(page.html(), encoding="utf-8")
     return results
 
 

@@ -55,11 +55,6 @@ def open_clip(transformers: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def sentence_transformers(transformers: Any) -> Any:
-    return pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-
-
-@pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
@@ -127,38 +122,3 @@ def open_clip_folders(open_clip: Any, models: Path) -> dict[str, Path]:
         weights = {key: value.contiguous() for key, value in model.state_dict().items()}
         save_file(weights, folders[kind] / "open_clip_model.safetensors")
     return folders
-
-
-@pytest.fixture(scope="session")
-def clip_of_sentence_transformers(sentence_transformers: Any, clip: Path, models: Path) -> Path:
-    folder = models / "clip-ViT-B-32"
-    sentence_transformers.SentenceTransformer(str(clip), device="cpu").save(str(folder))
-    return folder
-
-
-@pytest.fixture(scope="session")
-def multilingual(
-    transformers: Any, sentence_transformers: Any, clip_of_sentence_transformers: Path, models: Path
-) -> Path:
-    """A text model with a projection, which fits the images of the CLIP model beside it."""
-    from tokenizers import BertWordPieceTokenizer
-
-    torch.manual_seed(5)
-    words = BertWordPieceTokenizer(lowercase=False)
-    words.train_from_iterator([*CAPTIONS, "犬が走る Собака عربي"], vocab_size=300, show_progress=False)
-    inner = models / "distilbert"
-    tokenizer = transformers.BertTokenizer(vocab=words.get_vocab(), do_lower_case=False, model_max_length=128)
-    tokenizer.save_pretrained(inner)
-    config = transformers.DistilBertConfig(
-        vocab_size=words.get_vocab_size(), dim=32, hidden_dim=64, n_layers=2, n_heads=4
-    )
-    transformers.DistilBertModel(config).save_pretrained(inner)
-    modules = sentence_transformers.sentence_transformer.modules
-    first = modules.Transformer(str(inner), max_seq_length=128)
-    dense = modules.Dense(32, 24, bias=False, activation_function=torch.nn.Identity())
-    folder = models / "clip-ViT-B-32-multilingual-v1"
-    model = sentence_transformers.SentenceTransformer(
-        modules=[first, modules.Pooling(32), dense], device="cpu"
-    )
-    model.save(str(folder))
-    return folder

@@ -24,13 +24,12 @@ def captions(request: pytest.FixtureRequest) -> list[str]:
     return [sentence["raw"] for image in images for sentence in image["sentences"]]
 
 
-@pytest.mark.parametrize("kind", ["clip", "siglip", "siglip2", "open_clip", "multilingual"])
+@pytest.mark.parametrize("kind", ["clip", "siglip", "siglip2", "open_clip"])
 def test_ids_are_the_librarys(kind: str, captions: list[str], request: pytest.FixtureRequest) -> None:
     if kind == "open_clip":
         name = f"open_clip:{request.getfixturevalue('open_clip_folders')['shortest']}"
     else:
-        library = "sentence-transformers" if kind == "multilingual" else "transformers"
-        name = f"{library}:{request.getfixturevalue(kind)}"
+        name = f"transformers:{request.getfixturevalue(kind)}"
     text = load_towers(EncoderSpec.of_tower(name)).text
     assert text is not None
     np.testing.assert_array_equal(text.tokens.ids(captions)[0], text.library_ids(captions))

@@ -100,28 +100,6 @@ def test_models_of_open_clip(
     assert tower.logit_bias == (-10 if kind == "squash" else 0)
 
 
-@pytest.mark.parametrize("kind", ["clip_of_sentence_transformers", "multilingual"])
-def test_models_of_sentence_transformers(
-    kind: str,
-    sentence_transformers: Any,
-    clip_of_sentence_transformers: Path,
-    request: pytest.FixtureRequest,
-    photographs: list[Image.Image],
-) -> None:
-    folder = request.getfixturevalue(kind)
-    library = sentence_transformers.SentenceTransformer
-    texts = library(str(folder), device="cpu").encode(SENTENCES, convert_to_tensor=True)
-    name = f"sentence-transformers:{folder}"
-    tower = Model(name)
-    # The library resizes with torchvision where that is installed, within a level of Pillow.
-    images = library(str(clip_of_sentence_transformers), device="cpu").encode(
-        photographs, convert_to_tensor=True
-    )
-    np.testing.assert_allclose(vectors(tower, photographs)[0], images.numpy(), atol=0.05)
-    ours = torch.from_numpy(vectors(tower, photographs)[0])
-    check(name, photographs, ours, texts)
-
-
 @torch.inference_mode()
 def test_vision_models_are_image_encoders_only(
     vit: Path, transformers: Any, photographs: list[Image.Image]
@@ -285,7 +263,7 @@ def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    assert is_two_tower("sentence-transformers:clip-ViT-B-32")
+    assert is_two_tower("transformers:openai/clip-vit-base-patch32")
     assert not is_two_tower("weights/run")
     with pytest.raises(SeesayError, match="did you mean 'transformers'"):
         Model("transformer:google/siglip-base-patch16-224")

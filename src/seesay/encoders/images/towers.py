@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 @register_image_encoder("open_clip")
-@register_image_encoder("sentence-transformers")
 @register_image_encoder("timm")
 @register_image_encoder("transformers")
 @register_image_encoder(EXPORTED)

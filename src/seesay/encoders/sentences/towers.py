@@ -19,7 +19,6 @@ _BATCH = 64  # sentences
 
 
 @register_sentence_encoder("open_clip")
-@register_sentence_encoder("sentence-transformers")
 @register_sentence_encoder("transformers")
 @register_sentence_encoder(EXPORTED)
 class TowerSentenceEncoder(SentenceEncoder):

@@ -84,7 +84,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            library = import_module(f"{__package__}.{spec.name.replace('-', '_')}")
+            library = import_module(f"{__package__}.{spec.name}")
             loaded: LoadedTowers = library.load(spec.variant)
         _check_pixels(loaded)
         if loaded.text is not None:
