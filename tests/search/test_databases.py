@@ -86,7 +86,7 @@ def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, 
         assert not list((tmp_path / "index").glob("*.faiss"))
     with Index.open(tmp_path / "index", Colours(), store=where) as index:
         assert index.search("green") == before
-    with pytest.raises(SeesayError, match="make a new index for that store"):
+    with pytest.raises(SeesayError, match="create a new index for that store"):
         Index.open(tmp_path / "index", Colours(), store="qdrant+http://localhost:1")
 
 
