@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from pillow_heif import register_heif_opener
 
+from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
+from seesay.data.readers.pages import page_sizes
 from seesay.errors import ImageError, SeesayError
 from seesay.search import filters, query
 from seesay.search.filters import Filter
@@ -126,6 +132,124 @@ def test_the_time_of_reading_the_header_of_a_jpeg_is_linear(segment: bytes) -> N
 
     parse(JPEG)
     check_linear(parse, lambda size: JPEG[:2] + segment * (size // len(segment)) + JPEG[2:], 256_000)
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def saved(format: str, **options: object) -> bytes:
+    """A small image."""
+    register_heif_opener()
+    Image.new("RGB", (60, 40), "red").save(out := io.BytesIO(), format, **options)
+    return out.getvalue()
+
+
+def after(head: int, data: bytes) -> tuple[bytes, bytes]:
+    """What stands before and behind a place in which something is repeated."""
+    return data[:head], data[head:]
+
+
+PNG, GIF, WEBP, HEIC, AVIF, JP2, TIFF = map(saved, ("PNG", "GIF", "WEBP", "HEIF", "AVIF", "JPEG2000", "TIFF"))
+HEADERS = {
+    "PNG texts": (*after(33, PNG), chunk(b"tEXt", b"a\0b")),
+    "PNG compressed texts": (*after(33, PNG), chunk(b"zTXt", b"a\0\0" + zlib.compress(b"b" * 9))),
+    "PNG Exif": (*after(33, PNG), chunk(b"eXIf", b"II*\0\x08\0\0\0\0\0")),
+    "PNG unknown": (*after(33, PNG), chunk(b"aaAa", b"")),
+    "PNG pixels": (*after(33, PNG), chunk(b"IDAT", b"")),
+    "GIF comments": (*after(13, GIF), b"!\xfe\x02hi\0"),
+    "GIF blocks": (*after(13, GIF), b"!\xff\x02hi\0"),
+    "GIF frames": (*after(13, GIF), b",\0\0\0\0\1\0\1\0\0\2\2D\1\0"),
+    "WebP chunks": (WEBP, b"", b"EXIF\2\0\0\0II"),
+    "HEIC brands": (*after(16, HEIC), b"heic"),
+    "HEIC boxes": (*after(int.from_bytes(HEIC[:4], "big"), HEIC), b"\0\0\0\x08free"),
+    "AVIF boxes": (*after(int.from_bytes(AVIF[:4], "big"), AVIF), b"\0\0\0\x08free"),
+    "JPEG 2000 boxes": (*after(32, JP2), b"\0\0\0\x08free"),
+    "PPM comments": (b"P6 ", b"1 1 255 abc", b"#\n"),
+    "PPM spaces": (b"P6", b" 1 1 255 abc", b" "),
+    "BMP": (b"BM", b"", b"\0"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_the_time_of_reading_other_headers_is_linear(tmp_path: Path, name: str) -> None:
+    start, end, repeated = HEADERS[name]
+    file = tmp_path / "a"
+
+    def parse(data: bytes) -> None:
+        with suppress(ImageError):
+            image = EncodedImage(data, "a")
+            _ = image.facts, image.size
+        file.write_bytes(data)
+        file_format(file)
+
+    parse(start + end)
+    check_linear(parse, lambda size: start + repeated * (size // len(repeated)) + end, 256_000)
+
+
+@pytest.mark.parametrize("kind", ["tags", "directories"])
+def test_the_time_of_reading_the_header_of_a_tiff_is_linear(kind: str) -> None:
+    def made(size: int) -> bytes:
+        if kind == "tags":  # of one directory, which has two bytes for their number
+            count = min(size // 12, 0xFFFF)
+            tags = b"".join(struct.pack("<HHII", 0x9000 + i % 99, 3, 1, i) for i in range(count))
+            return b"II*\0\x08\0\0\0" + struct.pack("<H", count) + tags + bytes(4)
+        places = range(8, 8 + size - size % 6, 6)  # empty ones, each of which names the next
+        return b"II*\0\x08\0\0\0" + b"".join(struct.pack("<HI", 0, place + 6) for place in places) + bytes(6)
+
+    def parse(data: bytes) -> None:
+        with suppress(ImageError):
+            _ = EncodedImage(data, "a").facts, EncodedImage(data, "a").is_animated
+
+    parse(TIFF)
+    check_linear(parse, made, 256_000)
+
+
+@pytest.mark.parametrize("kind", ["groups of rows", "columns", "pages"])
+def test_the_time_of_reading_parquet_is_linear(tmp_path: Path, kind: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "1.jpg")
+
+    def made(count: int) -> Path:
+        file = tmp_path / f"{kind} {count}.parquet"
+        rows = {"image": ["1.jpg"] * count, "caption": ["a dog"] * count}
+        if kind == "columns":
+            rows = {"image": ["1.jpg"], "caption": ["a dog"]} | {f"other {i}": ["x"] for i in range(count)}
+        write_table(
+            pa.table(rows),
+            file,
+            use_dictionary=False,
+            row_group_size=1 if kind == "groups of rows" else count,
+            data_page_size=1 if kind == "pages" else None,
+            write_batch_size=1 if kind == "pages" else None,
+        )
+        return file
+
+    read_corpus(made(1))
+    check_linear(read_corpus, made, 960 if kind == "pages" else 1600)  # more pages would be refused
+
+
+PAGE = b"\x15\0" * 3 + b"\0"  # three fields that are zero
+
+
+@pytest.mark.parametrize("kind", ["pages", "text", "list"])
+def test_the_time_of_reading_headers_of_pages_is_linear(kind: str) -> None:
+    def made(size: int) -> bytes:
+        length = bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+        return {
+            "pages": PAGE * (size // len(PAGE)),
+            "text": PAGE[:-1] + b"\x18" + length + bytes(size) + b"\0",
+            "list": PAGE[:-1] + b"\x19\xf5" + length + bytes(size) + b"\0",
+        }[kind]
+
+    def parse(data: bytes) -> None:
+        assert {*page_sizes(lambda at, size: data[at : at + size], 0, len(data))} == {(0, 0)}
+
+    parse(PAGE)
+    check_linear(parse, made, 256_000)
 
 
 @pytest.mark.parametrize("name", PARSERS)
