@@ -47,9 +47,9 @@ def replacing(path: Path) -> Iterator[Path]:
         mode = beside.stat().st_mode
         yield beside
         beside.chmod(mode)
-        _flush(beside)
+        flush(beside)
         beside.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         if error.errno is not None and error.filename is None:  # writing to an open file, as on a full disk
             error.filename = str(path)
@@ -58,7 +58,7 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Have the system write a file, or the names in a folder, to the disk."""
     if os.name == "nt" and path.is_dir():  # which cannot be opened there
         return
@@ -194,11 +194,11 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         beside.mkdir()
         yield beside
         for path in (beside, *beside.rglob("*")):
-            _flush(path)
+            flush(path)
         if out.exists():
             out.rmdir()
         beside.rename(out)
-        _flush(out.parent)
+        flush(out.parent)
 
 
 def _sweep_folders(parent: Path, name: str) -> None:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, locked
+from seesay.paths import cache_dir, flush, locked
 
 _KEY_BYTES = 32
 _PATIENCE = 30.0  # seconds, while another process makes the key
@@ -68,6 +68,8 @@ def _made(file: Path) -> bytes:
             opened.flush()
             os.fsync(descriptor)
         beside.replace(file)
+        for folder in (file.parent, file.parent.parent):  # an index whose key is lost is a stranger's
+            flush(folder)
     finally:
         beside.unlink(missing_ok=True)
     return key

@@ -77,6 +77,21 @@ def test_an_index_that_the_disk_does_not_return_is_not_to_be_deleted(
     assert "delete" not in str(failure.value)
 
 
+def test_an_index_is_read_again_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.close()
+    content = bytearray(store.path.read_bytes())
+    content[4096 : 2 * 4096] = b"\xff" * 4096
+    store.path.write_bytes(content)
+    read, opened = Path.open, list[Path]()
+    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path) or read(path, *mode))
+    for _ in range(3):
+        malformed = sqlite3.DatabaseError("database disk image is malformed")
+        malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        with pytest.raises(SeesayError, match="delete its folder"), file_errors(store.path):
+            raise malformed
+    assert opened.count(store.path) == 1
+
+
 def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -272,6 +272,7 @@ def updates(stage: Stage, outcome: Outcome) -> tuple[Recorder, Trial]:
         with cached(left / "cache"), Index.open_or_create(left / "made", Colours()) as index:
             known = {(item.path, item.key) for item in index.store.items().values()}
             outcome.check(known <= ever, f"{what}: images that never were: {known - ever}")
+            index.check_roots()  # which fails if the key is gone that says whose the index is
             index.search("red", 5)
             index.update_images(photos)
             contents = {(file.name, content_key(file.read_bytes())) for file in photos.iterdir()}

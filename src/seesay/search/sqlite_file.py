@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,7 @@ MOST_SECONDS = 120.0
 
 _STEPS = 1_000_000  # of SQLite's machine between looks at the clock
 _PART = 1 << 20  # bytes
+_CHECK_SECONDS = 10.0  # of an index that SQLite could not read
 
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -189,7 +190,7 @@ def file_errors(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
         is_malformed = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
-        if is_malformed and (failure := _why_not_read(path)):  # to SQLite, bytes that a disk does not return
+        if is_malformed and (failure := _read_again(path)):  # to SQLite, bytes that a disk does not return
             raise SeesayError(
                 f"{path}: cannot be read ({failure}); check the disk, and run the same command again. The "
                 "index itself may be undamaged."
@@ -199,16 +200,24 @@ def file_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _why_not_read(path: Path) -> str | None:
-    """Return the disk error that makes an index unreadable now, or None."""
+def _read_again(path: Path) -> str | None:
+    """Return the disk error that makes an index unreadable, or did a moment ago; None if it is damaged."""
+    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
     try:
-        for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
-                while file.read(_PART):
-                    pass
+        states = [(stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, filter(Path.exists, files))]
+        return _why_not_read(path, tuple(states))
     except OSError as error:
         return error.strerror or str(error)
-    with suppress(*DAMAGE), closing(_connect(path)) as connection, in_time(connection):
+
+
+@lru_cache(maxsize=64)
+def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None:  # noqa: ARG001
+    """See `_read_again`; the answer is kept while the files stay, so that no query can ask for it again."""
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
+            while file.read(_PART):
+                pass
+    with suppress(*DAMAGE), closing(_connect(path)) as connection, in_time(connection, _CHECK_SECONDS):
         if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
             return "a part of it was not returned by the disk, and then was"
     return None
@@ -270,9 +279,9 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def in_time(connection: sqlite3.Connection) -> Iterator[None]:
-    """Interrupt statements that take longer than `MOST_SECONDS`."""
-    until = time.monotonic() + MOST_SECONDS
+def in_time(connection: sqlite3.Connection, seconds: float = MOST_SECONDS) -> Iterator[None]:
+    """Interrupt statements that take longer."""
+    until = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:
         yield
