@@ -161,6 +161,26 @@ def test_a_new_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     assert out.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened")
+def test_a_new_folder_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, flushed, fsync = tmp_path / "clip", list[tuple[int, bool]](), os.fsync
+
+    def noting(number: int) -> None:
+        flushed.append((os.fstat(number).st_ino, out.exists()))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    with new_folder(out) as beside:
+        (beside / "towers").mkdir()
+        for name in ("run.json", "towers/image.onnx"):
+            (beside / name).write_bytes(b"whole")
+    written = {path.stat().st_ino for path in (out, *out.rglob("*"))}
+    assert written == {inode for inode, has_name in flushed if not has_name}
+    assert (tmp_path.stat().st_ino, True) in flushed
+
+
 def test_processes_of_one_number_make_a_folder_at_once(tmp_path: Path) -> None:
     (tmp_path / f"clip.{os.getpid()}.tmp").mkdir()  # such as two containers have
     with new_folder(tmp_path / "clip") as first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,14 @@ def test_the_key_is_for_its_user_alone(cache: Path) -> None:
     seal("index", "/photos")
     assert (cache / "index.key").stat().st_mode & 0o777 == 0o600
     assert {file.name for file in cache.iterdir()} == {"index.key", "index.lock"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened")
+def test_the_name_of_the_key_is_on_the_disk_too(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed, fsync = list[int](), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino) or fsync(number))
+    seal("index", "/photos")
+    assert flushed[-2:] == [cache.stat().st_ino, cache.parent.stat().st_ino]
 
 
 @pytest.mark.parametrize("left", [b"", b"half"])

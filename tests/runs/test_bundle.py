@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -64,6 +66,26 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     assert ours.fingerprint == theirs.fingerprint
     pixels = [np.full((40, 50, 3), 90, np.uint8)]
     np.testing.assert_array_equal(ours.embed_images(pixels), theirs.embed_images(pixels))
+
+
+def test_a_disk_that_fails_when_the_folder_is_there_undoes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, stat = tmp_path / "given", Path.stat
+
+    def failing(path: Path, **options: bool) -> os.stat_result:
+        if out in path.parents:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", failing)
+    bundle = write_bundle("seesay-small", out)
+    assert bundle.size > 1e6
+    assert set(bundle.files) == {
+        file.relative_to(out).as_posix()
+        for file in out.rglob("*")
+        if os.path.isfile(file)  # noqa: PTH113
+    }
 
 
 def test_a_run_from_elsewhere_overwrites_nothing_outside_the_bundle(tmp_path: Path) -> None:
