@@ -132,7 +132,7 @@ def test_shipped_weights_bring_no_encoders(tmp_path: Path) -> None:
     assert not any(name.startswith("encoders/") for name in bundle.files)
     card = (bundle.folder / "README.md").read_text()
     assert "seesay ground photo.jpg" in card
-    with pytest.raises(SeesayError, match="is shipped with its export"):
+    with pytest.raises(SeesayError, match="is included with its export"):
         export_in_place("seesay-ground")
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SeesayError, match="cannot be written"):
         write_bundle(str(run), tmp_path / "file" / "below")
-    with pytest.raises(SeesayError, match="name a folder with --out to write it to"):
+    with pytest.raises(SeesayError, match="name a folder to write it to with --out"):
         export_in_place("open_clip:ViT-B-32/laion2b_s34b_b79k")
     (run / "weights.safetensors").rename(run / "away")
     try:

@@ -128,7 +128,7 @@ def test_vectors_are_taken_from_pytorch_and_bad_ones_named(small: Run) -> None:
 def test_sentences_are_any_strings_and_nothing_else(small: Run) -> None:
     vectors = small.embed_sentences(sentence for sentence in SENTENCES)  # type: ignore[arg-type]
     np.testing.assert_array_equal(vectors, small.embed_sentences(SENTENCES))
-    with pytest.raises(SeesayError, match=r"sentences\[1\]: a string is wanted, got int"):
+    with pytest.raises(SeesayError, match=r"sentences\[1\]: expected a string, got int"):
         small.embed_sentences(["a dog", 3])  # type: ignore[list-item]
 
 

@@ -40,7 +40,7 @@ def test_runs_of_one_corpus_open_it(pair_run: Path, grounding_run: Path, scenes:
 def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_path: Path) -> None:
     small, grounds = Run.load("seesay-small"), Run.load(str(grounding_run))
     (tmp_path / "other").mkdir()
-    with pytest.raises(SeesayError, match="seesay-small: no corpus of yours; name"):
+    with pytest.raises(SeesayError, match="seesay-small: no recorded corpus; name"):
         open_corpus_of([small])
     with pytest.raises(SeesayError, match="Score files do not name their corpus"):
         open_corpus_of([])
@@ -50,7 +50,7 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
         open_corpus_of([moved("gone", root=str(tmp_path / "gone-corpus"))])
     with pytest.raises(SeesayError, match="The runs were trained on"):
         open_corpus_of([moved("one"), moved("two", root=str(tmp_path / "other"))])
-    with pytest.raises(SeesayError, match="records no corpus"):
+    with pytest.raises(SeesayError, match="has no recorded corpus"):
         trained_on(small)
 
 

@@ -1,1 +1,1 @@
-"""Runs: trained matchers with all they need; what they read, and how they score."""
+"""Runs: trained matchers with everything they need, their inputs and scores."""

@@ -1,7 +1,7 @@
-"""Scoring all pairs by a pair matcher: each side is encoded once, the matrix is filled in blocks of images.
+"""Scoring all pairs with a pair matcher: each side is encoded once, and the matrix is filled in blocks.
 
-Large matrices are kept on disk: rows are added as they are computed. Activations are in half precision on a
-GPU and in single precision on a CPU; scores are single precision.
+Large matrices are stored on disk, row by row. Activations are in half precision on a GPU and in single
+precision on a CPU; scores are in single precision.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def score_all_pairs(
 def resume_all_pairs(
     matcher: PairMatcher, images: Tensor, sentences: Tensor, folder: Path, block: int = BLOCK
 ) -> NDArray[np.float32]:
-    """Score all pairs as `score_all_pairs` does, with progress, resuming from the rows in a folder.
+    """Score all pairs like `score_all_pairs`, with progress, resuming from the rows in a folder.
 
     Args:
         matcher: the pair matcher.
         images: output of its `encode_images`, n rows.
         sentences: output of its `encode_sentences`, m rows.
-        folder: of this matrix, created if missing. All rows are cached there; the least recently used of
-            the folders beside it are removed beyond some gigabytes.
+        folder: of this matrix, created if missing. All rows are cached there; beyond some gigabytes, the
+            least recently used folders beside it are removed.
         block: pairs at a time; a matrix of one block is not cached.
 
     Raises:
@@ -118,7 +118,7 @@ def _default_precision(device: str) -> torch.dtype:
 
 
 def _is_valid(matcher: PairMatcher, images: Tensor, sentences: Tensor, scores: NDArray[np.float32]) -> bool:
-    """Return whether cached scores are what the matcher computes, checked on the first image."""
+    """Return whether cached scores equal the matcher's, checked on the first image."""
     some = torch.linspace(0, len(sentences) - 1, min(_PROBES, len(sentences))).long()
     fresh = score_all_pairs(matcher, images[:1], sentences[some.to(sentences.device)])[0].numpy()
     within = _CLOSE[_default_precision(images.device.type)] * max(float(np.abs(fresh).max()), 1.0)
@@ -127,7 +127,7 @@ def _is_valid(matcher: PairMatcher, images: Tensor, sentences: Tensor, scores: N
 
 @contextmanager
 def opened_scores(folder: Path, columns: int) -> Iterator[ArrayStore]:
-    """Open the rows of one score matrix under a lock: another process that wants the same matrix waits.
+    """Open the rows of one score matrix under a lock; other processes wait.
 
     Args:
         folder: of this matrix.
@@ -145,7 +145,7 @@ def opened_scores(folder: Path, columns: int) -> Iterator[ArrayStore]:
 
 
 def read_rows(store: ArrayStore, into: NDArray[np.float32]) -> int:
-    """Copy the rows from the first on into a matrix (n, m), and return their number."""
+    """Copy the cached rows into a matrix (n, m), and return their number."""
     there = 0
     while there < len(into) and _key(there) in store:
         into[there] = store[_key(there)][_SCORES]
@@ -161,7 +161,7 @@ def add_rows(store: ArrayStore, first: int, rows: NDArray[np.float32]) -> None:
 
 
 def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:
-    """Return the folder name of the matrix that is computed from these parts, a hash of them."""
+    """Return the folder name of a matrix: a hash of the parts that it depends on."""
     digest = hashlib.blake2b(_VERSION.encode(), digest_size=16)
     for part in parts:
         if isinstance(part, str):
@@ -173,9 +173,9 @@ def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:
 
 
 def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
-    """Remove the least recently used matrices beside that folder, until all together have that many bytes.
+    """Remove the least recently used matrices beside a folder until they fit into that many bytes.
 
-    Matrices that a process is using stay; another process may remove some at the same time.
+    Matrices in use are kept; other processes may remove some at the same time.
     """
     found: list[tuple[float, int, Path]] = []
     for file in folder.parent.glob(f"*/{INDEX}"):

@@ -1,7 +1,7 @@
-"""A run as a folder that can be used where PyTorch is not installed, and be put on a hub of models.
+"""A run as a folder that works without PyTorch and can be uploaded to a model hub.
 
-It holds what the run's own folder does for search, the encoders as ONNX files, a model card (README.md) and
-the config.json by which hubs recognise a model. Nothing in it names the machine that it was made on.
+It contains the run's files for search, the encoders as ONNX files, a model card (README.md) and the
+config.json by which hubs recognise a model, but nothing about the machine.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 @dataclass(frozen=True)
 class Bundle:
-    """A run's folder to give away.
+    """An exported folder of a run.
 
     Attributes:
         folder: where it is.
-        files: in it, by their paths below it.
+        files: paths of its files, relative to the folder.
         size: of all of them, in bytes.
-        extra: of seesay, without which its encoders do not work; None if the core does.
+        extra: the extra of seesay that its encoders need; None if the core suffices.
     """
 
     folder: Path
@@ -51,18 +51,16 @@ class Bundle:
 
 
 def export_in_place(name: str) -> Run:
-    """Export a run's matcher anew, beside its weights.
+    """Export a run's matcher again, beside its weights.
 
     Raises:
-        SeesayError: there is no such run, it came exported, or its matcher cannot be exported.
+        SeesayError: the run does not exist, was included with its export, or cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
     if is_two_tower(name):
-        raise SeesayError(
-            f"{name}: is exported when it is first used; name a folder with --out to write it to."
-        )
+        raise SeesayError(f"{name}: is exported on first use; name a folder to write it to with --out.")
     if run_folder(name) in shipped_runs():
-        raise SeesayError(f"{name}: is shipped with its export; name a folder with --out to copy it to.")
+        raise SeesayError(f"{name}: is included with its export; name a folder to copy it to with --out.")
     with naming_extras():
         from seesay.runs.export import export_run
     run = Run.load(name, "cpu")
@@ -71,17 +69,16 @@ def export_in_place(name: str) -> Run:
 
 
 def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
-    """Write a run's folder for use elsewhere, all of it or nothing.
+    """Write a run's folder for use elsewhere, completely or not at all.
 
     Args:
-        name: the run's folder, the name of shipped weights, or a CLIP model. It is exported first if it is
-            not yet.
+        name: the run's folder, the name of included weights, or a CLIP model. It is exported first if
+            necessary.
         out: the folder to write, which must not exist or be empty.
         licence: of the weights, for the model card: an identifier such as "apache-2.0" or "cc-by-nc-4.0".
 
     Raises:
-        SeesayError: there is no such run, it cannot be exported, or `out` holds something or cannot be
-            written.
+        SeesayError: the run does not exist or cannot be exported, or `out` is not empty or cannot be written.
         MissingExtraError: a package is not installed that exports the run.
     """
     with new_folder(out) as beside:
@@ -98,7 +95,7 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
 
 
 def _fill(source: Path, target: Path) -> Run:
-    """Copy a run, exported if it was not, with the encoders that it holds and with its towers."""
+    """Copy a run, exported if necessary, with its own encoders and towers."""
     config = run_config(source)
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
@@ -106,8 +103,8 @@ def _fill(source: Path, target: Path) -> Run:
     for encoder in config.encoders:
         if encoder.endswith(".onnx"):
             raise SeesayError(
-                f"{source}: its encoder {encoder} reads a file of yours, which no exported run brings; give "
-                "away a run that was trained without it."
+                f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
+                f"export a run that was trained without it."
             )
         copy_tuned(encoder, source, target)
     _with_towers(config, target).save(target)
@@ -121,7 +118,7 @@ def _fill(source: Path, target: Path) -> Run:
 
 
 def _with_towers(config: RunConfig, target: Path) -> RunConfig:
-    """Copy the towers of other libraries that a run's encoders are, and name the copies in its recipe."""
+    """Copy the towers of other libraries that a run uses, and name the copies in its recipe."""
     names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
     given = {name: _copied_towers(name, target) for name in names}
     recipe = dict(config.recipe)
@@ -145,7 +142,7 @@ def _copied_towers(name: str, run: Path) -> str:
 
 
 def _bring_networks(run: Run) -> None:
-    """Copy the networks that PyTorch has exported for a run's encoders, which are tried, into its folder."""
+    """Copy the exported networks of a run's encoders, after running them, into its folder."""
     config = run.config
     pixels = np.random.default_rng(0).integers(0, 256, (_DRAWN, _DRAWN, 3), dtype=np.uint8)
     with networks_run() as networks:
@@ -165,7 +162,7 @@ def _bring_networks(run: Run) -> None:
 
 
 def _needed_extra(run: Run) -> str | None:
-    """Name the extra of seesay without which an exported run's encoders do not work; None if the core does.
+    """Name the extra of seesay that an exported run's encoders need; None if the core suffices.
 
     Fitted sentence encoders read GloVe's vectors.
     """
@@ -173,7 +170,7 @@ def _needed_extra(run: Run) -> str | None:
 
 
 def _hub_config(run: Run) -> dict[str, object]:
-    """Describe the run as hubs of models expect it."""
+    """Describe the run for model hubs."""
     config = run.config.relative_to(run.folder)
     return {
         "model_type": "seesay",

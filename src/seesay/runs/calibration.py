@@ -1,9 +1,9 @@
-"""How probable it is that an image is a right answer.
+"""The probability that an image is a right answer.
 
-Two questions, one after the other. Is the best image of the gallery right? How far its score stands out from
-those of images that do not show what is asked for tells, by a logistic function (Platt 1999). Its two
-parameters are fitted to queries whose right answers are known, and stored with the run. And is another image
-as right as the best one? A mixture of the scores of both kinds of images tells (`seesay.runs.mixture`).
+The probability of the best image of a gallery is a logistic function (Platt 1999) of how far its score
+exceeds those of unrelated images. The two parameters are fitted to queries with known answers, and stored
+with the run. The probability of other images, relative to the best one, follows from a mixture of the scores
+of related and unrelated images (`seesay.runs.mixture`).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Floats = NDArray[np.float64]
 
 @lru_cache(maxsize=1)
 def unrelated_sentences() -> tuple[str, ...]:
-    """Return 200 sentences about things of all kinds, most of which any one gallery does not show."""
+    """Return 200 sentences about various things, most of which a gallery does not show."""
     return tuple(_UNRELATED.read_text(encoding="utf-8").splitlines())
 
 
 def usual_unit(scores: NDArray[np.floating]) -> float:
-    """Return the standard deviation of the scores (n, b) of n images for a usual one of b sentences.
+    """Return the typical standard deviation of the scores (n, b) of n images for b sentences.
 
     >>> round(usual_unit(np.random.default_rng(1).normal(0, 0.1, (2000, 50))), 2)
     0.1
@@ -53,12 +53,12 @@ def usual_unit(scores: NDArray[np.floating]) -> float:
 
 
 class NothingToFitError(SeesayError):
-    """A corpus has no answers that probabilities can be fitted to."""
+    """A corpus has no answers to fit probabilities to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A logistic function from how far a score stands out to a probability.
+    """A logistic function from standardised scores to probabilities.
 
     Example:
         >>> from seesay.runs.calibration import Calibration
@@ -70,12 +70,12 @@ class Calibration:
     slope: float
 
     def log_odds(self, standardised: ArrayLike) -> Floats:
-        """Return for each standardised score the logarithm of the odds that the answer is right."""
+        """Return the log-odds that answers with standardised scores are right."""
         values: Floats = self.intercept + self.slope * np.asarray(standardised, np.float64)
         return values
 
     def probabilities(self, standardised: ArrayLike) -> Floats:
-        """Return for each standardised score the probability that the answer is right."""
+        """Return the probabilities that answers with standardised scores are right."""
         return probability(self.log_odds(standardised))
 
     @classmethod
@@ -94,7 +94,7 @@ class Calibration:
         counts = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
         if outcomes.min(initial=1) == outcomes.max(initial=0):
             raise NothingToFitError(
-                "Right and wrong answers are needed to fit probabilities to; one kind is missing."
+                "Fitting probabilities needs both right and wrong answers; one kind is missing."
             )
         rows = np.column_stack([np.ones_like(values), values])
         found = np.zeros(2)
@@ -110,7 +110,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Make one of its two parameters, as a run stores them; raise a ValueError if one is not finite."""
+        """Create a calibration from stored parameters; raise a ValueError if one is not finite."""
         calibration = cls(float(values["intercept"]), float(values["slope"]))
         if not np.isfinite([calibration.intercept, calibration.slope]).all():
             raise ValueError("a parameter of the calibration is not finite")
@@ -142,7 +142,7 @@ vectors, whose scores differ, give nearly the same two numbers.
 
 
 def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
-    """Return the share of the distinct words of sentences that are not unknown; 1 if there are no words.
+    """Return the share of known words among the distinct words of sentences; 1 without words.
 
     >>> known_share(["a red xyzzy", "a dog"], ["xyzzy"])
     0.75

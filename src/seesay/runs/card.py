@@ -1,4 +1,4 @@
-"""The model card of a run that is given away: what it is, was trained on and reaches, and how to use it."""
+"""The model card of an exported run: description, training data, results and use."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def model_card(run: Run, trained: Path, title: str, licence: str, extra: str | N
     """Write the model card, in Markdown with the front matter that hubs read.
 
     Args:
-        run: as it is given away.
-        trained: the folder of its training, whose summary is quoted if there is one.
+        run: the exported run.
+        trained: the folder of its training, with its summary if there is one.
         title: the name of the card.
         licence: of the weights, an identifier such as "apache-2.0".
-        extra: of seesay, which the run's encoders need; None for none.
+        extra: the extra of seesay that the run's encoders need, or None.
     """
     summary = TrainingSummary.load(trained) if is_finished(trained) else None
     recipe = run.config.relative_to(run.folder).checked_recipe(run.folder)

@@ -1,4 +1,4 @@
-"""`run.json`: what a run says of itself, which is read before anything else of it is loaded."""
+"""`run.json`: the metadata of a run, which are read before anything else is loaded."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Graph:
 
     Attributes:
         digest: SHA-256 of its file.
-        weights: names of the tensors of `weights.safetensors` that it computes with.
-        error: how far its outputs were from PyTorch's at most, when it was exported.
+        weights: names of its tensors in `weights.safetensors`.
+        error: the largest difference between its outputs and PyTorch's at export.
     """
 
     digest: str
@@ -41,19 +41,19 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """What the rest of seesay must know of a run, without loading its matcher.
+    """The metadata of a run, available without loading its matcher.
 
     Attributes:
-        recipe: the resolved recipe, as JSON has it; not checked yet.
-        image_dims: widths of the arrays that the features of an image are joined from.
+        recipe: the resolved recipe as JSON, unchecked.
+        image_dims: widths of the concatenated arrays of image features.
         sentence_dim: width of the sentence encoder's vectors; 0 without one.
-        embeds: whether it embeds both sides, so that an index can be made; a pair matcher scores pairs.
+        embeds: whether it embeds both sides and can be indexed; a pair matcher scores pairs.
         asymmetric: whether queries and gallery items are embedded differently.
-        max_words: how many words of a sentence are read; None for all.
-        dim: length of an embedding, which is known once the matcher is exported.
-        logit_scale: the score of a pair is the inner product of its embeddings times this,
-        logit_bias: plus this; only models of other libraries have others than 1 and 0.
-        calibration: what makes scores probabilities; None if none was fitted.
+        max_words: the maximum number of words that are read; None for all.
+        dim: length of an embedding, known after export.
+        logit_scale: the factor of the inner product in the score of a pair,
+        logit_bias: and the bias added to it; 1 and 0 except for models of other libraries.
+        calibration: the fitted calibration of probabilities, or None.
         weights: SHA-256 of the weights that the graphs belong to; None without graphs.
         graphs: the exported sides of the matcher, by the names of their files without `.onnx`.
     """
@@ -88,7 +88,7 @@ class RunConfig:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The names of those of their arrays that are joined."""
+        """The names of their arrays that are joined."""
         return tuple(self.recipe["arrays"])
 
     @property
@@ -99,7 +99,7 @@ class RunConfig:
 
     @property
     def regions(self) -> Mapping[str, Any] | None:
-        """The settings of the regions that phrases are matched with; None for a run of whole images."""
+        """The region settings of a grounding run; None for a run of whole images."""
         regions: Mapping[str, Any] | None = self.recipe["regions"]
         return regions
 
@@ -114,7 +114,7 @@ class RunConfig:
         return replace(self, recipe={**self.recipe, **named})
 
     def relative_to(self, folder: Path) -> RunConfig:
-        """Return it as `run.json` has it, where towers in the run's folder have names relative to it."""
+        """Return a copy for `run.json`, in which towers in the run's folder have relative names."""
         return self.renamed(f"{EXPORTED}:{folder.resolve()}/", _HERE)
 
     def save(self, folder: Path) -> None:
@@ -127,10 +127,11 @@ class RunConfig:
 
     @classmethod
     def load(cls, folder: Path) -> RunConfig:
-        """Read the `run.json` of a run's folder. Graphs that belong to other weights are left out.
+        """Read the `run.json` of a run's folder. Graphs of other weights are left out.
 
         Raises:
-            SeesayError: the file cannot be read, is damaged, or is another user's and names files outside.
+            SeesayError: the file cannot be read, is damaged, or is another user's and names files outside the
+                folder.
         """
         path = folder / RUN
         try:
@@ -141,8 +142,9 @@ class RunConfig:
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
         if (outside := _outside(config.recipe)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
-                f"{path}: was not made here by you, and names files outside its folder ({outside}); train it "
-                "here, or ask for a folder that `seesay export --out` wrote, which holds all that it needs."
+                f"{path}: was not made here by you, and names files outside its folder ({outside}); "
+                f"train it here, or use a folder written by `seesay export --out`, which contains "
+                f"everything."
             )
         config = config.renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
         try:
@@ -152,7 +154,7 @@ class RunConfig:
         return config if current else replace(config, graphs={}, weights=None)
 
     def checked_recipe(self, folder: Path) -> Recipe:
-        """Return the recipe, whose values are checked. Without PyTorch, those of matcher and loss are not.
+        """Return the validated recipe. Without PyTorch, the values of matcher and loss are not checked.
 
         Args:
             folder: of the run, for the message.
@@ -176,9 +178,9 @@ def run_recipe(folder: Path) -> Recipe:
 
 
 def _parsed(found: Any) -> RunConfig:
-    """Make a configuration of parsed JSON; raise a ValueError, TypeError or LookupError if it is none.
+    """Create a configuration from parsed JSON; raise ValueError, TypeError or LookupError if it is invalid.
 
-    The run may be a stranger's: what becomes the name of a file is checked before anything uses it.
+    The run may be untrusted, so file names are checked before use.
     """
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
@@ -210,17 +212,17 @@ def _parsed(found: Any) -> RunConfig:
 
 
 def _parsed_graph(name: str, graph: Any) -> Graph:
-    """Make a graph of parsed JSON; its name becomes that of a file, so only known ones are allowed."""
+    """Create a graph from parsed JSON; its name becomes a file name, so only known names are allowed."""
     if name not in GRAPHS:
         raise ValueError(f"a graph is named {name!r}")
     made = Graph(graph["digest"], tuple(graph["weights"]), graph["error"])
     if not (_are_texts([made.digest]) and _are_texts(graph["weights"]) and _is_finite(made.error)):
-        raise ValueError(f"the graph {name!r} is described wrongly")
+        raise ValueError(f"the description of graph {name!r} is invalid")
     return made
 
 
 def _check_recipe(recipe: Mapping[str, Any]) -> None:
-    """Check what is read of a recipe before all of it is; raise a ValueError, TypeError or LookupError."""
+    """Check the keys of a recipe that are read first; raise ValueError, TypeError or LookupError."""
     for key in ("encoders", "arrays", "changes"):
         if not _are_texts(recipe[key]):
             raise ValueError(f"{key} is {recipe[key]!r}")
@@ -235,7 +237,7 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
 
 
 def _outside(recipe: Mapping[str, Any]) -> str:
-    """The encoders that are read from a path outside the run's folder, as in `onnx:/models/clip`."""
+    """The encoders with a path outside the run's folder, such as `onnx:/models/clip`."""
     names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
     return ", ".join(name for name in names if not name.startswith(_HERE) and names_path(name))
 

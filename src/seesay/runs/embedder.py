@@ -1,4 +1,4 @@
-"""What an index asks of a matcher."""
+"""The interface between an index and a matcher."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder:
-    """A matcher that embeds photos and sentences as vectors of one space, and knows what these mean.
+    """A matcher that embeds photos and sentences in a common space.
 
-    A subclass has a name, a fingerprint and a dimension, and embeds; the rest is optional. Vectors of queries
-    differ from those of gallery items if the matcher is asymmetric.
+    Subclasses define a name, a fingerprint, a dimension and the embedding; the rest is optional. Vectors of
+    queries differ from those of gallery items if the matcher is asymmetric.
 
     Attributes:
-        name: of shipped weights (`seesay-small`), or a run's folder; an index stores it.
-        fingerprint: changes whenever weights or preprocessing change; vectors of two fingerprints are never
-            mixed.
+        name: the name of included weights (`seesay-small`), or a run's folder; stored in the index.
+        fingerprint: identifies weights and preprocessing; vectors of different fingerprints are never mixed.
         dim: length of an embedding.
-        detector: the file of the detector of objects that it looks at photos with; an index stores it.
-        side: pixels that it needs of the shorter side of a photo.
-        calibration: what makes the best score a probability that something in the gallery fits.
+        detector: the file of the object detector, if any; stored in the index.
+        side: the least shorter side of a photo in pixels.
+        calibration: the calibration of probabilities.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Embedder:
         """Embed n decoded photos as rows (n, dim).
 
         Raises:
-            ImageError: one of them cannot be embedded.
+            ImageError: a photo cannot be embedded.
         """
         raise NotImplementedError
 
@@ -68,20 +67,20 @@ class Embedder:
         raise NotImplementedError
 
     def embed_and_detect(self, photos: Sequence[Photo]) -> tuple[Vectors, list[list[Detection]]]:
-        """Embed photos, and return what a detector saw in each, best first, in pixels of the whole photo."""
+        """Embed photos, and return the detections in each, best first, in pixels of the whole photo."""
         return self.embed_photos(photos), [[] for _ in photos]
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
-        """Return the words of sentences that mean nothing to it, in lower case, each once, in order."""
+        """Return the distinct unknown words of sentences, in lower case and in order."""
         del sentences
         return []
 
     def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
-        """Return the words that were probably meant by misspelt ones of sentences, in lower case."""
+        """Return corrections of misspelt words of sentences, in lower case."""
         del sentences
         return {}
 
     def named(self, sentences: Sequence[str]) -> list[str]:
-        """Return the names of objects that its detector looks for and that sentences name."""
+        """Return the names of the detector's objects that sentences mention."""
         del sentences
         return []

@@ -34,9 +34,9 @@ Compute = Callable[..., Tensor]
 
 
 def try_export(run: Run) -> None:
-    """Export a run's matcher; where that fails, say why in a line on standard error.
+    """Export a run's matcher; report a failure in one line on standard error.
 
-    What is no matcher, such as a classifier of concepts, is passed over.
+    Other modules, such as concept classifiers, are skipped.
     """
     if isinstance(run.matcher, Matcher):
         try:
@@ -46,19 +46,18 @@ def try_export(run: Run) -> None:
 
 
 def export_run(run: Run) -> None:
-    """Export a run's matcher into its folder, replacing what was exported there before.
+    """Export a run's matcher into its folder, replacing a previous export.
 
-    `run.json` names the graphs once the outputs of each were the same as PyTorch's: until then there is no
-    export.
+    `run.json` lists the graphs once the outputs of each equal PyTorch's; until then there is no export.
 
     Args:
-        run: as it is saved in its folder; on any device.
+        run: the run as saved in its folder, on any device.
 
     Raises:
         SeesayError: the matcher cannot be exported, or the folder cannot be written.
     """
     if not isinstance(run.matcher, Matcher):
-        raise SeesayError(f"{run.name}: matches no sentences; there is nothing to export.")
+        raise SeesayError(f"{run.name}: does not match sentences; there is nothing to export.")
     matcher = run.matcher if run.device == "cpu" else deepcopy(run.matcher).cpu()
     try:
         remove_export(run)
@@ -77,7 +76,7 @@ def export_run(run: Run) -> None:
         remove_export(run)
         reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
         raise SeesayError(
-            f"{run.name}: its matcher cannot be exported to ONNX ({reason}); it is used with PyTorch."
+            f"{run.name}: its matcher cannot be exported to ONNX ({reason}); the run needs PyTorch."
         ) from failure
 
 
@@ -90,7 +89,7 @@ def remove_export(run: Run) -> None:
 
 
 def _sides(matcher: Matcher) -> dict[str, Compute]:
-    """What each graph computes, by its name, from the tensors that it is given."""
+    """The module of each graph by name, with its inputs."""
 
     def of_words(compute: Callable[[Sentences], Tensor]) -> Compute:
         return lambda words, lengths, vectors: compute(Sentences(words, lengths, vectors))
@@ -109,14 +108,14 @@ def _sides(matcher: Matcher) -> dict[str, Compute]:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Drawn inputs of the run's shapes."""
+    """Random inputs with the run's shapes."""
 
     config: RunConfig
     instances: int | None  # of an image
     vocabulary_size: int
 
     def features(self, count: int) -> Vectors:
-        """Return features (n, d); of instances, of which some are missing, some are half zero."""
+        """Return features (n, d); some instances are missing, so some rows are half zero."""
         width = sum(self.config.image_dims)
         features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
         if self.instances is not None:
@@ -142,14 +141,14 @@ class _Samples:
         return {"images": images} if name.endswith("images") else sentences
 
     def compared(self) -> list[tuple[Vectors, PreparedSentences]]:
-        """Return batches that graphs are compared with PyTorch on: of other sizes than the traced one."""
+        """Return batches for the comparison with PyTorch, of other sizes than the traced one."""
         most = self.longest
         lengths: list[list[int]] = [[1], [most + 9], [1, most, 4, most + 1, 1], [1, 1], [3, *range(1, 12)]]
         return [(self.features(2 * n + 1), self.sentences(some)) for n, some in enumerate(lengths)]
 
     @property
     def longest(self) -> int:
-        """How many words the longest sentence has that is not truncated."""
+        """The number of words of the longest sentence that is not truncated."""
         return self.config.max_words or _LONGEST
 
 
@@ -170,7 +169,7 @@ class _Side(nn.Module):
 def _write(
     folder: Path, name: str, matcher: Matcher, sides: Mapping[str, Compute], samples: _Samples
 ) -> Graph:
-    """Trace what a graph computes and write it, without weights."""
+    """Trace and write a graph without weights."""
     path, inputs = folder / f"{name}.onnx", samples.traced(name, sides)
     axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
     dynamic = {**axes, "output": {0: "rows"}}
@@ -185,7 +184,7 @@ def _write(
 
 
 def _take_weights(model: onnx.ModelProto, matcher: Matcher) -> tuple[str, ...]:
-    """Take the matcher's weights out of a graph, which then names them only; return their names."""
+    """Remove the matcher's weights from a graph, which then only names them; return the names."""
     weights, taken = matcher.state_dict(), []
     for initializer in model.graph.initializer:
         name = initializer.name.removeprefix(PREFIX)
@@ -219,7 +218,7 @@ def _errors(
 def _outputs(
     backend: OnnxBackend | TorchBackend, name: str, features: Vectors, sentences: PreparedSentences
 ) -> Vectors:
-    """Return what a graph computes; of pairs, the scores of all of them, (n·m,)."""
+    """Return the outputs of a graph; for pairs, all scores, (n·m,)."""
     if name == "pairs":
         rows, columns = np.divmod(np.arange(len(features) * len(sentences)), len(sentences))
         both = backend.encode_images(features), backend.encode_sentences(sentences)
@@ -233,7 +232,7 @@ def _outputs(
 def _error(name: str, found: Vectors, wanted: Vectors) -> float:
     """Return the largest difference, as a share of the largest finite number where that exceeds 1."""
     if found.shape != wanted.shape:
-        raise ValueError(f"{name}.onnx gives {found.shape} where PyTorch gives {wanted.shape}")
+        raise ValueError(f"{name}.onnx returns {found.shape}, PyTorch {wanted.shape}")
     with np.errstate(invalid="ignore"):
         differences = np.where(found == wanted, 0, np.abs(found - wanted))
     largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1)

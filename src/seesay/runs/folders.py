@@ -1,4 +1,4 @@
-"""Where the files of a run are: its own folder, the shipped weights, or a CLIP model's in the cache.
+"""The folder of a run: its own, included weights, or that of a CLIP model in the cache.
 
 A CLIP model of another library becomes the folder of a run when it is first named.
 """
@@ -26,15 +26,15 @@ _PATIENCE = 600.0  # seconds to wait for another process that exports
 
 
 def shipped_runs() -> list[Path]:
-    """Return the folders of the weights that come with seesay, by name."""
+    """Return the folders of the included weights, by name."""
     return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RUN}"))
 
 
 def run_config(folder: Path) -> RunConfig:
-    """Read what a run says of itself, and make the encoders that it brings available.
+    """Read the metadata of a run, and make its own encoders available.
 
     Raises:
-        SeesayError: it cannot be read, or it lacks the weights of an encoder of its own.
+        SeesayError: it cannot be read, or the weights of one of its own encoders are missing.
     """
     config = RunConfig.load(folder)
     use_networks_of(folder / NETWORKS)
@@ -44,7 +44,7 @@ def run_config(folder: Path) -> RunConfig:
 
 
 def run_folder(name: str) -> Path:
-    """Return the folder of that run, of the shipped one of that name, or of a CLIP model as a run.
+    """Return the folder of a run, included weights or a CLIP model.
 
     Raises:
         SeesayError: there is none.
@@ -67,18 +67,20 @@ def run_folder(name: str) -> Path:
 
 
 def _model_folder(spec: EncoderSpec) -> Path:
-    """Return the folder of a model's run in the cache, which is made if it is not there.
+    """Return the folder of a model's run in the cache, created if missing.
 
     Raises:
-        SeesayError: there is no such model, it has no text tower, or the cache cannot be written.
+        SeesayError: the model does not exist or has no text tower, or the cache cannot be written.
         MissingExtraError: it is not in the cache, and its library is not installed.
     """
     if spec.name == EXPORTED:
-        raise SeesayError(f"{spec}: holds towers, and is no run; name the folder of the run that holds them.")
+        raise SeesayError(
+            f"{spec}: contains towers and is not a run; name the folder of the run that contains them."
+        )
     if spec.name in IMAGES_ONLY:
         others = ", ".join(sorted(set(LIBRARIES) - set(IMAGES_ONLY)))
         raise SeesayError(
-            f"{spec} encodes images only; a run needs a text tower too, as models of {others} have."
+            f"{spec} only encodes images; a run also needs a text tower, as in models of {others}."
         )
     from seesay.encoders.towers.opened import export_folder, open_towers
 
@@ -95,13 +97,13 @@ def _model_folder(spec: EncoderSpec) -> Path:
                     _write_run(str(spec), towers, beside)
     except OSError as error:
         raise SeesayError(
-            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
+            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a writable folder."
         ) from error
     return folder
 
 
 def _write_run(name: str, towers: Towers, folder: Path) -> None:
-    """Write the run that reads by a model's towers, and whose matcher is their cosine."""
+    """Write a run with a model's towers as encoders and their cosine as matcher."""
     from seesay.encoders.sentences.towers import TowerSentenceEncoder
     from seesay.matchers.adapter import Cosine
     from seesay.recipes.schema import Recipe

@@ -1,4 +1,4 @@
-"""Images and sentences as callers have them, and the features of images that a recipe or a run reads."""
+"""Images and sentences from callers, and the image features of a recipe or run."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def read_images(images: Sequence[ImageInput]) -> tuple[list[bytes | NDArray[np.u
 
     Raises:
         ImageError: a file cannot be read.
-        SeesayError: an item is none of the kinds above, or an array is not (h, w, 3) uint8.
+        SeesayError: an item has another type, or an array is not (h, w, 3) uint8.
     """
     if isinstance(images, str | Path | bytes | Image.Image):
-        raise SeesayError("images: a list of images is wanted, got a single one; write [image].")
+        raise SeesayError("images: expected a list of images, got a single one; write [image].")
     both = [_read(image, f"images[{number}]") for number, image in enumerate(images)]
     return [content for content, _ in both], [name for _, name in both]
 
 
 def read_texts(texts: Iterable[str], name: str) -> list[str]:
-    """Return a list of the strings that the argument `name` holds.
+    """Return the strings in the argument `name` as a list.
 
     Raises:
         SeesayError: it is one string or not iterable, or an item is not a string.
     """
     if isinstance(texts, str):
-        raise SeesayError(f"{name}: a list of strings is wanted, got one string; write [{name[:-1]}].")
+        raise SeesayError(f"{name}: expected a list of strings, got one string; write [{name[:-1]}].")
     if not isinstance(texts, Iterable):
-        raise SeesayError(f"{name}: a list of strings is wanted, got {type(texts).__name__}.")
+        raise SeesayError(f"{name}: expected a list of strings, got {type(texts).__name__}.")
     found = list(texts)
     for number, text in enumerate(found):
         if not isinstance(text, str):
-            raise SeesayError(f"{name}[{number}]: a string is wanted, got {type(text).__name__}.")
+            raise SeesayError(f"{name}[{number}]: expected a string, got {type(text).__name__}.")
     return found
 
 
@@ -64,7 +64,7 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
         return image, place
     got = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
     raise SeesayError(
-        f"{place}: a path, encoded bytes, a PIL image or a uint8 array (h, w, 3) is wanted, got {got}."
+        f"{place}: expected a path, encoded bytes, a PIL image or a uint8 array (h, w, 3), got {got}."
     )
 
 
@@ -76,21 +76,21 @@ def recipe_encoders(recipe: Recipe | RunConfig, device: str | None = None) -> li
     """
     if recipe.regions is not None:
         raise SeesayError(
-            f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
-            "use a run such as seesay-small for those."
+            f"Recipe '{recipe.name}' matches phrases with regions and does not embed whole images; use "
+            f"another run, such as seesay-small."
         )
     if PRECOMPUTED in recipe.encoders:
         raise SeesayError(
-            "This run was trained on precomputed features: without their encoder it cannot take an image."
+            "This run was trained on precomputed features; without their encoder it cannot read images."
         )
     return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
 
 
 def array_dims(recipe: Recipe) -> tuple[int, ...]:
-    """Return the widths of the arrays that a recipe's image features are joined from."""
+    """Return the widths of the concatenated arrays of a recipe's image features."""
     return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
 
 
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:
-    """Concatenate those of the encoders' arrays that have these names, (n, d)."""
+    """Concatenate the encoders' arrays with these names, (n, d)."""
     return np.concatenate([each[name] for each in arrays for name in names], axis=1)

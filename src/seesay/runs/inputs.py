@@ -1,4 +1,4 @@
-"""A corpus's split as the arrays that a recipe's matcher takes; vectors of sentences are cached."""
+"""A split of a corpus as inputs of a recipe's matcher; sentence vectors are cached."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _IMAGES = 1 << 10  # images whose features are checked at a time
 
 @dataclass(frozen=True)
 class Inputs:
-    """One split, ready for a matcher. Of phrases, it has the regions of images instead of their features.
+    """One split as inputs of a matcher. For phrases, it has regions instead of image features.
 
     Attributes:
         corpus: its images and sentences, broken images and their sentences left out; of phrases, all.
@@ -57,11 +57,11 @@ class Inputs:
             phrases (n, 0).
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
-        broken: images that could not be decoded.
-        image_dims: widths of the arrays that the features are joined from.
+        broken: images that cannot be decoded.
+        image_dims: widths of the concatenated arrays of features.
         regions: for each image its proposals, then the true boxes of its phrases, then boxes near these if
             the recipe learns from such; empty for a broken image.
-        proposals: number of proposals of each image, (n,).
+        proposals: the number of proposals of each image, (n,).
         true_region: for each phrase the index of its true region in its image, (m,).
     """
 
@@ -76,7 +76,7 @@ class Inputs:
     true_region: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def of_first_images(self, count: int) -> Inputs:
-        """Return the first `count` images with their sentences; `corpus` stays whole."""
+        """Return the first `count` images with their sentences; `corpus` is unchanged."""
         kept = self.image_of_sentence < count
         sentences = self.sentences.take(np.flatnonzero(kept))
         return replace(
@@ -102,14 +102,14 @@ def split_inputs(
     encoder: SentenceEncoder | None = None,
     as_stored: bool = False,
 ) -> Inputs:
-    """Read the features of a split from the store, encoding what is missing, and prepare its sentences.
+    """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
-    With `as_stored`, features of one array that lie end to end in a file stay there, in half precision if
-    that is what the file holds: of 113,000 images with 36 instances, a copy in single precision is 16 GB.
+    With `as_stored`, contiguous features of a single array are memory-mapped in the file's precision: for
+    113,000 images with 36 instances, a copy in single precision has 16 GB.
 
     Raises:
-        SeesayError: the split is empty, none of its images can be decoded, or the recipe is not for phrases
-            and the corpus holds some.
+        SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
+            phrases.
     """
     part = corpus.split(split)
     if corpus.has_boxes:
@@ -139,8 +139,8 @@ def _stored_features(
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
     if part.features is not None and all(image.source is None for image in part.images):
         raise SeesayError(
-            f"{part.root}: this corpus comes with features and no images; "
-            f"set encoders=[{PRECOMPUTED}] in the recipe."
+            f"{part.root}: this corpus has features but no images; set encoders=[{PRECOMPUTED}] in the "
+            f"recipe."
         )
     report = fill_stores(recipe_encoders(recipe), stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
@@ -158,10 +158,10 @@ def _precomputed_features(
     recipe: Recipe, part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
     if part.features is None:
-        raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
+        raise SeesayError(f"{part.root}: no precomputed features; name an encoder in the recipe.")
     rows = [image.row for image in part.images]
     kept = [i for i, row in enumerate(rows) if row is not None]
-    missing = [ImageError(f"{image.name}: it has no features.") for image in part.images if image.row is None]
+    missing = [ImageError(f"{image.name}: no features.") for image in part.images if image.row is None]
     there = [row for row in rows if row is not None]
     given: NDArray[np.floating]
     if as_stored and isinstance(part.features, FeatureRows):
@@ -184,7 +184,7 @@ def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> N
     if given.ndim != 3 or given.shape[1] > wanted:
         found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
         raise SeesayError(
-            f"{root}: {found} an image, and the matcher takes {wanted} instances; "
+            f"{root}: {found} per image, but the matcher takes {wanted} instances; "
             "set matcher.instances to N for features of regions (n, N, d)."
         )
     missing = wanted - given.shape[1]
@@ -197,8 +197,8 @@ def _phrase_inputs(
 ) -> Inputs:
     if recipe.regions is None:
         raise SeesayError(
-            f"Recipe '{recipe.name}' matches whole images with sentences; {part.root} holds phrases, which a "
-            "grounding recipe takes (ground-…)."
+            f"Recipe '{recipe.name}' matches whole images with sentences; {part.root} contains phrases, "
+            f"which need a grounding recipe (ground-…)."
         )
     named, true_region = _named_boxes(part)
     if split == "train" and recipe.regions.positives == "jittered":
@@ -218,7 +218,7 @@ def _phrase_inputs(
 
 
 def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
-    """Return the distinct true boxes of each image, and for each phrase the index of its box among them."""
+    """Return the distinct true boxes of each image, and the index of each phrase's box among them."""
     boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
     named = []
     place = np.zeros(len(owners), np.int64)
@@ -261,7 +261,7 @@ def fitted_sentence_encoder(
 
 
 def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Encode texts, (m, dim), or read their vectors from the store of arrays.
+    """Return the vectors of texts, (m, dim), from the store of arrays or newly encoded.
 
     They are memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
     """

@@ -1,9 +1,9 @@
-"""A query's scores over a gallery, as those of images that show what it asks for and those that do not.
+"""A query's scores over a gallery as a mixture of related and unrelated images.
 
-Both kinds are taken as normally distributed, and the mixture is fitted by expectation maximisation (Dempster,
-Laird, Rubin 1977). A gallery may show what is asked for a hundred times or never, so images that show it have
-prior counts: as if there were a few more of them, at a usual distance above the others. The score of an image
-is then compared with what *images that do not show it* get, whether these are the rule or the exception.
+Both kinds have normal distributions, and the mixture is fitted by expectation maximisation (Dempster, Laird,
+Rubin 1977). A gallery may contain any number of related images, so these have prior counts: as if there were
+a few more of them, at a typical distance above the others. An image is judged by comparing its score with the
+scores of *unrelated images*, whether these are the rule or the exception.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LOW, _HIGH, _QUANTILES_APART = 0.1, 0.5, 1.2816  # of a normal distribution, in
 
 @dataclass(frozen=True, slots=True)
 class ScoreMixture:
-    """Two normal distributions of scores, for each of q queries; every attribute has the shape (q,).
+    """Two normal distributions of scores for each of q queries; every attribute has the shape (q,).
 
     Attributes:
-        centre: mean score of images that do not show what is asked for.
+        centre: mean score of unrelated images.
         spread: their standard deviation.
-        right_centre: mean score of images that show it.
+        right_centre: mean score of related images.
         right_spread: their standard deviation.
-        share: of the images that show it.
+        share: the share of related images.
 
     Example:
         >>> import numpy as np
@@ -61,7 +61,7 @@ class ScoreMixture:
 
         Args:
             scores: n is at least 1.
-            unit: standard deviation of the scores of a usual query, in which the priors count.
+            unit: standard deviation of the scores of a typical query, the unit of the priors.
         """
         values = np.asarray(scores, np.float64)
         # The low half tells where the images are that do not show it, also if the high half does.
@@ -83,7 +83,7 @@ class ScoreMixture:
         return fitted
 
     def _improved(self, scores: Floats, unit: float) -> Self:
-        """Do one step of expectation maximisation."""
+        """Perform one step of expectation maximisation."""
         shown = np.where(scores < self.centre, 0.0, probability(self._log_ratio(scores)))
         others = 1 - shown
         count, rest = shown.sum(axis=0), np.maximum(others.sum(axis=0), 1.0)
@@ -100,10 +100,10 @@ class ScoreMixture:
         )
 
     def log_odds(self, scores: ArrayLike) -> Floats:
-        """Return the log-odds (k, q) that images with these scores (k, q) show what is asked for.
+        """Return the log-odds (k, q) that images with scores (k, q) are related to the query.
 
-        They never fall as the score rises, although the ratio of two normal densities may: below the centre
-        and above the highest ratio they are constant.
+        Unlike the ratio of two normal densities, they never fall with rising scores: below the centre and
+        above the highest ratio they are constant.
         """
         sharper = np.square(self.spread) - np.square(self.right_spread)
         highest = self.right_centre + np.where(
@@ -123,11 +123,11 @@ class ScoreMixture:
         return ratio
 
     def excess(self, best: ArrayLike, images: int, unit: float) -> Floats:
-        """Return how far the best score (q,) stands above that expected of unrelated images, in units.
+        """Return how far the best score (q,) exceeds the one expected from unrelated images, in units.
 
         Args:
             best: highest score of the gallery.
-            images: number of images of the gallery: the more there are, the higher is the best by chance.
+            images: the number of images of the gallery, with which the best score by chance grows.
             unit: as for `fit`.
         """
         result: Floats = (np.asarray(best, np.float64) - self.centre) / unit - expected_best(images)
@@ -135,7 +135,7 @@ class ScoreMixture:
 
 
 def expected_best(images: int) -> float:
-    """Return the expected maximum of so many standard normal numbers, nearly (Cramér 1946, section 28.6).
+    """Return the approximate expected maximum of that many standard normal numbers (Cramér 1946, 28.6).
 
     >>> [round(expected_best(n), 1) for n in (10, 100, 1000, 1_000_000)]
     [1.6, 2.6, 3.3, 4.9]
@@ -149,9 +149,9 @@ def expected_best(images: int) -> float:
 def chances(
     scores: ArrayLike, gallery: ArrayLike, images: int, unit: float, calibration: Calibration
 ) -> Floats:
-    """Return the probabilities (k,) that images with these scores show what is asked for.
+    """Return the probabilities (k,) that images with these scores are related to the query.
 
-    That of the gallery's best image is the calibration's; the others have less of it as the mixture has it.
+    The best image's probability is given by the calibration, and the others' relative to it by the mixture.
 
     Args:
         scores: (k,) of the images, the best of the gallery among them.

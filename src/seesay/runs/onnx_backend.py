@@ -6,7 +6,7 @@ query_images.onnx       the same of queries, if the matcher embeds them differen
 query_sentences.onnx
 pairs.onnx              encoded images and sentences side by side to scores, of a pair matcher
 
-The graphs hold no weights: each is opened with those that it names of the run's `weights.safetensors`.
+The graphs contain no weights: each is opened with its tensors in the run's `weights.safetensors`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each h
 
 
 class OnnxBackend:
-    """A matcher whose graphs are opened one by one, when each is first used. Thread-safe.
+    """A matcher whose graphs are opened on first use. Thread-safe.
 
     What an embedding matcher encodes is its embeddings. What a pair matcher encodes, each image and sentence
     once, is for `score_pairs` alone: arrays, or tensors of a `TorchBackend`, with a row each.
 
     Args:
         folder: of the run.
-        config: what the run says of itself.
+        config: the run's metadata.
     """
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
@@ -57,10 +57,10 @@ class OnnxBackend:
 
         Args:
             features: (n, d).
-            query: as queries, if the matcher embeds queries and gallery items differently.
+            query: encode as queries, if the matcher embeds queries and gallery items differently.
 
         Raises:
-            SeesayError: the features are of another width, or the graph is damaged.
+            SeesayError: the features have the wrong width, or the graph is damaged.
         """
         _check_width("images: expected features", "n", features, sum(self._config.image_dims))
         graph, starts = self._side("images", query), range(0, len(features), _BATCH)
@@ -70,7 +70,7 @@ class OnnxBackend:
         """Encode m sentences, at least one; `query` as above.
 
         Raises:
-            SeesayError: the vectors are of another width, or the graph is damaged.
+            SeesayError: the vectors have the wrong width, or the graph is damaged.
         """
         _check_width("sentences: expected vectors", "m", sentences.vectors, self._config.sentence_dim)
         graph, parts = self._side("sentences", query), sentences.split(_BATCH)
@@ -81,7 +81,7 @@ class OnnxBackend:
     def score_pairs(
         self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
     ) -> NDArray[np.floating]:
-        """Score the pairs (p,) of those rows of encoded images and of encoded sentences."""
+        """Score pairs (p,), given as rows of encoded images and sentences."""
         if self._config.embeds:
             return inner_products(images, sentences, rows, columns)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
@@ -92,7 +92,7 @@ class OnnxBackend:
         return scores
 
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """Score all pairs, (n, m); a `TorchBackend` keeps those of a pair matcher if `keep` is set."""
+        """Score all pairs, (n, m); with `keep`, a `TorchBackend` caches those of a pair matcher."""
         del keep
         images, read = self.encode_images(features), self.encode_sentences(sentences)
         if self._config.embeds:
@@ -125,7 +125,7 @@ class OnnxBackend:
 
 
 def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """Split pairs (p,) into parts that are scored at a time."""
+    """Split pairs (p,) into parts that are scored together."""
     count = max(1, -(-len(rows) // _PRODUCTS))
     return zip(np.array_split(rows, count), np.array_split(columns, count), strict=True)
 
@@ -133,7 +133,7 @@ def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
 def inner_products(
     images: NDArray[Any], sentences: NDArray[Any], rows: Rows, columns: Rows
 ) -> NDArray[np.float64]:
-    """Compute the inner products (p,) of those rows of two sets of vectors, in double precision."""
+    """Compute the inner products (p,) of rows of two sets of vectors, in double precision."""
     parts = [
         np.einsum("pd,pd->p", images[i].astype(np.float64), sentences[j].astype(np.float64))
         for i, j in in_parts(rows, columns)

@@ -1,4 +1,4 @@
-"""What a run's matcher predicts besides scores: sentences about an image, concepts in it, gate values."""
+"""Other predictions of a run's matcher: sentences about an image, its concepts, gate values."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class WrittenSentence:
 def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
     """Generate sentences for an image by beam search, most likely first.
 
-    None is longer than the sentences of the training.
+    Sentences are at most as long as in training.
 
     Args:
         run: a run of a recipe with `matcher.generation`.
         data: the encoded image.
         name: the image's name, for errors.
-        beam: width of the beam; at least `count` is used.
-        count: the largest number of sentences.
+        beam: width of the beam, at least `count`.
+        count: the maximum number of sentences.
 
     Raises:
         SeesayError: the run has no decoder, or the image is broken.
@@ -48,8 +48,8 @@ def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> 
     matcher = run.matcher
     if not isinstance(matcher, SCO) or matcher.decoder is None:
         raise SeesayError(
-            f"{run.name}: this run has no decoder; use a run of a recipe that learns to generate sentences, "
-            "such as sco-ctx-gen or sco-full."
+            f"{run.name}: this run has no decoder; use a run of a recipe with generation, such as "
+            f"sco-ctx-gen or sco-full."
         )
     encoded = encode_images(run.encoders, [data], [name])
     features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
@@ -72,13 +72,15 @@ def run_concepts(run: Run) -> ConceptVocabulary:
     """Return the concepts that a run predicts.
 
     Raises:
-        SeesayError: it predicts none, or the file of concepts does not fit its weights.
+        SeesayError: it predicts no concepts, or the file of concepts does not fit its weights.
     """
     if not isinstance(run.matcher, ConceptClassifier):
-        raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
+        raise SeesayError(
+            f"{run.name}: predicts no concepts; `seesay train concepts` trains a run that does."
+        )
     vocabulary = ConceptVocabulary.load(run.folder / FILE)
     if tuple(concept.word for concept in vocabulary.concepts) != run.vocabulary.words:
-        raise SeesayError(f"{run.folder / FILE}: other concepts than the run was trained on; train again.")
+        raise SeesayError(f"{run.folder / FILE}: not the concepts that the run was trained on; train again.")
     return vocabulary
 
 
@@ -106,7 +108,7 @@ def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool 
 
 @torch.inference_mode()
 def gate_values(run: Run, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the gates' values t (GVSE, eq. 4) of a split's n images, (n,), and m sentences, (m,).
+    """Return the gate values t (GVSE, eq. 4) of a split's n images, (n,), and m sentences, (m,).
 
     None for a run without gates.
     """

@@ -1,4 +1,4 @@
-"""Runs: a trained matcher with everything it needs, from a folder or from the shipped weights.
+"""Runs: a trained matcher with everything it needs, from a folder or from the included weights.
 
 run.json               what it is: the recipe, the widths of its inputs, its probabilities, its graphs
 weights.safetensors    the matcher's weights
@@ -52,13 +52,13 @@ Vectors = NDArray[np.float32]
 class Run(Embedder):
     """A trained matcher with its recipe, vocabulary and encoders: embeds and scores images and sentences.
 
-    `seesay.load` makes one from a folder, `seesay.train` from a corpus. What takes long to load is loaded
-    when it is first used: a run that was exported embeds without PyTorch.
+    `seesay.load` opens a run from a folder, and `seesay.train` creates one from a corpus. Parts are loaded on
+    first use, and an exported run embeds without PyTorch.
 
     Attributes:
-        name: the shipped weights' name, or the run's folder.
-        folder: where its files are.
-        config: what `run.json` says.
+        name: the name of included weights, or the run's folder.
+        folder: the folder of its files.
+        config: the contents of `run.json`.
         vocabulary: the words that it reads.
         sentence_encoder: the frozen encoder of sentences, if it has one.
 
@@ -91,28 +91,29 @@ class Run(Embedder):
         self._backend: OnnxBackend | TorchBackend | None = None
 
     def __repr__(self) -> str:
-        """Name the run, its matcher, and `dim` if the run records it: nothing is computed here."""
+        """Show the run, its matcher, and `dim` if it is recorded; nothing is computed."""
         dim = f", dim={self.config.dim}" if self.config.dim else ""
         return f"Run({self.name!r}, matcher={self.config.kind!r}{dim})"
 
     def __reduce__(self) -> tuple[Callable[..., Run], tuple[str, str | None]]:
-        """Pickle where the run is and its device, not what is loaded: it is loaded there again.
+        """Pickle the folder and device of the run, which is loaded again from there.
 
         Raises:
-            SeesayError: its module is in use and may have been changed, which would be lost.
+            SeesayError: its module is in use, and changes to it would be lost.
         """
         if self._matcher is not None:
             raise SeesayError(
-                f"{self.name}: a run whose module is in use is not copied; copy run.matcher, or load another."
+                f"{self.name}: a run whose module is in use cannot be copied; copy run.matcher, or load "
+                f"the run again."
             )
         return Run.load, (self.name, self._device)
 
     @classmethod
     def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
-        """Load the run in that folder, or the shipped one of that name; see `seesay.load`.
+        """Load the run in a folder, or included weights by name; see `seesay.load`.
 
         Raises:
-            SeesayError: there is none, or a file of it is missing or damaged, or no such device.
+            SeesayError: the run or device does not exist, or a file is missing or damaged.
             MissingExtraError: the run is not exported, and PyTorch is not installed.
         """
         device = device or chosen_device()
@@ -146,9 +147,8 @@ class Run(Embedder):
             recipe: the resolved recipe.
             vocabulary: the words that it reads.
             sentence_encoder: the encoder that the recipe names, if any.
-            matcher: built by the recipe, or a module of one's own.
-            image_dims: widths of the arrays that the features of an image are joined from. They are needed
-                if the run is saved.
+            matcher: built by the recipe, or your own module.
+            image_dims: widths of the concatenated arrays of image features, needed to save the run.
         """
         from seesay.runs.trained import describe, module_device
 
@@ -158,13 +158,13 @@ class Run(Embedder):
         return run
 
     def update(self, **changes: Any) -> None:
-        """Change what the run says of itself, here and in its folder's `run.json`; see `RunConfig`."""
+        """Change the run's metadata, here and in its `run.json`; see `RunConfig`."""
         self.config = replace(self.config, **changes)
         self.config.save(self.folder)
 
     @property
     def recipe(self) -> Recipe:
-        """The resolved recipe. Without PyTorch, its matcher and loss are as the file has them.
+        """The resolved recipe. Without PyTorch, its matcher and loss are unchecked.
 
         Raises:
             SeesayError: `run.json` is damaged.
@@ -175,10 +175,10 @@ class Run(Embedder):
 
     @property
     def matcher(self) -> nn.Module:
-        """The trained module, in evaluation mode; loading it takes PyTorch.
+        """The trained module, in evaluation mode; this needs PyTorch.
 
-        From then on it computes the run's vectors and scores, in place of what was exported of it: whoever
-        asks for it may change it.
+        From then on it computes the run's vectors and scores instead of the export, because it may be
+        changed.
         """
         return self._matcher if self._matcher is not None else self._load_matcher()
 
@@ -191,12 +191,12 @@ class Run(Embedder):
 
     @cached_property
     def device(self) -> str:
-        """Where PyTorch computes, such as "cpu" or "cuda:1"."""
+        """The device of PyTorch, such as "cpu" or "cuda:1"."""
         return self._device or default_device()
 
     @property
     def backend(self) -> OnnxBackend | TorchBackend:
-        """What computes vectors and scores: the matcher, or its graphs for as long as nobody asked for it."""
+        """The backend that computes vectors and scores: the graphs, or the matcher once it has been used."""
         if self._backend is None and self._matcher is None:
             self._backend = OnnxBackend(self.folder, self.config)
         elif self._backend is None:
@@ -207,12 +207,12 @@ class Run(Embedder):
 
     @property
     def pretrained(self) -> bool:
-        """True for shipped weights and models of other libraries, whose training is not recorded here."""
+        """True for included weights and models of other libraries, whose training is not recorded here."""
         return self.folder in shipped_runs() or is_two_tower(self.name)
 
     @property
     def title(self) -> str:
-        """What tables and reports call it: the name of its folder, or of a model of another library."""
+        """The name in tables and reports: that of its folder, or of a model of another library."""
         return self.name if is_two_tower(self.name) else self.folder.name
 
     @cached_property
@@ -226,12 +226,12 @@ class Run(Embedder):
 
     @cached_property
     def _stores(self) -> Stores | None:
-        """Feature stores of the image encoders, if there are any."""
+        """The feature stores of the image encoders, if they exist."""
         return opened_stores(self.encoders, stores_folder())
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of weights, vocabulary and preprocessing: vectors of two fingerprints never mix."""
+        """A hash of weights, vocabulary and preprocessing; vectors of different fingerprints never mix."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update((self.config.weights or file_digest(self.folder / WEIGHTS)).encode())
         digest.update((self.folder / VOCABULARY).read_bytes())
@@ -249,12 +249,12 @@ class Run(Embedder):
 
     @cached_property
     def calibration(self) -> Calibration:
-        """What makes standardised scores probabilities: fitted to the val split, or the usual one."""
+        """The calibration of probabilities: fitted to the val split, or the default."""
         return self.config.calibration or USUAL
 
     @property
     def embeds(self) -> bool:
-        """True if the score of a pair is the inner product of two vectors, so that an index can be made."""
+        """True if scores are inner products of vectors, so that the run can be indexed."""
         return self.config.embeds
 
     @property
@@ -267,26 +267,26 @@ class Run(Embedder):
 
         Args:
             images: paths, encoded bytes, PIL images or (h, w, 3) uint8 arrays of RGB pixels.
-            query: embed them as queries, if the matcher embeds queries and gallery items differently.
+            query: embed as queries, if the matcher embeds queries and gallery items differently.
 
         Raises:
             ImageError: an image cannot be decoded.
-            SeesayError: the run has no embedding (a pair matcher), or takes no whole images.
+            SeesayError: the run has no embedding (a pair matcher), or does not take whole images.
         """
         return self.embed_features(self._features(images), query)
 
     @property
     def side(self) -> int:
-        """Pixels that its encoders need of the shorter side of a photo."""
+        """The least shorter side of a photo, in pixels."""
         return decoded_side(self.encoders)
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
         """Embed photos that were decoded at `side`, (n, dim).
 
-        Features that training or measuring has stored are not computed again.
+        Stored features of training or measuring are reused.
 
         Raises:
-            UnavailableImageError: the memory does not suffice now.
+            UnavailableImageError: there is not enough memory now.
         """
         arrays = read_or_encode(self.encoders, self._stores, photos).checked()
         return self.embed_features(join_features(self.config.arrays, arrays), query)
@@ -305,8 +305,8 @@ class Run(Embedder):
             sentences: embeddings (m, dim) from `embed_sentences`, or strings.
 
         Raises:
-            SeesayError: embeddings of another width or with NaN, or embeddings for a pair matcher, which
-                has none.
+            SeesayError: embeddings have the wrong width or NaN, or the run is a pair matcher without
+                embeddings.
         """
         if not self.embeds:
             return self.score_prepared(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
@@ -318,7 +318,7 @@ class Run(Embedder):
         for what, vectors in (("images", left), ("sentences", right)):
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
                 raise SeesayError(
-                    f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}."
+                    f"{what}: expected embeddings of shape (n, {self.dim}), got {vectors.shape}."
                 )
             refuse_nan(vectors, what)
         cosines = np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
@@ -330,11 +330,11 @@ class Run(Embedder):
         return number_words(texts, self.vocabulary, encoder.encode(texts) if encoder else None)
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
-        """Return the words of sentences that mean nothing to the run, in lower case, each once, in order.
+        """Return the distinct unknown words of sentences, in lower case and in order.
 
-        A run that reads word ids knows those of its vocabulary. A sentence encoder reads any letters, and is
-        taken to know frequent English words, too; of one from another library, which may know other
-        languages, nothing is said.
+        A run with word ids knows its vocabulary. A run with a sentence encoder is also assumed to know
+        frequent English words. For encoders of other libraries, which may know other languages, no words are
+        reported.
 
         >>> import seesay
         >>> seesay.load("seesay-small").unknown_words(["a xyzzy dog", "Qwop!"])
@@ -345,9 +345,9 @@ class Run(Embedder):
         return unknown_words(sentences, self.vocabulary, english=self.sentence_encoder is not None)
 
     def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
-        """Return the words that were probably meant by misspelt ones of sentences, in lower case.
+        """Return corrections of misspelt words of sentences, in lower case.
 
-        No word that is known to the run, or is English, is replaced.
+        Known and English words are never replaced.
 
         >>> import seesay
         >>> seesay.load("seesay-small").corrections(["A bicylce, a xyzzy"])
@@ -376,8 +376,8 @@ class Run(Embedder):
         Args:
             features: (n, d).
             sentences: m of them.
-            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that a stopped scoring
-                resumes.
+            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that scoring can be
+                resumed.
         """
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
@@ -396,20 +396,21 @@ class Run(Embedder):
 
 
 def check_one_score(run: Run) -> None:
-    """Check that a pair has one score, whichever of the two is the query.
+    """Check that the score of a pair does not depend on which of the two is the query.
 
     Raises:
-        SeesayError: the run's matcher weighs its metrics by the query.
+        SeesayError: the scores of the run's matcher depend on the query.
     """
     if run.asymmetric:
         raise SeesayError(
-            f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
-            "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or do not re-rank."
+            f"{run.name}: its scores depend on whether the image or the sentence is the query; "
+            f"re-ranking needs one score per pair. Use the sum of the metrics (recipe gvse-sum), or do "
+            f"not re-rank."
         )
 
 
 def _are_vectors(items: object) -> bool:
-    """True for embeddings: nested numbers or an array of them; also for one vector, which is an error."""
+    """True for embeddings: nested numbers or arrays, including a single vector, which is an error."""
     if isinstance(items, np.ndarray):
         return items.ndim <= 2 and items.dtype.kind not in "OUST"
     if (ndim := getattr(items, "ndim", None)) is not None:  # a tensor

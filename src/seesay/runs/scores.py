@@ -1,4 +1,4 @@
-"""The scores of a split's image-sentence pairs, computed by a run or read from elsewhere."""
+"""The scores of a split's image-sentence pairs, from a run or another source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SplitScores(ABC):
         """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
 
     def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
-        """Return the scores (p,) of those pairs, the images being the queries."""
+        """Return the scores (p,) of pairs, with the images as queries."""
         return np.asarray(self.by_direction()[0][images, sentences], np.float64)
 
 
@@ -63,7 +63,7 @@ class MatrixScores(SplitScores):
 
 @dataclass(frozen=True)
 class EmbeddingScores(SplitScores):
-    """Vectors of images (n, d) and sentences (m, d), and of queries, if these are embedded differently."""
+    """Vectors of images (n, d) and sentences (m, d), and of queries if these are embedded differently."""
 
     images: Matrix
     sentences: Matrix
@@ -115,7 +115,7 @@ def score_pairs(
     columns: Rows,
     advance: Advance = lambda _: None,
 ) -> NDArray[np.floating]:
-    """Score the pairs (p,) of those rows of what a backend has encoded, and report progress."""
+    """Score pairs (p,), given as rows of a backend's encoded inputs, and report progress."""
     parts = []
     for start in range(0, len(rows), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)

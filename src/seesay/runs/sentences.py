@@ -1,4 +1,4 @@
-"""Texts as a matcher takes them: word ids of a vocabulary and vectors of a sentence encoder."""
+"""Texts as inputs of a matcher: word ids and vectors of a sentence encoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PreparedSentences:
-    """m sentences, as `seesay.matchers.Sentences` holds them in PyTorch.
+    """m sentences, the NumPy counterpart of `seesay.matchers.Sentences`.
 
     Attributes:
         words: all their word ids, one sentence after the other, (total,) int64.
@@ -34,7 +34,7 @@ class PreparedSentences:
         return len(self.lengths)
 
     def take(self, rows: NDArray[np.int64]) -> PreparedSentences:
-        """Return the sentences of those rows, in that order."""
+        """Return the sentences with those row numbers, in that order."""
         lengths = self.lengths[rows]
         # Word j of the result is word j - (its sentence's first place there) of that sentence.
         starts = (np.cumsum(self.lengths) - self.lengths)[rows] - (np.cumsum(lengths) - lengths)
@@ -68,7 +68,7 @@ def number_words(
 
 
 def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:
-    """Return how many sentences are longer than the matcher reads, and that length; empty without a limit."""
+    """Return the number of truncated sentences and the maximum length; empty without a limit."""
     if max_words is None:
         return {}
     return {"cut_sentences": int((sentences.lengths > max_words).sum()), "max_length": max_words}

@@ -1,4 +1,4 @@
-"""The summary of a finished training in a run's folder, and what others read of it: lists, rows, corpora."""
+"""The summary of a finished training in a run's folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Summary(BaseModel):
 
 
 class CorpusPlace(_Summary):
-    """Where the corpus of a training was; `images` is set for phrases whose images lie elsewhere."""
+    """The location of a training corpus; `images` is set for phrases with images elsewhere."""
 
     name: str
     root: str
@@ -35,7 +35,7 @@ class CorpusPlace(_Summary):
 
 
 class SplitSize(_Summary):
-    """What a split had: images, and sentences or phrases; how many sentences were cut to `max_length`.
+    """The size of a split: images, sentences or phrases, and sentences truncated to `max_length`.
 
     Of phrases that are learned from, `positives` is the mean number of regions that are right for one.
     """
@@ -50,7 +50,7 @@ class SplitSize(_Summary):
 
 
 class ConceptCount(_Summary):
-    """How many concepts were wanted, and how many the train split has."""
+    """The numbers of requested and available concepts."""
 
     wanted: int
     kept: int
@@ -79,16 +79,17 @@ class GateSummary(_Summary):
 
 
 class TrainingSummary(_Summary):
-    """What was trained on what, and the best epoch on val.
+    """The summary of a training, with the best epoch on val.
 
     Attributes:
-        beside: how many images of each corpus beside the first one were learned from.
-        monitor: the measure of the val split that chose the epoch; `best` is its value.
+        beside: the number of images of each additional corpus.
+        monitor: the val metric that chose the epoch; `best` is its value.
         best_val: the result of that epoch on val.
         seconds: of training, the members' included.
-        machine: where the training ended; members have their own.
-        teacher: the fingerprint of the run whose scores were learned from.
-        uncalibrated: why no probabilities were fitted to val; None if they were, or none are needed.
+        machine: the machine on which the training ended; members have their own.
+        teacher: the fingerprint of the teacher.
+        uncalibrated: the reason why no probabilities were fitted to val; None if they were, or are not
+            needed.
     """
 
     recipe: str
@@ -143,7 +144,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def list_runs(folder: Path) -> list[tuple[str, str]]:
-    """List the runs below a folder, by name, then the shipped ones: name and a line about each."""
+    """List the runs below a folder, by name, then the included ones, with a line about each."""
     there = sorted(path.parent for path in folder.glob(f"**/{RUN}"))
     names = [(path, str(path)) for path in there] + [(path, path.name) for path in shipped_runs()]
     return [(name, _line(path)) for path, name in names]
@@ -178,10 +179,10 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
     """Return the corpus that a run was trained on, and the folder of its phrases' images if elsewhere.
 
     Raises:
-        SeesayError: the run does not record it, as for shipped weights, or the corpus was moved.
+        SeesayError: the run does not record it (like included weights), or the corpus was moved.
     """
     if not is_finished(run.folder):
-        raise SeesayError(f"{run.name}: records no corpus; name the corpus to measure on.")
+        raise SeesayError(f"{run.name}: has no recorded corpus; name the corpus to measure on.")
     corpus = TrainingSummary.load(run.folder).corpus
     root = path_of(corpus.root)
     if not is_remote(root) and not root.exists():
@@ -190,7 +191,7 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
 
 
 def training_of(run: Run) -> Training:
-    """Return how a run was trained, as a row records it; empty without a summary, as for shipped weights."""
+    """Return a run's training for recorded rows; empty without a summary (like included weights)."""
     if not is_finished(run.folder):
         return {}
     summary = TrainingSummary.load(run.folder)
@@ -212,7 +213,7 @@ def open_corpus_of(
     Without runs, as for external scores, it must be named.
 
     Raises:
-        SeesayError: it cannot be read, or the runs name no corpus or several, or cannot share one.
+        SeesayError: it cannot be read, or the runs have no common corpus.
     """
     grounds = {run.config.regions is not None for run in runs}
     if len(grounds) > 1:
@@ -221,11 +222,11 @@ def open_corpus_of(
     if data is not None:
         return read_corpus(data, phrases=phrases, images=images, format=format)
     if not runs:
-        raise SeesayError("Score files do not name their corpus; name it with --data.")
+        raise SeesayError("Score files have no corpus; name it with --data.")
     places = {trained_on(run) for run in runs if not run.pretrained}
     if not places:
         names = ", ".join(run.name for run in runs)
-        raise SeesayError(f"{names}: no corpus of yours; name the one to measure on with --data.")
+        raise SeesayError(f"{names}: no recorded corpus; name the corpus to measure on with --data.")
     if len(places) > 1:
         roots = ", ".join(sorted(str(root) for root, _ in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")

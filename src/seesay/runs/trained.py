@@ -1,4 +1,4 @@
-"""Matchers of runs in PyTorch: built, saved, loaded from a run's folder, and what computes with them."""
+"""Matchers of runs in PyTorch: creation, saving, loading, and the backend."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def new_matcher(
     image_dims: Sequence[int],
     module: nn.Module | None = None,
 ) -> nn.Module:
-    """Build the recipe's matcher with initial weights, or wrap a copy of the caller's own module.
+    """Build the recipe's matcher with initial weights, or wrap a copy of the caller's module.
 
     Raises:
         SeesayError: the module is not a matcher, or cannot be copied.
@@ -53,7 +53,7 @@ def new_matcher(
             return as_matcher(deepcopy(uncompiled(module)))
         except (RuntimeError, TypeError) as failure:
             raise SeesayError(
-                f"module: one that copy.deepcopy copies is wanted, got {type(module).__name__} ({failure})."
+                f"module: expected one that copy.deepcopy can copy, got {type(module).__name__} ({failure})."
             ) from failure
     inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
     return recipe.matcher.build(inputs)
@@ -68,7 +68,7 @@ def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
     """Load the matcher of a run's folder onto the run's device, or its weights into a copy of a module.
 
     Raises:
-        SeesayError: the weights are missing or damaged, or those of another matcher, or no such device.
+        SeesayError: the weights are missing, damaged or of another matcher, or the device does not exist.
     """
     path = run.folder / WEIGHTS
     weights = _read_weights(path)
@@ -80,7 +80,7 @@ def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
         misfit = _misfit(matcher.state_dict(), weights)
         if module is not None:
             raise SeesayError(
-                f"module: the one whose weights are in {path} is wanted, got another one ({misfit})."
+                f"module: expected the one whose weights are in {path}, got another ({misfit})."
             ) from failure
         raise SeesayError(
             f"{path}: not the weights of {run.folder / RUN} ({misfit}); train again."
@@ -101,7 +101,7 @@ def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sent
 
 
 def save_inputs(run: Run) -> None:
-    """Write everything of a run but the weights: `run.json`, vocabulary and sentence encoder."""
+    """Write a run except for its weights: `run.json`, vocabulary and sentence encoder."""
     run.folder.mkdir(parents=True, exist_ok=True)
     run.config.save(run.folder)
     run.vocabulary.save(run.folder / VOCABULARY)
@@ -120,7 +120,7 @@ def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def module_device(module: nn.Module) -> str:
-    """Return where a module's weights are."""
+    """Return the device of a module's weights."""
     weight = next(chain(module.parameters(), module.buffers()), None)
     return "cpu" if weight is None else str(weight.device)
 
@@ -150,11 +150,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 class TorchBackend:
-    """Computes with a matcher what `OnnxBackend` computes with its graphs.
+    """The counterpart of `OnnxBackend` that uses the matcher in PyTorch.
 
     Args:
-        matcher: in evaluation mode, on `device`. A classifier of concepts neither embeds nor scores.
-        settings: the recipe's of the matcher; they tell cached scores apart.
+        matcher: in evaluation mode, on `device`. Concept classifiers neither embed nor score.
+        settings: the matcher's settings, which identify cached scores.
         device: such as "cpu" or "cuda:1".
     """
 
@@ -189,7 +189,7 @@ class TorchBackend:
         return np.concatenate(parts)
 
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """See `OnnxBackend`; an ensemble keeps those of its members, and finds what they kept alone."""
+        """See `OnnxBackend`; the scores of an ensemble's members are cached separately."""
         matcher = self.matcher
         if not isinstance(matcher, PairMatcher):
             scores: Vectors = self.encode_images(features) @ self.encode_sentences(sentences).T
