@@ -26,7 +26,7 @@ def test_a_class_that_is_defined_again_replaces_the_former_one() -> None:
 def test_another_class_cannot_take_the_name() -> None:
     registry = Registry[type]("shape", "seesay.shapes")
     shape(registry)
-    with pytest.raises(SeesayError, match="shape 'square' is registered already"):
+    with pytest.raises(SeesayError, match="shape 'square' is already registered"):
 
         @registry.register("square")
         class Other: ...

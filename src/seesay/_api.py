@@ -23,18 +23,17 @@ __all__ = ["evaluate", "load", "train"]
 
 
 def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:
-    """Load a run: shipped weights by name, a run's folder, or a CLIP model of another library.
+    """Load a run: included weights by name, a run's folder, or a CLIP model of another library.
 
     Args:
-        name: `seesay-small`, `seesay-ground`, the folder of a run that `train` made, or `LIBRARY:MODEL`,
-            such as `open_clip:ViT-B-32/laion2b_s34b_b79k` or `transformers:./folder`.
+        name: `seesay-small`, `seesay-ground`, the folder of a trained run, or `LIBRARY:MODEL`, such as
+            `open_clip:ViT-B-32/laion2b_s34b_b79k` or `transformers:./folder`.
         device: where the matcher and the image encoders run, such as "cpu" or "cuda:1"; by default a GPU if
             there is one.
-        module: for a run that was trained with a module of your own: such a module. The weights are loaded
-            into a copy of it.
+        module: your own module, for a run that was trained with it. The weights are loaded into a copy.
 
     Raises:
-        SeesayError: there is no such run or device, or a file of the run is missing or damaged.
+        SeesayError: the run or device does not exist, or a file of the run is missing or damaged.
 
     Example:
         >>> import seesay
@@ -62,22 +61,23 @@ def train(
     """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
 
     Args:
-        recipe: a shipped recipe's name (`seesay recipes` lists them), or a YAML file.
-        corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path.
-            To learn from others beside it, open them and pass `replace(corpus, beside=(…,))`.
-        out: the run's folder, which must not hold a run unless `resume` is set.
+        recipe: the name of an included recipe (`seesay recipes` lists them), or a YAML file.
+        corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path. To
+            learn from additional corpora, open them and pass `replace(corpus, beside=(…,))`.
+        out: the run's folder, which must not contain a run unless `resume` is set.
         resume: continue after the last finished epoch; the result is the same, bit for bit.
-        module: a module of your own with `embed_images` and `embed_sentences`, of which a copy is
-            trained in place of the recipe's matcher. Pass it to `load` again.
-        callbacks: are called after each epoch, see `seesay.Callback`.
-        start_from: a run of the same recipe, or its folder, whose weights are the initial ones. The new run
-            keeps its vocabulary: words that it does not know stay unknown.
+        module: your own module with `embed_images` and `embed_sentences`; a copy is trained instead of the
+            recipe's matcher. Pass it to `load` again.
+        callbacks: called after each epoch, see `seesay.Callback`.
+        start_from: a run of the same recipe, or its folder, with the initial weights. The new run keeps its
+            vocabulary.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
             key may be given on its own if it is unambiguous. Type checkers know the keys of shipped matchers
             and losses; give those of your own as a mapping, such as `loss={"kind": "mine", "power": 2}`.
 
     Raises:
-        SeesayError: there is no such recipe or key, `out` holds a run, or the corpus does not fit the recipe.
+        SeesayError: the recipe or key does not exist, `out` contains a run, or the corpus does not fit the
+            recipe.
 
     Example:
         >>> import tempfile, seesay

@@ -1,4 +1,4 @@
-"""Where PyTorch computes: what a user chose (--device, SEESAY_DEVICE), else a GPU if there is one."""
+"""The device of PyTorch: the user's choice (--device, SEESAY_DEVICE), or a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "SEESAY_DEVICE"
 
 
 def chosen_device() -> str | None:
-    """Return what SEESAY_DEVICE names, such as "cpu" or "cuda:1"; None if it is not set."""
+    """Return the value of SEESAY_DEVICE, such as "cpu" or "cuda:1"; None if it is not set."""
     return os.environ.get(VARIABLE) or None
 
 

@@ -15,23 +15,23 @@ _SUGGESTED = 3
 
 
 class SeesayError(Exception):
-    """What was wrong, where (file, line, key, shape) and what to do, in one sentence or two."""
+    """A user error: what is wrong, where (file, line, key, shape) and what to do, in one or two sentences."""
 
 
 class ImageError(SeesayError):
-    """One image cannot be used. Commands over many images skip it, count it and list it."""
+    """An image cannot be used. Commands over many images skip, count and list it."""
 
 
 class UnavailableImageError(ImageError):
-    """One image cannot be read now, for want of memory or access; it may be sound, so try again later."""
+    """An image cannot be read now, for lack of memory or access; it may be intact, so try again later."""
 
 
 class QueryError(SeesayError):
-    """A query is against the grammar, or names what is not there; a server answers with 422."""
+    """A query is malformed, or refers to something that does not exist; a server answers with 422."""
 
 
 class MissingExtraError(SeesayError):
-    """A package that an extra of seesay installs is missing."""
+    """A package from an extra of seesay is missing."""
 
 
 # Packages by the extra that installs them, and what they are called.
@@ -62,10 +62,10 @@ _EXTRAS = {
 
 @contextmanager
 def naming_extras(of: str | None = None) -> Iterator[None]:
-    """Replace the error of an import by one that names the extra which installs the package.
+    """Replace an import error by one that names the extra of the package.
 
     Args:
-        of: the extra to name, where it brings what another extra alone would bring, too.
+        of: the extra to name, if it includes another extra's package.
 
     >>> with naming_extras():  # doctest: +ELLIPSIS
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
@@ -84,7 +84,7 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this seesay, whether it came from an index or a checkout."""
+    """Return the command that adds an extra to this installation, from an index or a checkout."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.request import url2pathname
 
@@ -100,7 +100,7 @@ def install_command(extra: str) -> str:
 
 
 def first_line(failure: BaseException) -> str:
-    r"""Return the first line of what an error says, or its kind if it says nothing.
+    r"""Return the first line of an error's message, or its type if the message is empty.
 
     >>> first_line(ValueError("no such file\nTraceback")), first_line(TimeoutError())
     ('no such file', 'TimeoutError')
@@ -109,7 +109,7 @@ def first_line(failure: BaseException) -> str:
 
 
 def check_whole(least: int, **numbers: object) -> None:
-    """Raise a SeesayError unless numbers, given by their arguments' names, are whole and at least `least`.
+    """Raise a SeesayError unless all arguments, given by name, are integers of at least `least`.
 
     An argument may be a list or tuple of such numbers.
 
@@ -125,7 +125,7 @@ def check_whole(least: int, **numbers: object) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggest up to three known names near to a misspelt or shortened one; empty if none is near.
+    """Suggest up to three known names similar to a misspelt or shortened one; empty if there are none.
 
     >>> did_you_mean("vse+", ["irmatch-s", "vse++"])
     "; did you mean 'vse++'?"

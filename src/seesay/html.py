@@ -18,7 +18,7 @@ body { margin: 0 auto; background: var(--ground); color: var(--ink); font: 16px/
 
 
 class Html(str):
-    """Text that is HTML already; any other string is escaped when it is put into an element."""
+    """Text that is already HTML; other strings are escaped in elements."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ def joined(parts: Iterable[str], between: str = "") -> Html:
 
 
 def page(title: str, style: str, body: str) -> str:
-    """Return a whole document that needs no other file.
+    """Return a self-contained document.
 
     Args:
         title: plain text; " · seesay" is appended.

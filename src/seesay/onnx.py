@@ -1,4 +1,4 @@
-"""ONNX Runtime sessions, and networks that PyTorch exports for them once, or that a run brings with it."""
+"""ONNX Runtime sessions, and networks that PyTorch has exported or that belong to a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _run: ContextVar[set[Path] | None] = ContextVar("run", default=None)
 
 
 class Session:
-    """A network in ONNX Runtime, on the CPU, opened when it is first run. Thread-safe.
+    """A network in ONNX Runtime on the CPU, opened on first use. Thread-safe.
 
     Args:
         find: returns the ONNX file, exporting it if it is missing.
@@ -46,7 +46,7 @@ class Session:
     def run(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
     ) -> list[NDArray[np.float32]]:
-        """Compute the outputs of those names, or all.
+        """Compute the outputs with those names, or all.
 
         Raises:
             SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
@@ -75,7 +75,7 @@ def networks_run() -> Iterator[set[Path]]:
 def use_networks_of(folder: Path) -> None:
     """Let `exported` find the networks that a run brings in that folder, where PyTorch cannot export them.
 
-    Where PyTorch is installed they are not needed: networks of packages are trusted more than those of runs.
+    With PyTorch they are not needed, because packaged networks are trusted more than those of runs.
 
     Raises:
         SeesayError: another run has brought a different network of the same name.
@@ -95,7 +95,7 @@ def use_networks_of(folder: Path) -> None:
 def network_cache(name: str) -> Path:
     """Return the cache's folder of what networks have computed, such as "features".
 
-    Networks that runs have brought cannot be checked: what they compute is kept apart.
+    Networks of runs cannot be verified, so their outputs are cached separately.
     """
     folder = cache_dir() / name
     if not _brought:
@@ -132,7 +132,7 @@ def exported(
                 trace(build().eval(), example, beside, inputs, outputs, free)
         except OSError as error:
             raise SeesayError(
-                f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
+                f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
             ) from error
     return path
 

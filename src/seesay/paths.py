@@ -1,4 +1,4 @@
-"""The cache folder, files that a kill never leaves half written, and locks."""
+"""The cache folder, atomic writing of files and folders, and locks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def cache_dir() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and rename it to `path` at the end, or delete it on an error.
 
-    A kill or a power cut leaves the old file or the new one, never a part. The file's mode is that of any new
-    file, whatever wrote it. An error of the system names a file.
+    After a kill or a power cut, the file is either old or new, never partial. The file's mode is that of any
+    new file, whatever wrote it. An error of the system names a file.
     """
     sweep(path.parent, glob.escape(path.name), older_than=_ABANDONED)
     beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -106,7 +106,7 @@ def _is_running(process: str) -> bool:
 
 @contextmanager
 def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold a lock file; the system releases the lock when the process ends, however it does.
+    """Hold a lock file; the system releases the lock whenever the process ends.
 
     The file stays: if it were deleted, one process could hold the old file and another a new one.
 
@@ -133,7 +133,7 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Say in a `SeesayError` that the disk of a folder is full or fails, whatever library noticed."""
+    """Convert errors about a full or failing disk, from any library, to a `SeesayError`."""
     try:
         yield
     except SeesayError:
@@ -143,13 +143,13 @@ def disk_errors(folder: Path) -> Iterator[None]:
             place = getattr(error, "filename", None) or folder
             done = "read or written" if failure == os.strerror(errno.EIO) else "written"
             raise SeesayError(
-                f"{place}: cannot be {done} ({failure}); mend that and continue. What was finished is kept."
+                f"{place}: cannot be {done} ({failure}); fix that and continue. Finished work is kept."
             ) from error
         raise
 
 
 def failure_of_disk(error: BaseException) -> str:
-    """Return what the system says of a disk that is full or fails, whatever library noticed; else ""."""
+    """Return the system's message about a full or failing disk, from any library; else ""."""
     for number in _DISK_ERRORS:
         # Libraries in Rust and C++ keep only the system's words, so the number is not always there.
         if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
@@ -174,7 +174,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         SeesayError: it holds something already, before anything is computed for it, or cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SeesayError(f"{out}: exists already; name a folder that does not.")
+        raise SeesayError(f"{out}: already exists; choose another folder.")
     try:
         with disk_errors(out), replacing_folder(out) as beside:
             yield beside
@@ -184,7 +184,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
-    """Do as `new_folder`, but let the system's errors through: for folders that no user named."""
+    """Like `new_folder`, but without converting errors, for folders that no user named."""
     out.parent.mkdir(parents=True, exist_ok=True)
     _sweep_folders(out.parent, glob.escape(out.name))
     # A name that no other process has, not even one of the same number in another container.
@@ -230,7 +230,7 @@ def check_output(out: Path, suffixes: Collection[str]) -> None:
 
 @contextmanager
 def writing(out: Path) -> Iterator[Path]:
-    """Do as `replacing`, but raise a `SeesayError` if the system refuses: for files that a user named."""
+    """Like `replacing`, but raise a `SeesayError` on failure, for files that a user named."""
     try:
         with replacing(out) as beside:
             yield beside

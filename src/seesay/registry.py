@@ -1,4 +1,4 @@
-"""Registries of implementations by name: shipped ones and those that installed packages add."""
+"""Registries of implementations by name: included ones and those of installed packages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        package: the package whose modules hold the shipped ones; they are imported at the first look-up.
+        package: the package with the included implementations, whose modules are imported at the first
+            look-up.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -47,7 +48,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers what it decorates as `name`.
 
-        A class that is defined again, as by a notebook cell that runs twice, replaces the former one.
+        A class that is defined again, for example by running a notebook cell twice, replaces the former one.
 
         Raises:
             SeesayError: something else is registered under that name.
@@ -56,7 +57,7 @@ class Registry(Mapping[str, T], Generic[T]):
         def add(implementation: T) -> T:
             there = self._known.get(name)
             if there is not None and _origin(there) != _origin(implementation):
-                raise SeesayError(f"The {self.what} '{name}' is registered already; choose another name.")
+                raise SeesayError(f"The {self.what} '{name}' is already registered; choose another name.")
             self._known[name] = implementation
             return implementation
 
@@ -113,7 +114,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 if self._plugins.setdefault(point.name, point).value != point.value:
                     first = self._plugins[point.name]
                     warnings.warn(
-                        f"Two packages bring a {self.what} '{point.name}': {first.value} is used, "
+                        f"Two packages provide a {self.what} '{point.name}': {first.value} is used, "
                         f"{point.value} is not.",
                         stacklevel=2,
                     )

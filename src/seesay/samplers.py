@@ -1,6 +1,6 @@
 """Samplers: which image-sentence pairs make up the mini-batches of an epoch.
 
-Positions depend on seed and epoch alone, so that a resumed run sees the batches that it would have seen.
+Positions only depend on seed and epoch, so a resumed run sees the same batches.
 """
 
 from __future__ import annotations

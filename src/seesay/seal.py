@@ -1,8 +1,8 @@
-"""Seals, by which what this user made of an index or a run is told from what came with a copy of it.
+"""Seals, which distinguish files that this user created from those in a copied index or run.
 
-A server publishes the files under an index's roots, and an index from elsewhere can name any root; its
-thumbnails and lists of vectors can be anything, too. A run from elsewhere can name any network. Seals are
-made with a key that only this user's cache holds.
+A server publishes the files under an index's roots, and an index from elsewhere can name any root and contain
+any thumbnails and vector lists. A run from elsewhere can name any network. Seals are made with a key in this
+user's cache.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PATIENCE = 30.0  # seconds, while another process makes the key
 
 
 def seal(identity: str, what: Path | str) -> str:
-    """Return the seal of something of an index, such as a root or its store's address, or of a run.
+    """Return the seal of a part of an index (such as a root or its store's address) or a run.
 
-    It has 32 hexadecimal digits, or is empty if no key can be kept, which seals nothing.
+    It has 32 hexadecimal digits, or is empty (which seals nothing) if the key cannot be stored.
     """
     try:
         key = _key(cache_dir() / "index.key")

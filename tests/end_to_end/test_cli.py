@@ -123,7 +123,7 @@ def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -
     assert "images.onnx, sentences.onnx; at most" in seesay("export", run).stdout
     done = seesay("export", run, "--out", tmp_path / "given")
     assert "To use it: pip install seesay" in done.stdout
-    assert "exists already" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
+    assert "already exists" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
     written = json.loads(seesay("export", run, "--json").stdout)
     assert written["recipe"]["matcher"]["kind"] == "irmatch"
     assert set(written["graphs"]) == {"images", "sentences"}

@@ -139,7 +139,7 @@ def test_shipped_weights_bring_no_encoders(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "notes.txt").write_text("mine")
-    with pytest.raises(SeesayError, match="exists already"):
+    with pytest.raises(SeesayError, match="already exists"):
         write_bundle(str(run), tmp_path / "there")
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SeesayError, match="cannot be written"):

@@ -153,7 +153,7 @@ def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, 
     assert swapped != words
     path.write_text(json.dumps(swapped), encoding="utf-8")
     members = [Run.load(str(folder)) for folder in folders]
-    with pytest.raises(SeesayError, match=r"mcnn-st: another vocabulary than that of .*mcnn-phs"):
+    with pytest.raises(SeesayError, match=r"mcnn-st: its vocabulary differs from that of .*mcnn-phs"):
         combine_members(recipe, members, corpus, tmp_path / "out")
     with pytest.raises(SeesayError, match=r"not of the runs .*mcnn-st, .*mcnn-phs"):
         combine_members(recipe, members[::-1], corpus, tmp_path / "out")

@@ -163,7 +163,7 @@ def test_other_matchers_train_and_search(corpus: Corpus, tmp_path: Path, name: s
 
 
 def test_a_folder_in_use_is_not_overwritten(corpus: Corpus, finished: Path) -> None:
-    with pytest.raises(SeesayError, match="holds a run already"):
+    with pytest.raises(SeesayError, match="already contains a run"):
         train(small(), corpus, finished)
     with pytest.raises(SeesayError, match="another recipe"):
         train(small("seed=9"), corpus, finished, resume=True)

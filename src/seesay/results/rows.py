@@ -1,7 +1,7 @@
 """Recorded rows: a JSON line for each measurement, in `results/<corpus>.jsonl`.
 
-A row is a result with its provenance: recipe, features, source and training. Only commands write these
-files, and every table in the documentation is made from them.
+A row is a result with its provenance: recipe, features, source and training. Only commands write these files,
+from which all tables in the documentation are generated.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Provenance(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured row: what was measured, and the result."""
+    """A recorded row: a result with its provenance."""
 
     provenance: Provenance
     result: Result
@@ -306,7 +306,7 @@ def differences(recipe: Recipe) -> list[str]:
 
 
 def source_commit(folder: Path) -> str | None:
-    """Return the short git commit of a folder, with `+` if files differ from it; None outside git."""
+    """Return the short git commit of a folder, with `+` if files were modified; None outside git."""
 
     def git(*arguments: str) -> str | None:
         command = ["git", "-C", str(folder), *arguments]

@@ -1,4 +1,4 @@
-"""Which words are known, and corrections of those that are misspelt."""
+"""Known words, and corrections of misspelt ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MOST = 5  # misspelt words: a query with more is in another language
 def is_word(word: str) -> bool:
     """Return whether a lower-case word is among 170,000 frequent English words or contains a digit.
 
-    The list is that of the GloVe vectors (Pennington et al. 2014; public domain), without its rarer half. It
-    has no accents, so words are also looked up without theirs.
+    The list is the more frequent half of the GloVe vectors' vocabulary (Pennington et al. 2014; public
+    domain). It has no accents, so words are also looked up without theirs.
 
     >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "café", "qwop")]
     [True, True, True, True, False]
@@ -68,7 +68,7 @@ def read_words(file: Path) -> list[str]:
 
 
 def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
-    """Return corrections for the words that are misspelt.
+    """Return corrections of misspelt words.
 
     A misspelt word is neither in the vocabulary nor in `is_word`. It is replaced by a word that differs by
     one slip: two letters swapped, one added, one missing or one wrong. Words with the same letters are

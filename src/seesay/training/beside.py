@@ -1,8 +1,8 @@
-"""Corpora beside the one that a recipe is trained on: every mini-batch gets a smaller one of each.
+"""Additional training corpora: every mini-batch is joined by a smaller one of each.
 
-A few hundred photographs of other things widen what a matcher knows, but among thirty thousand sentences of
-one corpus they would hardly be seen. So each corpus has mini-batches of its own, which count with a weight
-that the recipe sets. Pairs of different corpora are no negatives of each other: their style tells them apart.
+A few hundred photographs of other things extend a matcher's knowledge, but would be rare among thirty
+thousand sentences. Each additional corpus therefore has its own mini-batches, with a weight from the recipe.
+Pairs of different corpora are not negatives of each other, because their style would distinguish them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _STREAM = 3  # of random numbers, beside the sampler's, those of class pairs and
 
 
 class BesidePairs:
-    """Draws mini-batches of a corpus that is learned from beside another one.
+    """Draws mini-batches of an additional corpus.
 
     Args:
         inputs: its train split.
-        settings: how many pairs a mini-batch has, and their weight.
-        number: of this corpus among those beside, which tells its random numbers from the others'.
+        settings: the number of pairs in a mini-batch, and their weight.
+        number: the number of this corpus, which selects its random numbers.
     """
 
     def __init__(self, inputs: Inputs, settings: BesideSettings, number: int) -> None:
@@ -42,14 +42,14 @@ class BesidePairs:
         self.begin_epoch(0, 0)
 
     def begin_epoch(self, seed: int, epoch: int) -> None:
-        """Draw from here on what depends on the run's seed and the epoch alone."""
+        """Restart the random numbers from the run's seed and the epoch."""
         self._draw = np.random.default_rng([seed, epoch, _STREAM, self._number])
 
     def draw(self, device: str) -> Batch:
         """Return pairs of different images, each with one of its sentences.
 
-        Images with the same first sentence show the same thing, such as two photographs that are both named
-        "a piano": they have one number in `image_ids`, so that they are no negatives of each other.
+        Images with the same first sentence, such as two photographs named "a piano", have the same number in
+        `image_ids`, so that they are not negatives of each other.
         """
         count = min(self.settings.pairs, len(self._with_sentences))
         images = self._draw.choice(self._with_sentences, count, replace=False)
@@ -64,7 +64,7 @@ class BesidePairs:
 def beside_pairs(
     recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
 ) -> tuple[BesidePairs, ...]:
-    """Read the train splits of the corpora beside a corpus; images whose features are missing are encoded."""
+    """Read the train splits of the additional corpora, encoding missing features."""
     return tuple(
         BesidePairs(
             split_inputs(recipe, each, "train", vocabulary, encoder), recipe.beside[each.name], number
@@ -74,18 +74,18 @@ def beside_pairs(
 
 
 def check_beside(recipe: Recipe, corpus: Corpus) -> None:
-    """Check that a recipe says how to learn from the corpora beside a corpus, and from no other.
+    """Check that a recipe has settings for exactly the additional corpora.
 
     Raises:
-        SeesayError: it does not; names the first, and what to do.
+        SeesayError: it does not.
     """
     wanted, given = recipe.beside, [each.name for each in corpus.beside]
     if repeated := next((name for name in given if given.count(name) > 1), None):
-        raise SeesayError(f"Two corpora are named {repeated}; rename the folder of one of them.")
+        raise SeesayError(f"Two corpora are named {repeated}; rename one of the folders.")
     if unknown := next((name for name in given if name not in wanted), None):
         raise SeesayError(
-            f"Recipe '{recipe.name}' does not say how to learn from {unknown} beside the first corpus; "
-            f"set beside.{unknown}={{pairs: 100, weight: 0.3}}."
+            f"Recipe '{recipe.name}' has no settings for the additional corpus {unknown}; set "
+            f"beside.{unknown}={{pairs: 100, weight: 0.3}}."
         )
     if missing := ", ".join(name for name in wanted if name not in given):
         raise SeesayError(

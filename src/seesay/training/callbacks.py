@@ -1,4 +1,4 @@
-"""Callbacks, which follow a training."""
+"""Callbacks of a training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its metr
 
 
 class Callback:
-    """Base class of callbacks, which follow a training; override the methods that you need.
+    """Base class of callbacks; override the methods that you need.
 
-    A composed recipe trains its members one after the other, each with a start and an end of its own. What is
-    learned afterwards, such as gates, has its own start and end, too.
+    A composed recipe trains its members one after the other, each with its own start and end. Later steps,
+    such as gates, also have their own start and end.
 
     Example:
         >>> import tempfile, seesay
@@ -49,7 +49,7 @@ class Callback:
 def running(
     callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]
 ) -> Iterator[OnEpochEnd]:
-    """Start the callbacks and, whatever happens, end them; yield the function to call after each epoch."""
+    """Start the callbacks and always end them; yield the function to call after each epoch."""
     with ExitStack() as ends:
         for callback in callbacks:
             callback.on_train_start(name, folder, recipe)

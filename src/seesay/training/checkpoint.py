@@ -1,4 +1,4 @@
-"""Checkpoints, as safetensors: everything that training needs to resume as if it had never stopped."""
+"""Checkpoints as safetensors: everything that training needs to resume exactly."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def save_checkpoint(
 
 
 def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies in CPU memory, which further steps of an optimizer do not change."""
+    """Return copies in CPU memory, which later optimizer steps do not change."""
     return {key: value.detach().cpu().clone() for key, value in tensors.items()}
 
 

@@ -1,8 +1,8 @@
-"""Class pairs: images that never were, whose sentence is the name of a class.
+"""Class pairs: artificial images with the name of a class as sentence.
 
-The logits of a classifier tell how its features change where a class is seen: along the regression of the
-features on that logit. A photograph of the corpus that is moved so becomes an image of the class, and
-teaches a matcher a thousand names, most of which no sentence of the corpus has.
+A regression of a classifier's features on its logits shows how features change with a class. The features of
+a photograph, moved in this direction, become an image of the class, and teach a matcher a thousand names,
+most of which do not occur in the corpus.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STREAM = 1  # of random numbers, beside the sampler's
 
 @dataclass(frozen=True)
 class _Classifier:
-    """Where an encoder's features and logits lie, and how the features change for a class, (1000, width)."""
+    """The columns of an encoder's features and logits, and the change of features by class, (1000, width)."""
 
     pooled: slice
     logits: slice
@@ -38,7 +38,7 @@ class _Classifier:
 
 
 class ClassPairs:
-    """Draws images of classes, made from photographs, with phrases that name these classes.
+    """Draws artificial images of classes, made from photographs, with phrases that name these classes.
 
     Args:
         features: of the train split, (n, d): for each encoder its pooled features, then its 1,000 logits.
@@ -68,13 +68,13 @@ class ClassPairs:
         ]
 
     def begin_epoch(self, seed: int, epoch: int) -> None:
-        """Draw from here on what depends on the run's seed and the epoch alone."""
+        """Restart the random numbers from the run's seed and the epoch."""
         self._draw = np.random.default_rng([seed, epoch, _STREAM])
 
     def draw(self, photographs: Tensor) -> Batch:
         """Return a mini-batch of images of different classes, made from photographs with features (n, d).
 
-        Their logits are 0: no classifier has seen them.
+        Their logits are 0, because no classifier has seen them.
         """
         draw, device = self._draw, photographs.device
         classes = draw.choice(CLASSES, self.count, replace=False)

@@ -1,7 +1,7 @@
-"""Composed matchers: members are trained each by its own recipe, then combined into one run.
+"""Composed matchers: members are trained by their own recipes, and then combined into one run.
 
-An ensemble (m-CNN, section 3.2) needs no more; the gates of a fusion (GVSE) are trained afterwards, and the
-second step of two-step learning fine-tunes its one member together with the CNN.
+For a fusion (GVSE), gates are trained afterwards; the second step of two-step learning fine-tunes its only
+member together with the CNN.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def train_composed(
 ) -> Run:
     """Train the members in `out/members`, one after the other, and combine them in `out`.
 
-    Members that are finished there are taken as they are; one that was begun is resumed.
+    Finished members are reused; an unfinished one is resumed.
 
     Args:
         recipe: of the composed matcher.
         corpus: for all members.
         out: its folder.
-        train: trains one member; its last argument says whether to resume.
+        train: trains one member; its last argument is whether to resume.
         callbacks: follow the epochs of fine-tuning or of gates.
 
     Raises:
-        SeesayError: a member cannot be trained, or its folder holds a run of something else.
+        SeesayError: a member cannot be trained, or its folder contains another run.
     """
     if isinstance(recipe.matcher, FineTunedSettings):
         check_tunable(recipe)  # before the first step is trained for it
@@ -88,7 +88,7 @@ def combine_members(
         recipe: of the composed matcher.
         members: finished runs, in the recipe's order.
         corpus: that they were trained on.
-        out: its folder; a composed matcher there is replaced.
+        out: its folder; an existing composed matcher is replaced.
         callbacks: follow the epochs of fine-tuning or of gates.
 
     Raises:
@@ -129,7 +129,7 @@ def combine_members(
 
 
 def _write(run: Run, members: Sequence[Run]) -> None:
-    """Write the run's folder, with the encoders that its members fine-tuned."""
+    """Write the run's folder, with the encoders that its members have fine-tuned."""
     run.folder.mkdir(parents=True, exist_ok=True)
     for member in members:
         for name in member.recipe.encoders:
@@ -139,7 +139,7 @@ def _write(run: Run, members: Sequence[Run]) -> None:
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
-    """The recipe with the encoders that its members fine-tuned instead of the original ones.
+    """The recipe with its members' fine-tuned encoders instead of the original ones.
 
     Raises:
         SeesayError: one member fine-tuned an encoder that another uses untuned or tuned separately.
@@ -150,14 +150,14 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
             untuned = str(EncoderSpec.parse(name).untuned)
             if tuned.setdefault(untuned, name) != name:
                 raise SeesayError(
-                    f"Recipe '{recipe.name}': one member has fine-tuned {untuned}, another has not, or "
-                    "by itself; let the other begin with another encoder."
+                    f"Recipe '{recipe.name}': one member has fine-tuned {untuned} and another has not, "
+                    f"or separately; use another encoder in one of them."
                 )
     return recipe.model_copy(update={"encoders": tuple(tuned[name] for name in recipe.encoders)})
 
 
 def is_combined(out: Path, members: Sequence[Path]) -> bool:
-    """Return whether `out` combines these finished runs with the weights that they have now."""
+    """Return whether `out` combines these finished runs with their current weights."""
     if not is_finished(out):
         return False
     there = TrainingSummary.load(out).members or {}
@@ -178,15 +178,15 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
     for member in others:
         if member.vocabulary.words != first.vocabulary.words:
             raise SeesayError(
-                f"{member.name}: another vocabulary than that of {first.name}; "
-                "members are trained on the same sentences."
+                f"{member.name}: its vocabulary differs from that of {first.name}; train members on the "
+                f"same sentences."
             )
     first, *others = [member for member in members if member.sentence_encoder is not None] or members
     for member in others:
         if _text(member) != _text(first):
             raise SeesayError(
-                f"{member.name}: its sentence encoder was not fitted like that of {first.name}; "
-                "members read the same vectors. Train one of them again."
+                f"{member.name}: its sentence encoder differs from that of {first.name}; train one of "
+                f"them again."
             )
 
 

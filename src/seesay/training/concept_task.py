@@ -1,11 +1,12 @@
 """Concept prediction as a training task: the multi-label CNN of SCO.
 
-A classifier is surer of the images that it was trained on than of others. A matcher that learned from such
-scores would trust the concepts of new images too much. So the train images are dealt into folds, and each
-fold is scored by a classifier that learned from the others, for as many epochs as were best on val.
+A classifier is more certain about its training images than about others, so a matcher that learned from such
+scores would trust the concepts of new images too much. The train images are therefore divided into folds, and
+each fold is scored by a classifier that was trained on the others, for the number of epochs that was best on
+val.
 
-Other recipes read the concepts of a run by an image encoder: `concepts` means the run of the recipe
-`concepts`, and `concepts:RECIPE` that of another, such as `concepts-instances`; `concepts:FOLDER` is a run.
+Other recipes use the concepts of a run as an image encoder: `concepts` is the run of the recipe `concepts`,
+`concepts:RECIPE` that of another recipe, such as `concepts-instances`, and `concepts:FOLDER` a given run.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from seesay.training.task import Task
 
 @dataclass
 class ConceptTask(Task):
-    """Images and which of K concepts their sentences name: `targets`, (n, K)."""
+    """Images and the concepts in their sentences: `targets`, (n, K)."""
 
     recipe: Recipe
     loss: Loss
@@ -50,7 +51,7 @@ class ConceptTask(Task):
 
     @classmethod
     def from_corpus(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
-        """Make the task of a corpus, whose vocabulary is its concepts; missing features are encoded first."""
+        """Create the task of a corpus, whose vocabulary is its concepts, encoding missing features."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
         return cls(recipe, recipe.loss.build(), train, val, targets)
@@ -91,9 +92,9 @@ class ConceptTask(Task):
 
 
 def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> None:
-    """Train a classifier without each fold, and keep what they say of the images in it in the run's folder.
+    """Train a classifier without each fold, and store its scores of the fold in the run's folder.
 
-    Nothing is done where the recipe has no folds.
+    Does nothing if the recipe has no folds.
 
     Args:
         task: of the run.
@@ -119,7 +120,7 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
 
 
 def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> nn.Module:
-    """A new classifier, trained by the steps of the run's own on images that `learned` (n,) marks."""
+    """A new classifier, trained like the run's on the images that `learned` (n,) marks."""
     recipe = run.recipe
     torch.manual_seed(recipe.seed)
     classifier = recipe.matcher.build(MatcherInputs(task.image_dims, task.targets.shape[1] + 1))
@@ -137,7 +138,7 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
 
 
 def concept_recipe(encoder: str) -> str | None:
-    """Return the recipe whose run an encoder means; None if it names a run, or reads no concepts.
+    """Return the recipe of the run that an encoder refers to; None if it names a run, or reads no concepts.
 
     >>> concept_recipe("concepts"), concept_recipe("concepts:concepts-instances")
     ('concepts', 'concepts-instances')
@@ -151,14 +152,14 @@ def concept_recipe(encoder: str) -> str | None:
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
-    """Name the runs of concepts in a recipe whose encoders do not.
+    """Complete concept encoders in a recipe with their runs.
 
     Args:
         recipe: such as `sco-full`, which reads the scores of concepts.
-        run_of: returns the folder of the run of a recipe of concepts.
+        run_of: returns the folder of the run of a concept recipe.
 
     Raises:
-        SeesayError: the recipe means a run of concepts, and there is no finished one in that folder.
+        SeesayError: there is no finished run in the folder.
     """
     named = []
     for encoder in recipe.encoders:
@@ -168,7 +169,7 @@ def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
             named.append(f"{EncoderSpec.parse(encoder).name}:{run}")
         else:
             raise SeesayError(
-                f"Recipe '{recipe.name}' reads the concepts that a run predicts, and none is at {run}: train "
+                f"Recipe '{recipe.name}' reads the concepts of a run, but there is none at {run}; train "
                 f"one with `seesay train {meant} --out {run}`, or name it in the recipe: "
                 "encoders=[…, concepts:RUN]."
             )

@@ -1,9 +1,9 @@
-"""Training by several processes of torch.distributed, one a device: each encodes its share of a mini-batch.
+"""Training by several processes of torch.distributed, one per device: each encodes a share of a mini-batch.
 
-What a matcher computes row by row is computed for a share of the rows and gathered, gradients included.
-In every process the loss is that of the whole mini-batch, with the negatives of all, and PyTorch's
-`DistributedDataParallel` averages the gradients. So without dropout the weights are those that one process
-learns, up to rounding. Without a process group none of it happens.
+Row-wise computations of a matcher run on a share of the rows and are gathered with their gradients. Every
+process computes the loss of the whole mini-batch, with all negatives, and PyTorch's `DistributedDataParallel`
+averages the gradients. Without dropout, the weights therefore equal those of a single process, up to
+rounding. Without a process group, nothing changes.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _patient: distributed.ProcessGroup | None = None  # in which processes wait for 
 
 
 def processes() -> int:
-    """Return how many processes train together; 1 without a process group."""
+    """Return the number of processes; 1 without a process group."""
     return distributed.get_world_size() if _in_group() else 1
 
 
 def is_first() -> bool:
-    """Return whether this process is the one that measures and writes."""
+    """Return whether this process measures and writes."""
     return not _in_group() or distributed.get_rank() == 0
 
 
@@ -59,13 +59,13 @@ def _in_group() -> bool:
 
 @contextmanager
 def joined(recipe: Recipe) -> Iterator[None]:
-    """Join the other processes, if torchrun's environment variables name some, and leave them at the end.
+    """Join the process group of torchrun's environment variables, if any, and leave it at the end.
 
-    A process group that exists already, such as one of Ray Train, is used and left as it is.
+    An existing process group, such as one of Ray Train, is used and kept.
 
     Raises:
-        SeesayError: the recipe cannot be trained by several processes, there are fewer GPUs than these, or
-            another process has ended.
+        SeesayError: the recipe cannot be trained by several processes, there are too few GPUs, or another
+            process has ended.
     """
     together = processes() if _in_group() else int(os.environ.get("WORLD_SIZE", "1"))
     if together == 1:
@@ -86,7 +86,7 @@ def joined(recipe: Recipe) -> Iterator[None]:
     except RuntimeError as failure:
         if isinstance(failure, distributed.DistError) or "gloo" in str(failure):
             raise SeesayError(
-                "Another process of this training has ended; see what it says, and continue with --resume."
+                "Another process of this training has ended; see its output, and continue with --resume."
             ) from failure
         raise
     finally:
@@ -98,7 +98,7 @@ def joined(recipe: Recipe) -> Iterator[None]:
 
 @contextmanager
 def one_after_first() -> Iterator[None]:
-    """Let the first process go first, so that the others find in files and caches what it has made."""
+    """Let the first process go first, so that the others find its files and caches."""
     if not is_first():
         wait()
     yield
@@ -107,7 +107,7 @@ def one_after_first() -> Iterator[None]:
 
 
 def wait() -> None:
-    """Wait until every process is here."""
+    """Wait for all processes."""
     if processes() > 1:
         distributed.all_reduce(torch.zeros(1), group=_patient)
 
@@ -125,13 +125,13 @@ def first_says(answer: bool) -> bool:
 def shared(
     matcher: nn.Module, losses: Callable[[nn.Module, Any], list[Tensor]]
 ) -> Iterator[Callable[[Any], list[Tensor]]]:
-    """Yield the function that gives the losses of a mini-batch, which all processes compute together.
+    """Yield the function that computes the losses of a mini-batch in all processes together.
 
-    The processes begin with the first one's weights, and draw the same random numbers from then on, but for
-    those that are drawn in a share of the rows.
+    The processes start with the first one's weights, and draw the same random numbers from then on, except
+    within their share of the rows.
 
     Args:
-        matcher: in training mode; its class says what it computes row by row.
+        matcher: in training mode; its class determines the row-wise methods.
         losses: of the matcher on a mini-batch, which is the same in every process.
     """
     if processes() == 1:
@@ -165,7 +165,7 @@ class _Losses(nn.Module):
 
 
 def _draw_alike(device: torch.device) -> None:
-    """Give every process the random state of the first."""
+    """Copy the random state of the first process to all."""
     state = torch.get_rng_state()
     distributed.broadcast(state, 0)
     torch.set_rng_state(state)
@@ -176,7 +176,7 @@ def _draw_alike(device: torch.device) -> None:
 
 
 class _Sharing:
-    """Makes of a matcher one that computes a share of the rows in each process and gathers them."""
+    """Wraps a matcher so that each process computes a share of the rows, which are gathered."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -211,7 +211,7 @@ class _Sharing:
         return shared_rows
 
     def gather_rows(self, layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        """Give a layer of batch normalisation the rows of all processes."""
+        """Pass the rows of all processes to a batch normalisation layer."""
         del layer
         if not self._active:
             return inputs
@@ -222,7 +222,7 @@ class _Sharing:
         return (gather(inputs[0], self._sizes),)
 
     def take_own_rows(self, layer: nn.Module, inputs: tuple[Tensor], outputs: Tensor) -> Tensor:
-        """Return this process's rows of what the layer has made of all."""
+        """Return this process's rows of the layer's output."""
         del layer, inputs
         return torch.split(outputs, self._sizes)[distributed.get_rank()] if self._active else outputs
 
@@ -240,7 +240,7 @@ class _Sharing:
 
 
 def _shares(count: int) -> list[int]:
-    """How many of so many rows each process computes."""
+    """The number of rows for each process."""
     each, more = divmod(count, processes())
     return [each + (rank < more) for rank in range(processes())]
 
@@ -259,7 +259,7 @@ def _take(given: Any, chosen: Tensor) -> Any:
 
 
 def gather(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the rows of all processes one below the other; gradients flow back to all.
+    """Return the concatenated rows of all processes; gradients flow back to all.
 
     Args:
         rows: of this process, (sizes[rank], …).
@@ -315,7 +315,8 @@ def _choose_gpu() -> None:
         return
     if torch.device(default_device()).index is not None:
         raise SeesayError(
-            f"--device {default_device()}: several processes take a GPU each; omit it, or name cuda or cpu."
+            f"--device {default_device()}: several processes use one GPU each; omit the option, or name "
+            f"cuda or cpu."
         )
     number, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= there:

@@ -1,4 +1,4 @@
-"""Fine-tuning of CNNs together with the matcher that reads their features: what can be, and how it is run."""
+"""Fine-tuning of CNNs together with the matcher that reads their features."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from seesay.training.task import Task
 
 
 def check_tunable(recipe: Recipe) -> FineTunedSettings:
-    """Check that there are CNNs to fine-tune, and return how.
+    """Check that there are CNNs to fine-tune, and return the settings.
 
     Raises:
-        SeesayError: the recipe has another encoder, or settings that its encoders do not allow.
+        SeesayError: the recipe has other encoders, or settings that its encoders do not support.
     """
     settings = recipe.matcher
     assert isinstance(settings, FineTunedSettings)
@@ -68,7 +68,7 @@ def _check_views(recipe: Recipe, views: int) -> None:
 
 
 def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> tuple[Recipe, list[Epoch]]:
-    """Train a run's matcher in place, together with the CNN, which is kept in the run's folder.
+    """Train a run's matcher in place together with the CNN, which is stored in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.
 
@@ -81,7 +81,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
         The recipe with the name of the fine-tuned encoder, and every epoch.
 
     Raises:
-        SeesayError: there is nothing that can be fine-tuned, or the loss is not finite.
+        SeesayError: there is nothing to fine-tune, or the loss is not finite.
     """
     settings, out = check_tunable(run.recipe), run.folder
     assert isinstance(task, SentenceTask | ConceptTask)

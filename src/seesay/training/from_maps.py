@@ -1,7 +1,7 @@
-"""Fine-tuning of the last stages of CNNs, from maps that the stages before them compute once.
+"""Fine-tuning of the last stages of CNNs, on maps that the earlier stages compute once.
 
-The stages behind stride 16 hold most of a CNN's weights and do a third of its work. What they read, maps of
-an image's crops and of a few random ones, is kept in the run's folder while they are trained.
+The stages after stride 16 have most of a CNN's weights and do a third of its work. Their inputs, the maps of
+an image's crops and of a few random ones, are stored in the run's folder during training.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FromMaps(FromPixels):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a network that is not tuned yet makes of views of n images.
+    """The outputs of the untuned network for views of n images.
 
     Attributes:
         maps: of stride 16, (n, views, h, w, c) float16.
@@ -93,7 +93,7 @@ class MapsTask(PixelsTask):
         return [torch.from_numpy(seen.maps[images, view]).to(device) for seen in self.seen_train]
 
     def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
-        """Return how far the classifiers have moved: the divergence from their answers before tuning."""
+        """Return the divergence of the classifiers' outputs from those before tuning."""
         if not self.keep_classes:
             return None
         assert self._view is not None
@@ -123,7 +123,7 @@ class MapsTask(PixelsTask):
 
 @contextmanager
 def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> Iterator[MapsTask]:
-    """Make the task, whose maps lie in the run's folder until it ends."""
+    """Create the task, whose maps are in the run's folder until it ends."""
     folder = run.folder / "maps"
     shutil.rmtree(folder, ignore_errors=True)  # of a training that was killed
     folder.mkdir(parents=True)

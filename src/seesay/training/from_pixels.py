@@ -123,9 +123,9 @@ class PixelsTask(Task):
         return [first if more is None else first + more, *others]
 
     def inputs(self, images: NDArray[np.int64], device: str) -> list[Tensor]:
-        """Return what the networks are given of train images: squares (n, side, side, 3), cropped anew.
+        """Return new crops of train images, (n, side, side, 3).
 
-        The crops depend on seed, epoch and image alone.
+        The crops only depend on seed, epoch and image.
         """
         corpus = self.task.data.corpus
         specs = map(EncoderSpec.parse, self.recipe.encoders)
@@ -141,12 +141,12 @@ class PixelsTask(Task):
         return [torch.from_numpy(np.stack(column)).to(device) for column in columns]
 
     def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
-        """Return what is added to the loss of these images (n,) with features (n, d): nothing."""
+        """Return the penalty for images (n,) with features (n, d): zero."""
         del features, images
         return None
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split with the CNN as it is now."""
+        """Measure the val split with the current CNN."""
         assert isinstance(run.matcher, FromPixels)
         val = replace(self.task.val, features=self.val_features(run.matcher, run.device))
         inner = Run.from_matcher(
@@ -159,7 +159,7 @@ class PixelsTask(Task):
         return self.task.sizes()
 
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
-        """Encode the val images by the networks as they are now."""
+        """Encode the val images with the current networks."""
         encoders = [
             _encoder(name, network, device)
             for name, network in zip(self.recipe.encoders, module.networks, strict=True)
@@ -174,7 +174,7 @@ class PixelsTask(Task):
 
 
 def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
-    """Make an encoder of a network that is being trained."""
+    """Create an encoder from a network in training."""
     spec = EncoderSpec.parse(name)
     lite = LITE[spec.name]
     dims = {"pooled": lite.dim, "logits": 1000}

@@ -1,13 +1,13 @@
-"""GVSE's gates: they predict from a query's two vectors if it has words that are rare in training.
+"""GVSE's gates, which predict from a query's two vectors whether it has words that are rare in training.
 
-The label of a train sentence counts its words in the other folds only, so that a word does not make itself
+The label of a train sentence only counts its words in the other folds, so that a word does not make itself
 common; val sentences are labelled by the train split. Both labels have the same total weight in the loss, so
-that a gate that learns nothing gives t = 1/2, the sum of the metrics; its last layer is zero at first.
+an untrained gate has t = 1/2, the sum of the metrics; its last layer starts at zero.
 
-The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to tell queries
-apart, not to match them, and how sure it is says nothing of how much better the metric for uncommon content
-is. So its logit f becomes a·f + b, with the a and b of the highest recall on val. Every a is positive, which
-keeps the order of the queries by t.
+The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to separate
+queries, and its certainty does not say how much better the metric for uncommon content is. So its logit f
+becomes a·f + b, with the a and b of the highest recall on val. a is positive, which keeps the order of the
+queries by t.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def train_gates(
             `image gate/val loss`; the count of epochs goes on with the second gate, `sentence gate/…`.
 
     Returns:
-        For `image` and `sentence` what was learned, or why there was nothing to learn. Epoch 0 is the gate
-        that gives t = 1/2.
+        The outcome for `image` and `sentence`, or why there was nothing to learn. Epoch 0 is the gate with t
+        = 1/2.
 
     Raises:
         SeesayError: the loss is not finite.
@@ -203,7 +203,7 @@ def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labe
 
 
 def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
-    """Why a gate has nothing to learn: all of a split's labels are the same."""
+    """The reason why a gate has nothing to learn: all labels of a split are the same."""
     for split, labels in splits.items():
         if labels.all() or not labels.any():
             return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"

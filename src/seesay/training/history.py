@@ -1,4 +1,4 @@
-"""The history of a training: a JSON line an epoch."""
+"""The history of a training: a JSON line per epoch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 
 
 class Epoch(BaseModel):
-    """An epoch: its mean loss, its seconds and the measures of the val split.
+    """An epoch: its mean loss, its seconds and the val metrics.
 
     `metrics` are the matcher's own (`Matcher.metrics`).
 
-    `active` is the share of hinges above zero, if the loss has hinges: what is left to learn from. CCA has
-    no epochs: a ridge stands for one there.
+    `active` is the share of active hinges, if the loss has hinges. CCA has no epochs; each ridge takes the
+    place of one.
     """
 
     epoch: int
@@ -55,7 +55,7 @@ def write_history(folder: Path, history: Sequence[Epoch]) -> None:
 
 
 def read_history(folder: Path) -> list[Epoch]:
-    """Read the epochs of a run; none if its folder keeps none, as shipped weights.
+    """Read the epochs of a run; none for included weights.
 
     Raises:
         SeesayError: the file is not a history.
@@ -66,9 +66,7 @@ def read_history(folder: Path) -> list[Epoch]:
     except OSError:
         return []
     except ValidationError as failure:
-        raise SeesayError(
-            f"{path}: not the history of a training ({str(failure).splitlines()[0]})."
-        ) from None
+        raise SeesayError(f"{path}: not a training history ({str(failure).splitlines()[0]}).") from None
 
 
 def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:

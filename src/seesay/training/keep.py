@@ -1,4 +1,4 @@
-"""Training that goes on from a run: what that run knows is kept, and may be brought into fewer numbers."""
+"""Training that starts from a run and preserves its scores, optionally with smaller vectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _USUAL = 3000  # images and sentences that say how long vectors are
 
 @dataclass
 class Keeper:
-    """What a run scores, as a target: of the pairs of a mini-batch, and of names that no sentence has.
+    """The scores of a run as a target, for the pairs of a mini-batch and for names outside the corpus.
 
     After Hinton, Vinyals, Dean 2015, and Li and Hoiem, "Learning without Forgetting", ECCV 2016.
     """
@@ -39,11 +39,11 @@ class Keeper:
     settings: KeepSettings
 
     def begin_epoch(self, seed: int, epoch: int) -> None:
-        """Draw from here on what depends on the run's seed and the epoch alone."""
+        """Restart the random numbers from the run's seed and the epoch."""
         self._draw = np.random.default_rng([seed, epoch, _STREAM])
 
     def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-        """Return how far a matcher is from the run, for features (n, d) and n sentences."""
+        """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
         device = str(images.device)
         chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
         phrases = self.phrases.take(chosen).to_tensors(device)
@@ -76,10 +76,10 @@ def phrases_of(start: Run) -> PreparedSentences:
 
 
 def keeper_of(start: Run, settings: KeepSettings) -> Keeper:
-    """Return what keeps a run's knowledge.
+    """Return the `Keeper` of a run.
 
     Raises:
-        SeesayError: it is no embedding matcher's.
+        SeesayError: the run has no embedding.
     """
     matcher = start.matcher
     if not isinstance(matcher, EmbeddingMatcher):
@@ -89,12 +89,13 @@ def keeper_of(start: Run, settings: KeepSettings) -> Keeper:
 
 
 def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
-    """Start a matcher as the best approximation, of its rank, of the scores of an ensemble.
+    """Initialise a matcher as the best approximation of an ensemble's scores with its rank.
 
-    Scores of all train images and sentences, and of names: each corpus counts the same, and so do names.
+    Scores are those of all train images and sentences, and of names; each corpus has the same weight, and so
+    have names.
 
     Raises:
-        SeesayError: the run is no ensemble with class evidence, or of other sizes.
+        SeesayError: the run is not an ensemble with class evidence, or has other sizes.
     """
     ensemble, members = start.matcher, len(matcher.hidden)
     if (
@@ -135,7 +136,7 @@ def _sentences(ensemble: Projection, prepared: PreparedSentences) -> NDArray[np.
 
 
 def _moments(sources: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Second moments (d, d) of vectors, each source counted the same."""
+    """Second moments (d, d) of vectors, with equal weight for each source."""
     found = sum((each.T @ each / len(each) for each in sources), np.zeros(2 * (sources[0].shape[1],)))
     width = len(found)
     return np.asarray(found + _DAMPING * np.trace(found) / width * np.eye(width))

@@ -1,4 +1,4 @@
-"""Starting a command as several processes that train together, as torchrun would on one machine."""
+"""Starts a command as several processes that train together, like torchrun on one machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _POLL = 0.1  # seconds
 
 
 def is_started() -> bool:
-    """Return whether this process is one of several that `launch`, torchrun or the like has started."""
+    """Return whether this process was started by `launch`, torchrun or similar."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def is_first_process() -> bool:
-    """Return whether this process speaks for all that train together."""
+    """Return whether this process is the first, which prints for all."""
     return not is_started() or os.environ["RANK"] == "0"
 
 
@@ -39,8 +39,8 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
 
     Args:
         arguments: of the command.
-        processes: how many.
-        grace: seconds in which the first process may say why it fails, once another has failed.
+        processes: their number.
+        grace: seconds for the first process to report its error after another has failed.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why, or the first was killed.

@@ -31,7 +31,7 @@ LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
 
 class State(BaseModel):
-    """What a resumed run must know besides weights; kept as JSON in the checkpoint."""
+    """The state of a run besides its weights, stored as JSON in the checkpoint."""
 
     history: list[Epoch] = []
     best_epoch: int = 0
@@ -51,7 +51,7 @@ class Loop:
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
-        """Continue after the last epoch that the checkpoint in the run's folder holds."""
+        """Continue after the last epoch in the run's checkpoint."""
         self.best, average, state = checkpoint.load_checkpoint(self.out, self.matcher, self.steps.optimizer)
         self.state = State.model_validate_json(state)
         if self.steps.average is not None:
@@ -78,7 +78,7 @@ class Loop:
             self._keep(epoch, loss, active, start)
 
     def _keep(self, epoch: int, loss: float, active: float | None, start: float) -> None:
-        """Measure what an epoch that began at `start` has learned, and write it down."""
+        """Measure and record an epoch that began at `start`."""
         average = self.steps.average
         with average.in_place() if average is not None else nullcontext():
             measured = self.task.measure(self.view)
@@ -99,7 +99,7 @@ class Loop:
             self._on_epoch_end(epoch, metrics_of(done, measured, optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
-        """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.
+        """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.
 
         Both are summed on the device, because reading a number waits for it.
         """
@@ -117,7 +117,7 @@ class Loop:
         return loss, active if self.task.loss.active_share is not None else None
 
     def _step(self, losses: list[Tensor], done: float) -> Tensor:
-        """Take one step down a batch's losses; return their mean and the share of hinges above zero, (2,).
+        """Take one step on a batch; return the mean loss and the share of active hinges, (2,).
 
         `done` is the share of the epochs that is over.
         """

@@ -56,7 +56,7 @@ class PhraseSampler:
         The loss keeps the K hardest triplets of those that steps 3a and 3b enumerate.
 
         Returns:
-            Regions (n,) and phrases (m,) by number, and who matches whom.
+            Regions (n,) and phrases (m,) by number, and their relations.
         """
         regions = self.true[phrases]
         if self.settings.positives != "single":  # step 2

@@ -56,7 +56,7 @@ class PhraseTask(Task):
     def from_corpus(
         cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> PhraseTask:
-        """Make the task of a corpus; regions that are missing are proposed and encoded first."""
+        """Create the task of a corpus, proposing and encoding missing regions."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
         assert recipe.regions is not None
         return cls(recipe, recipe.regions, train, val)
@@ -67,7 +67,7 @@ class PhraseTask(Task):
         return (self._read(np.zeros(1, np.int64)).shape[1],)
 
     def batches(self, epoch: int) -> Sequence[PhraseSet]:
-        """Return the shuffled phrases in sets; a set with fewer than two phrases to learn from is left out.
+        """Return the shuffled phrases in sets; sets with fewer than two usable phrases are left out.
 
         Raises:
             SeesayError: no set is left.
@@ -84,8 +84,8 @@ class PhraseTask(Task):
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
             raise SeesayError(
-                f"{self.data.corpus.root}: split 'train' has no two phrases with regions to tell apart; "
-                "give it more phrases, or more regions.proposals."
+                f"{self.data.corpus.root}: split 'train' has no two phrases with distinguishable "
+                f"regions; add phrases, or increase regions.proposals."
             )
         return kept
 

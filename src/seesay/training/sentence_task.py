@@ -46,7 +46,7 @@ _AT_ONCE = 512  # images whose crops are read at a time
 
 @dataclass(frozen=True)
 class TrainImages:
-    """Features of images, of which those of a mini-batch are taken.
+    """Features of all images, from which mini-batches are taken.
 
     Copying a batch's rows to a GPU takes longer than a small matcher's step, so all are copied once.
 
@@ -61,7 +61,7 @@ class TrainImages:
     _there: dict[str, list[Tensor]] = field(default_factory=dict)
 
     def take(self, rows: NDArray[np.int64], device: str) -> Tensor:
-        """Return the features (b, d) of those images; of each a random crop, if there are crops."""
+        """Return the features (b, d) of images, of a random crop each if there are crops."""
         chosen = torch.from_numpy(rows)
         parts = self._on(device)
         chosen = chosen.to(parts[0].device)
@@ -87,7 +87,7 @@ def fits(device: str, size: int) -> bool:
 
 
 def single_crops(recipe: Recipe, usable: Corpus) -> tuple[NDArray[np.float16], ...]:
-    """Read features of the single crops of a split's images, encoding what is missing.
+    """Read the features of single crops of a split's images, encoding missing ones.
 
     Args:
         recipe: names the encoders; those that see the whole image have one crop.
@@ -120,7 +120,7 @@ Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images 
 
 @dataclass(frozen=True)
 class Teacher:
-    """A trained embedding matcher, and the train split as it reads it; the fingerprint is of its run."""
+    """A trained embedding matcher with its inputs of the train split; the fingerprint is that of its run."""
 
     fingerprint: str
     matcher: EmbeddingMatcher
@@ -132,8 +132,8 @@ class Teacher:
         """Load the teacher for the train split that the student reads.
 
         Raises:
-            SeesayError: there is no such run, it is no embedding matcher's, it reads other images, or it was
-                trained here on another corpus, whose train split may hold this one's test images.
+            SeesayError: the run does not exist, has no embedding, reads other images, or was trained on
+                another corpus, whose train split may contain this one's test images.
         """
         run = Run.load(name)
         matcher = run.matcher
@@ -180,7 +180,7 @@ class SentenceTask(Task):
     def from_corpus(
         cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> SentenceTask:
-        """Make the task of a corpus; images whose features are missing are encoded first."""
+        """Create the task of a corpus, encoding missing features."""
         train, val = (
             split_inputs(recipe, corpus, split, vocabulary, encoder, as_stored=split == "train")
             for split in ("train", "val")
@@ -285,7 +285,7 @@ def _added(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tens
 
 
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
-    """The train split with the concepts of heads that were not trained on its images, where they are kept."""
+    """The train split with held-out concept scores, if they are stored."""
     names = [image.name for image in train.corpus.images]
     widths = iter(train.image_dims)
     features, start = train.features, 0

@@ -1,4 +1,4 @@
-"""The steps of an optimizer: its kind, its rate over the epochs, clipped gradients, averaged weights."""
+"""Optimizer steps: optimizer, learning-rate schedule, gradient clipping, averaged weights."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Steps:
 
 
 def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> None:
-    """Clip gradients in place as a recipe says, by their norm or each number by itself."""
+    """Clip gradients in place as set in a recipe, by norm or by value."""
     if settings.grad_clip is None:
         return
     if settings.clip == "value":
@@ -71,11 +71,11 @@ def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
 
 
 class AveragedWeights:
-    """After each step the average keeps `share` of itself and takes the rest from the weights.
+    """An exponential moving average of the weights, with the decay `share`.
 
-    After step t it keeps at most (1 + t) / (10 + t), so that it spans about a ninth of the steps so far: the
-    random weights of the start are soon forgotten, also where a training has a few hundred steps. Statistics
-    of batches are averages already and stay as they are.
+    At step t the decay is at most (1 + t) / (10 + t), so that the average spans about a ninth of the steps so
+    far and soon forgets the initial weights, even in a few hundred steps. Batch statistics are averages
+    already and are not averaged.
 
     Attributes:
         weights: the average of each parameter by name.
@@ -88,14 +88,14 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights as a step has left them."""
+        """Update the average after a step."""
         taken = 1 - min(self._share, (1 + self._steps) / (_EARLY + self._steps))
         self._steps += 1
         torch._foreach_lerp_(list(self.weights.values()), list(self._parameters.values()), taken)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the matcher have the averaged weights for a while."""
+        """Use the averaged weights temporarily."""
         own = {name: each.detach().clone() for name, each in self._parameters.items()}
         self._fill(self.weights)
         try:
@@ -104,11 +104,11 @@ class AveragedWeights:
             self._fill(own)
 
     def keep(self) -> None:
-        """Let the matcher have the averaged weights from now on."""
+        """Use the averaged weights from now on."""
         self._fill(self.weights)
 
     def restore(self, weights: Mapping[str, Tensor], steps: int) -> None:
-        """Continue from averaged weights of so many steps."""
+        """Continue from averaged weights after that many steps."""
         self._steps = steps
         for name, each in self.weights.items():
             each.copy_(weights[name])

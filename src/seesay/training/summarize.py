@@ -1,4 +1,4 @@
-"""What follows a training: its summary, and probabilities that are fitted to the val split."""
+"""The summary of a training, and probabilities fitted to the val split."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def summarize(
 
 
 def _processor(device: str) -> str:
-    """Return what PyTorch computed on: the GPU's name, or the kind of the device."""
+    """Return the device of PyTorch: the GPU's name, or the kind of device."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]
 
 
 def calibrate(run: Run, corpus: Corpus) -> None:
     """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
 
-    A corpus whose sentences have no English nouns tells nothing of what does not fit: there the usual
-    probabilities stay, boxes have none, and the summary in the folder says why.
+    A corpus without English nouns cannot show what does not fit. It keeps the default probabilities, boxes
+    have none, and the summary states the reason.
     """
     run.update(calibration=None)
     if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):

@@ -1,6 +1,6 @@
 """Rows of a table, beside published ones: the runs of a paper's table, or any runs and external scores.
 
-Each run of a paper's table is trained, resumed or taken as it is, then measured.
+Each run of a paper's table is trained, resumed or reused, and then measured.
 
 Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, and composed matchers their members.
 """
@@ -42,7 +42,7 @@ class TableRuns:
     """The runs of a table on one corpus.
 
     Attributes:
-        definition: the table, with the rows that are wanted.
+        definition: the table, with the requested rows.
         corpus: captioned images, or phrases for a table of grounding.
         folder: the folder of runs.
         split: the split to measure.

@@ -1,4 +1,4 @@
-"""What the training loop asks of a task: mini-batches, their loss, and a measure of the val split."""
+"""The interface between the training loop and a task: mini-batches, their loss, and val metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Task(ABC):
 
     @abstractmethod
     def batches(self, epoch: int) -> Sequence[Any]:
-        """Return the mini-batches of an epoch; they depend on the recipe's seed and the epoch alone."""
+        """Return the mini-batches of an epoch, which only depend on the recipe's seed and the epoch."""
 
     @abstractmethod
     def losses(self, matcher: Any, batch: Any, device: str) -> list[Tensor]:
@@ -67,7 +67,7 @@ class Task(ABC):
         return measure_inputs(run, self.val, "val")
 
     def metrics(self, run: Run) -> dict[str, float]:
-        """Return further metrics of an epoch, which say how training goes and choose nothing."""
+        """Return further metrics of an epoch, for information only."""
         del run
         return {}
 
@@ -77,7 +77,7 @@ class Task(ABC):
 
 
 def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
-    """Make the recipe's task on a corpus; features that are missing are encoded first.
+    """Create the recipe's task on a corpus, encoding missing features.
 
     Raises:
         SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.

@@ -59,34 +59,32 @@ def train(
 ) -> Run:
     """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
 
-    An encoder `concepts` without a run stands for the run `concepts` beside `out`.
+    An encoder `concepts` without a run refers to the run `concepts` beside `out`.
 
-    With `resume` a run continues after its last finished epoch, and ends with the weights that it would have
-    had without the interruption, bit for bit. The members of a composed matcher are trained one after the
-    other, in `out/members`.
+    With `resume`, a run continues after its last finished epoch, and ends with exactly the weights of an
+    uninterrupted training. The members of a composed matcher are trained one after the other, in
+    `out/members`.
 
     Args:
         recipe: the resolved recipe.
         corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
             from several.
         out: the run's folder.
-        resume: continue what was begun there. A recipe without changes stands for the one of the run.
+        resume: continue a training. A recipe without changes means the run's own recipe.
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
             starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
         callbacks: are called after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
     Raises:
-        SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
-            for another kind of corpus, or its matcher cannot start from that run's weights.
+        SeesayError: `out` already contains a run, the run to resume has another recipe, the recipe is for
+            another kind of corpus, or its matcher cannot start from that run's weights.
     """
     check_beside(recipe, corpus)
     if start_from is not None:
         recipe = _recipe_from(start_from, recipe)
     elif recipe.keep is not None:
-        raise SeesayError(
-            f"Recipe '{recipe.name}' goes on from a run, whose knowledge it keeps; name that run with --from."
-        )
+        raise SeesayError(f"Recipe '{recipe.name}' starts from another run; name it with --from.")
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
@@ -140,12 +138,14 @@ def _train(
 
 @contextmanager
 def _holding(out: Path) -> Iterator[None]:
-    """Hold a run's folder alone; folders that are made for it and stay empty are removed."""
+    """Lock a run's folder; newly created folders that stay empty are removed."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another folder.") from error
+        raise SeesayError(
+            f"{out}: cannot be used for a run ({error.strerror}); choose another folder."
+        ) from error
     # The lock lies in the cache and stays there: a finished run holds none, and one that was deleted could be
     # held by one process while another holds a new one.
     locks = cache_dir() / "locks"
@@ -170,7 +170,7 @@ def _begin(
     module: nn.Module | None,
     start_from: Run | None,
 ) -> tuple[Run, Task]:
-    """Prepare task and matcher, and write the folder but for the weights."""
+    """Prepare task and matcher, and write the folder except for the weights."""
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, corpus.train_texts())
     if start_from is not None:
@@ -228,7 +228,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if not resume:
         # A recipe alone is of a training that failed in its first epoch: nothing is lost.
         if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
-            raise SeesayError(f"{out}: holds a run already; choose another folder, or resume it.")
+            raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")

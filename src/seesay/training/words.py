@@ -1,4 +1,4 @@
-"""The words of a train split: the vocabulary or the concepts that a recipe learns, and pretrained vectors."""
+"""The words of a train split: vocabulary or concepts, and pretrained vectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from seesay.text.vocabulary import Vocabulary
 
 
 def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
-    """Return the vocabulary of a recipe, and the concepts if these are what it learns to predict."""
+    """Return the vocabulary of a recipe, and the concepts if it predicts them."""
     if (count := recipe.matcher.concept_count) is None:
         return Vocabulary.from_texts(texts, recipe.min_count, recipe.lemmas), None
     concepts = ConceptVocabulary.from_texts(texts, count, recipe.min_count)
@@ -57,7 +57,7 @@ def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> None:
 
 
 def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) -> None:
-    """Start the matcher's word embeddings from the vectors that the recipe names, if it names any.
+    """Initialise the matcher's word embeddings from the recipe's pretrained vectors, if any.
 
     Raises:
         SeesayError: the matcher has no word embedding.
@@ -90,7 +90,8 @@ class PretrainedVectors:
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
 
-        By `minilm` and `minilm-int8` a word is a sentence; their vectors are cached. Other names are files.
+        `minilm` and `minilm-int8` encode a word as a sentence; their vectors are cached. Other names are
+        files.
 
         Raises:
             SeesayError: the file has no vectors of words.

@@ -1,7 +1,7 @@
 """Published rows: the metrics that papers print for a system on a corpus.
 
-The data are beside this file, a YAML file a paper, and `systems.yaml` for the systems of others that they
-compare with. Numbers are as printed; `note` marks those that cannot be right.
+The data are beside this file: one YAML file per paper, and `systems.yaml` for other systems in their
+comparisons. Numbers are as printed; `note` marks those that must be misprints.
 """
 
 from __future__ import annotations
