@@ -88,7 +88,7 @@ def test_two_runs_are_compared_at_every_k(tmp_path):
 
 
 def test_a_train_split_is_needed():
-    with pytest.raises(SeesayError, match="there: no train split"):
+    with pytest.raises(SeesayError, match="there: has no train split"):
         measured(np.eye(3), [0, 1, 2], "k-shot")
     with pytest.raises(SeesayError, match="4-shot"):
         measured(np.eye(3), [0, 1, 2], "4-shot")
