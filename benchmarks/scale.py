@@ -3,13 +3,14 @@
 Drawing, filling and searching are processes of their own, so that the memory is that of searching alone. A
 row that was recorded before and is not measured again stays. PostgreSQL is a server that the tests start; the
 other databases are the editions within a process. The plan is computed from the recorded rows of this
-benchmark and of `benchmarks.int8`, and from two prices that are assumptions: a core for an hour, and a GB of
-memory for an hour.
+benchmark, `benchmarks.indexing` and `benchmarks.cluster`, and from two prices that are assumptions: a core
+for an hour, and a GB of memory for an hour.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 import time
@@ -24,6 +25,12 @@ import numpy as np
 
 from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
+from seesay.data.images import Photo
+from seesay.data.readers import read_corpus
+from seesay.encoders.array_store import RECORD
+from seesay.encoders.feature_store import sources_of
+from seesay.runs.run import Run
+from seesay.search import thumbnails
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.stores.postgresql import PostgreSQL
@@ -32,6 +39,7 @@ from tests.search.stores import SERVERS, address
 T = TypeVar("T")
 UPDATE = 10_000
 QUERIES = 200
+PHOTOS = 200
 RECALL = 0.9
 _ROWS = 100_000  # drawn at once
 
@@ -49,14 +57,16 @@ DATABASES = ("qdrant", "milvus", "postgresql")
 BREAKS = {
     10**6: "nothing: one process",
     10**7: "lists of vectors fill a small machine's memory: `--recall`",
-    10**8: "an eighth of the lists is too many to read: fewer probes, or Qdrant's graph",
+    10**8: "an eighth of the lists is too many to read: `--recall`, or a graph in a database",
     10**9: "the vectors fill no machine's memory: shards of a database, vectors of 8 bits or fewer on disk",
-    10**10: "one SQLite file of paths and facts: an index a shard, and queries sent to all",
+    10**10: "one SQLite file of paths and facts: several indexes, which `seesay serve` offers side by side",
 }
 
 
 def main() -> None:
-    parser = arguments("Vectors in the stores of vectors; a plan to 10¹⁰ images")
+    parser = arguments(
+        "Vectors in the stores of vectors; a plan to 10¹⁰ images", "photographs, for thumbnails"
+    )
     parser.add_argument(
         "measured",
         nargs="*",
@@ -214,45 +224,74 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]:
-    """Compute what so many images take, in proportion to the largest lists that were measured."""
-    largest, coded = (
-        max((row for row in rows if row["store"] == WAYS[way]), key=lambda row: int(row["vectors"]))
-        for way in ("embedded", "recall")
-    )
-    image_ms = _encoding_ms()
+    """Compute what so many images take: what was measured, else in proportion to what was."""
+    image_ms = _indexing_ms()
+    thumbnail = thumbnail_bytes(options.data)
+    cached = cached_bytes()
     planned = []
     for images, breaks in BREAKS.items():
-        share, share_coded = images / largest["vectors"], images / coded["vectors"]
+
+        def of(way: str, figure: str, images: int = images) -> float:
+            return _extrapolated([row for row in rows if row["store"] == WAYS[way]], figure, images)
+
         core_hours = images * image_ms / 3.6e6
-        memory = largest["peak MiB"] * share * 2**20 / 1e9
+        memory = of("embedded", "peak MiB") * 2**20 / 1e9
+        stored = of("embedded", "SQLite MB") + of("embedded", "vectors MB")
         planned.append(
             {
                 "images": f"{images:.0e}".replace("e+0", "e").replace("e+", "e"),
-                "encoding, core hours": _short(core_hours),
-                "encoding, $": _short(core_hours * options.core_hour),
-                "$ a million images": _short(1e6 * image_ms / 3.6e6 * options.core_hour),
-                "on disk GB": _short((largest["SQLite MB"] + largest["vectors MB"]) * share / 1e3),
+                "indexing, core hours": _short(core_hours),
+                "indexing, $": _short(core_hours * options.core_hour),
+                "building lists, hours": _short(of("embedded", "build s") / 3600),
+                "the same, `--recall`": _short(of("recall", "build s") / 3600),
+                "vectors and facts, GB": _short(stored / 1e3),
+                "thumbnails, GB": _short(images * thumbnail / 1e9),
+                "cached features, GB": _short(images * cached / 1e9),
                 "memory GB": _short(memory),
                 "memory, $ a month": _short(memory * options.gb_hour * 730),
-                "p50 ms, an eighth read": _short(largest["p50 ms"] * share),
-                "memory GB, `--recall`": _short(coded["peak MiB"] * share_coded * 2**20 / 1e9),
-                "p50 ms, `--recall`": _short(coded["p50 ms"] * share_coded),
+                "p50 ms, an eighth read": _short(of("embedded", "p50 ms")),
+                "memory GB, `--recall`": _short(of("recall", "peak MiB") * 2**20 / 1e9),
+                "p50 ms, `--recall`": _short(of("recall", "p50 ms")),
                 "what breaks next": breaks,
             }
         )
     return planned
 
 
-def _encoding_ms() -> float:
-    """Milliseconds of a core for an image by a worker of Ray: those of the command, and what Ray adds."""
+def _extrapolated(rows: list[dict[str, Any]], figure: str, images: int) -> float:
+    """A figure for so many images: the measured one, else that of the largest row, carried on.
+
+    Builds take more than in proportion: by the power that the two largest rows show.
+    """
+    *_, second, largest = sorted(rows, key=lambda row: int(row["vectors"]))
+    for row in rows:
+        if row["vectors"] == images:
+            return float(row[figure])
+    power = 1.0
+    if figure == "build s":
+        power = math.log(largest[figure] / second[figure]) / math.log(largest["vectors"] / second["vectors"])
+    return float(largest[figure] * (images / largest["vectors"]) ** power)
+
+
+def _indexing_ms() -> float:
+    """Milliseconds of a core for a photo of 12 megapixels by a worker of Ray, with its thumbnail."""
     recorded = _recorded()
-    (image_ms,) = (
-        row["int8 ms"]
-        for row in recorded
-        if row["benchmark"] == "int8" and row["encoder"].startswith("all images'")
-    )
+    (image_ms,) = (row["seesay, ms"] for row in recorded if row["benchmark"] == "indexing")
     rates = {row["way"]: row["images/s once it runs"] for row in recorded if row["benchmark"] == "cluster"}
     return float(image_ms * rates["without Ray, 2 cores"] / rates["Ray, 2 workers"])
+
+
+def thumbnail_bytes(data: Path) -> float:
+    """Mean bytes of the thumbnails of photographs."""
+    images = [(image.name, image.source) for image in read_corpus(data).images[:PHOTOS]]
+    photos = [Photo.read(of.read(), name, thumbnails.SIDE) for name, of in images if of is not None]
+    return float(np.mean([len(thumbnails.make(photo)) for photo in photos]))
+
+
+def cached_bytes() -> int:
+    """Bytes of a photo in the stores of the features that `seesay-small` is made of, in half precision."""
+    sources = sources_of(Run.load("seesay-small").encoders).values()
+    return sum(2 * sum(source.dims.values()) + RECORD.itemsize for source in sources)
 
 
 def _short(number: float) -> float:

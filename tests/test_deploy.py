@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shlex
@@ -25,8 +26,10 @@ import yaml
 from packaging.requirements import Requirement
 from typer.main import get_command
 
+from seesay import __version__
 from seesay.cli import with_all_commands
 from seesay.search.index import Index
+from seesay.search.stores.qdrant import KEY
 from tests.search.colours import Colours, gallery
 from tests.search.stores import address
 
@@ -126,8 +129,8 @@ def pods() -> list[dict[str, Any]]:
 
 def words_of(container: dict[str, Any]) -> list[str]:
     """The words of seesay's command that a container runs; none if it runs another program."""
-    program = container.get("command", ["seesay"] if container["image"] == "seesay-qdrant" else [])
-    if program == ["sh", "-c"]:
+    program = container.get("command", ["seesay"] if container["image"].startswith("seesay-qdrant:") else [])
+    if program == ["sh", "-c"] and "seesay " in container["args"][0]:
         words = shlex.split(container["args"][0].partition("seesay ")[2])
         return words[: words.index("&&")]
     return container["args"] if program == ["seesay"] else []
@@ -149,6 +152,73 @@ def test_kubernetes_gives_commands_their_options_and_no_rights() -> None:
                 assert given
                 assert given <= options(words[0])
     assert sorted(commands) == ["index", "index", "serve"]
+
+
+def test_images_have_a_version_and_folders_in_memory_or_on_a_node_a_limit() -> None:
+    for pod in pods():
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            name, _, version = container["image"].partition(":")
+            assert version == __version__ if name.startswith("seesay") else version.startswith("v")
+            assert container["imagePullPolicy"] == "IfNotPresent"
+        volumes = {each["name"]: each for each in pod.get("volumes", [])}
+        assert all(each["emptyDir"]["sizeLimit"] for each in volumes.values() if "emptyDir" in each)
+        if any(container["image"].startswith("seesay-ray") for container in pod["containers"]):
+            assert volumes["memory"]["emptyDir"]["medium"] == "Memory"  # Ray's objects, in /dev/shm
+
+
+def size(text: str) -> float:
+    """GB of a quantity such as 10Gi."""
+    assert text.endswith("Gi")
+    return int(text[:-2]) * 2**30 / 1e9
+
+
+def test_claims_hold_a_million_photos_by_the_plan() -> None:
+    rows = map(json.loads, (ROOT / "results" / "benchmarks.jsonl").read_text(encoding="utf-8").splitlines())
+    (plan,) = (row for row in rows if row["benchmark"] == "scale-plan" and row["images"] == "1e6")
+    claims = {
+        name: size(each["spec"]["resources"]["requests"]["storage"])
+        for (kind, name), each in RESOURCES.items()
+        if kind == "PersistentVolumeClaim"
+    }
+    assert claims["index"] > 3 * plan["vectors and facts, GB"] + plan["thumbnails, GB"]
+    assert claims["cache"] > 2 * plan["cached features, GB"]
+    for each in MANIFESTS:
+        if each["kind"] in ("Job", "Deployment"):
+            for volume in each["spec"]["template"]["spec"]["volumes"]:
+                if volume["name"] == "copy":
+                    assert size(volume["emptyDir"]["sizeLimit"]) > plan["vectors and facts, GB"]
+
+
+def test_vectors_lie_on_two_servers_and_need_a_key() -> None:
+    qdrant = RESOURCES["StatefulSet", "qdrant"]["spec"]
+    assert RESOURCES["PodDisruptionBudget", "qdrant"]["spec"]["minAvailable"] == qdrant["replicas"] - 1 == 2
+    (container,) = qdrant["template"]["spec"]["containers"]
+    given = {each["name"]: each for each in container["env"]}
+    assert given["QDRANT__STORAGE__COLLECTION__REPLICATION_FACTOR"]["value"] == "2"
+    key = given["QDRANT__SERVICE__API_KEY"]["valueFrom"]
+    asking = [
+        each for pod in pods() for each in pod["containers"] if any("qdrant+" in w for w in words_of(each))
+    ]
+    assert len(asking) == 3
+    for each in asking:
+        assert {"name": KEY, "valueFrom": key} in each["env"]
+    for kind, name in (("StatefulSet", "qdrant"), ("Deployment", "seesay")):
+        apart = RESOURCES[kind, name]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+        ((term,),) = (each for each in apart.values())
+        assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == {"app": name}
+
+
+@pytest.mark.parametrize(("host", "joins"), [("qdrant-0", False), ("qdrant-2", True)])
+def test_the_first_server_of_vectors_begins_and_the_others_join(
+    host: str, joins: bool, tmp_path: Path
+) -> None:
+    (container,) = RESOURCES["StatefulSet", "qdrant"]["spec"]["template"]["spec"]["containers"]
+    (tmp_path / "entrypoint.sh").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "entrypoint.sh").chmod(0o700)
+    command = [*container["command"], *container["args"]]
+    done = subprocess.run(command, cwd=tmp_path, env={"HOSTNAME": host}, capture_output=True, text=True)
+    bootstrap = "--bootstrap http://qdrant-0.qdrant:6335 " if joins else ""
+    assert done.stdout == f"{bootstrap}--uri http://{host}.qdrant:6335\n"
 
 
 def test_an_update_of_the_replicas_loses_no_query() -> None:

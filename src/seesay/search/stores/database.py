@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, first_line
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, Limit
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
@@ -136,6 +136,10 @@ class Collection(ABC, Generic[Client]):
         self, client: Client, query: NDArray[np.float32], count: int, among: Any, exact: bool
     ) -> Found:
         """Return ids and scores of the `count` nearest or fewer, best first; `exact` compares all vectors."""
+
+    def _folders(self, limit: Limit) -> list[str]:
+        """The folders whose path holds that text: databases compare whole values, or only their beginning."""
+        return [folder[:FOLDER] for folder in self._store.folders_with(str(limit.value))]
 
     @abstractmethod
     def passing(self, where: Filter) -> Any:

@@ -159,7 +159,18 @@ class Milvus(Collection[MilvusClient]):
 
     def passing(self, where: Filter) -> str:
         """Return the filter as an expression of Milvus."""
-        return " and ".join(_condition(limit) for limit in where.limits)
+        return " and ".join(map(self._condition, where.limits))
+
+    def _condition(self, limit: Limit) -> str:
+        if limit.field == "folder":
+            # Strings as JSON has them are Milvus's, whatever is in them. No item has an id below zero.
+            folders = self._folders(limit)
+            return f"folder in {json.dumps(folders, ensure_ascii=False)}" if folders else "id < 0"
+        if limit.field == "orientation":
+            return f"orientation == {json.dumps(str(limit.value))}"
+        sign = "==" if limit.sign == "=" else limit.sign
+        value = moment(str(limit.value)) if limit.field == "time" else limit.value
+        return f"{limit.field} {sign} {value}"
 
     def _disconnect(self, client: MilvusClient) -> None:
         client.close()
@@ -187,19 +198,3 @@ def _columns(facts: Facts | None) -> dict[str, Any]:
         "added": 0.0,
     }
     return unknown | (facts_to_filter(facts) if facts else {})
-
-
-def _condition(limit: Limit) -> str:
-    # Strings as JSON has them are Milvus's, whatever is in them.
-    if limit.field == "folder":
-        escaped = re.sub(r"([%_\\])", r"\\\1", str(limit.value))
-        return f"folder like {_quoted(f'%{escaped}%')}"
-    if limit.field == "orientation":
-        return f"orientation == {_quoted(str(limit.value))}"
-    sign = "==" if limit.sign == "=" else limit.sign
-    value = moment(str(limit.value)) if limit.field == "time" else limit.value
-    return f"{limit.field} {sign} {value}"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

@@ -415,8 +415,8 @@ class PostgreSQL(Collection[Connections]):
         return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
 
     def _value(self, limit: Limit) -> Any:
-        if limit.field == "folder":  # the index knows which folders have this part in their path
-            return [_digest(folder) for folder in self._store.folders_with(str(limit.value))]
+        if limit.field == "folder":
+            return [_digest(folder) for folder in self._folders(limit)]
         return moment(str(limit.value)) if limit.field == "time" else limit.value
 
 

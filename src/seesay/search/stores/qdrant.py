@@ -15,7 +15,6 @@ from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
-    FOLDER,
     MARK,
     NO_MARK,
     SECONDS,
@@ -134,9 +133,7 @@ class Qdrant(Collection[QdrantClient]):
         )
 
     def _in_folder(self, limit: Limit) -> models.FieldCondition:
-        # Qdrant finds whole words in a text, but no parts of one: the index knows which folders there are.
-        folders = [folder[:FOLDER] for folder in self._store.folders_with(str(limit.value))]
-        return models.FieldCondition(key="folder", match=models.MatchAny(any=folders))
+        return models.FieldCondition(key="folder", match=models.MatchAny(any=self._folders(limit)))
 
 
 def _condition(limit: Limit) -> models.FieldCondition:
