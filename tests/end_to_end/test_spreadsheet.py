@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,11 @@ def test_german_column_names_are_known(museum: Path) -> None:
     assert "1-1, mean 1.0" in done.stdout
     assert "at most K" not in done.stdout
     assert not done.stderr
+
+
+def test_rows_that_name_a_file_differently_are_of_one_image(museum: Path) -> None:
+    rows = ("IMG_0.JPG,A vase, with a comma", "img_0,A blue vase", "img_0.jpg,A vase", "IMG_1,A bowl")
+    (museum / "captions.csv").write_text("\n".join(["image,caption", *rows, ""]))
+    splits = json.loads(seesay("data", museum, "--json").stdout)["splits"]
+    assert sum(split["images"] for split in splits.values()) == 2
+    assert sum(split["sentences"] for split in splits.values()) == 4

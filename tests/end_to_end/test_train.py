@@ -28,8 +28,9 @@ def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     said = seesay(*command, "--resume", "--set", "epochs=80", code=2).stderr
     assert "this run used schedule.epochs=1, you asked for 80" in said
+    assert "encoders" not in said  # which nobody asked for
 
-    done = seesay(*command, "--resume")  # reads the run's own recipe
+    done = seesay(*command, "--resume", "--set", "dim=24")  # reads the run's own recipe, of that width
     assert "Split val has 1 image; with at most ten, R@10 is always 100." in done.stderr
     recipe = Run.load(str(out)).recipe
     assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)

@@ -195,7 +195,7 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 
 def differences(there: Recipe, recipe: Recipe) -> str:
-    """Describe the values in which a run's recipe differs from the requested one."""
+    """Describe the values in which a run's recipe differs from the requested one; of changes, in those."""
     used, asked = (
         dict(_leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))))
         for each in (there, recipe)
@@ -203,8 +203,14 @@ def differences(there: Recipe, recipe: Recipe) -> str:
     return "; ".join(
         f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
         for key in used | asked
-        if key != "changes" and used.get(key) != asked.get(key)
+        if key != "changes" and used.get(key) != asked.get(key) and _is_named(key, recipe.changes)
     )
+
+
+def _is_named(key: str, changes: Sequence[str]) -> bool:
+    """Whether changes set that key or what holds it; without changes, every key is meant."""
+    named = [change.partition("=")[0] for change in changes]
+    return not named or any(f"{key}.".startswith(f"{each}.") for each in named)
 
 
 def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

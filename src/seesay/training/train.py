@@ -236,9 +236,11 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
-    if recipe.changes or isinstance(recipe.matcher, ExternalSettings):  # else the run's own recipe is meant
+    if not (recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
+        return  # the run's own recipe is meant
+    if differing := differences(there, recipe):
         raise SeesayError(
-            f"{out / RUN}: another recipe was trained there: {differences(there, recipe)}. Omit the "
+            f"{out / RUN}: another recipe was trained there: {differing}. Omit the "
             "changes to continue this run, or choose another folder."
         )
 

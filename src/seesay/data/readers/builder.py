@@ -69,6 +69,7 @@ class CorpusBuilder:
         self._seen: set[tuple[int, str]] = set()
         self._position: dict[str, int] = {}
         self._missing: set[str] = set()
+        self._named: dict[ByteSource, str] = {}  # a file may be listed with and without its suffix
 
     @cached_property
     def finder(self) -> ImageFinder:
@@ -121,7 +122,8 @@ class CorpusBuilder:
         if source is None and row is None:
             self._drop(name, MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
             return None
-        return self.image(name, split, source, row, size)
+        known = self._named.setdefault(source, name) if source is not None else name
+        return self.image(known, split, source, row, size)
 
     def image(
         self,
