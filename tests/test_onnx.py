@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -58,6 +59,16 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "file"))
     with pytest.raises(SeesayError, match="set SEESAY_CACHE"):
         export()
+
+
+def test_a_file_that_the_disk_does_not_return_is_not_to_be_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise RuntimeError("system error number 5: Input/output error")  # as ONNX Runtime has it
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", failing)
+    with pytest.raises(SeesayError, match=r"soft\.onnx: cannot be read \(Input/output error\)") as raised:
+        onnx_session(export(), threads=1)
+    assert "delete" not in str(raised.value)
 
 
 @pytest.mark.parametrize("keep", [0, 10, -20])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, install_command, naming_extras
-from seesay.paths import cache_dir, file_digest, replacing
+from seesay.paths import cache_dir, file_digest, replacing, unusable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -208,4 +208,4 @@ def onnx_session(
             options.add_external_initializers(list(weights), values)
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise SeesayError(f"{path}: damaged; {remedy}.") from error
+        raise unusable(path, error, f"damaged; {remedy}.") from error

@@ -198,7 +198,8 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         if out.exists():
             out.rmdir()
         beside.rename(out)
-        flush(out.parent)
+        with suppress(OSError):  # it is whole and has its name, so there is nothing to be done again
+            flush(out.parent)
 
 
 def _sweep_folders(parent: Path, name: str) -> None:

@@ -134,11 +134,11 @@ def _fail_all(
         disk = _FailingDisk(stage, outcome, process, folder)
         kinds = {command.name: disk.kinds(command) for command in commands}
         jobs = [
-            (place / len(kinds[command.name]), command, number)
+            ((place >= len({*kinds[command.name]}), place / len(kinds[command.name])), command, number)
             for command in commands
             for place, number in enumerate(in_order(kinds[command.name]))
         ]
-        for _, command, number in sorted(jobs, key=lambda job: job[0]):
+        for _, command, number in sorted(jobs, key=lambda job: job[0]):  # all kinds of all commands first
             if stage.goes_on and disk.fail(command, number):
                 disk.reached[command.name].add(kinds[command.name][number - 1])
         for command in commands:  # clocks and threads can make it a call more than were counted

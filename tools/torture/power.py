@@ -125,6 +125,8 @@ class Disk:
     def make(self, change: Change) -> None:
         """Make a change."""
         what, path = change.what, change.path
+        if change.inode and what in ("sync", "truncate", "write"):
+            self._renamed(change)
         if what == "syncfolder":
             self._flush_names(self._number(path))
         elif what == "sync":
@@ -162,6 +164,16 @@ class Disk:
                 (to / name).write_bytes(read(self.files[each]))
             elif folder == number:
                 self._write(names, each, to / name, read)
+
+    def _renamed(self, change: Change) -> None:
+        """Notice by its path that a file was renamed past the C library, as safetensors does."""
+        number = self._inodes[change.inode]
+        if (
+            not change.path.endswith(" (deleted)")
+            and self.names.get(place := self._place(change.path)) != number
+        ):
+            former = [each for each, named in self.names.items() if named == number]
+            self._name({**dict.fromkeys(former), place: number})
 
     def _name(self, step: dict[Place, int | None]) -> None:
         _rename(self.names, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -52,11 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit("seesay: stopped; run the same command again to continue.")
     except OSError as error:
-        if error.errno not in (errno.EIO, errno.ENOSPC, errno.EROFS):
+        from seesay.paths import failure_of_disk
+
+        if not (failure := failure_of_disk(error)):
             raise
         # What reads and writes says more; this is the disk that holds seesay itself.
         place = error.filename or "standard output"  # all else that is written to is named
-        fail(f"{place}: {error.strerror}; check the disk and run the same command again.")
+        fail(f"{place}: {failure}; check the disk and run the same command again.")
     except Exception as error:
         # typer bundles its own click, so that usage errors have no one class to catch.
         message = getattr(error, "format_message", None)
