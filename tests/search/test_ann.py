@@ -153,6 +153,18 @@ def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path) -
         assert_exact(reader, store, unit(1, seed=7)[0])
 
 
+def test_lists_without_changes_are_written_again_if_their_file_is_deleted(store, tmp_path) -> None:
+    put(store, unit(900))
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    near.save()
+    (tmp_path / "v.faiss").unlink()
+    near.save()
+    for reader in (near, neighbours(store, tmp_path)):
+        reader.refresh()
+        assert_exact(reader, store, unit(1, seed=7)[0])
+
+
 def test_lists_are_written_again_only_once_much_has_changed(store: Store, tmp_path: Path) -> None:
     """A hundred items are compared beside the lists: a fifth of what is searched without any."""
     put(store, unit(900))

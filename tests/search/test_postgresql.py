@@ -136,7 +136,7 @@ def test_connections_that_the_server_has_closed_are_made_again(
     with graph._connected() as client, client.transaction() as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid != pg_backend_pid() AND backend_type = 'client backend'"
+            "WHERE pid != pg_backend_pid() AND datname = current_database()"
         )
     assert found(graph, vectors[0]) == before
 
@@ -170,7 +170,7 @@ def test_a_server_that_does_not_answer_is_given_up(store: Store) -> None:
 def test_vectors_that_no_graph_takes_are_refused(graph: PostgreSQL, tmp_path: Path) -> None:
     wide = Store.create(tmp_path / "index.sqlite", "noise", "1", 4001)
     near = PostgreSQL(graph.address, wide, "image")
-    with pytest.raises(SeesayError, match="up to 4000 numbers, and those of this run have 4001"):
+    with pytest.raises(SeesayError, match="up to 4000 dimensions, but those of this run have 4001"):
         near.save()
     near.close()
     wide.close()

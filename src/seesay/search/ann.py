@@ -221,10 +221,10 @@ class Neighbours:
         self._load()  # mapped, in place of the copy in memory
 
     def _merge(self) -> None:
-        """Apply the changes to the lists."""
+        """Apply the changes to the lists, in memory: FAISS writes mapped lists as the name of their file."""
+        to_memory(self._lists)
         if not self._recent():
             return
-        to_memory(self._lists)
         stale = np.setdiff1d(_ids_in_lists(self._lists), self._listed, assume_unique=True)
         if len(stale):
             self._lists.remove_ids(stale)

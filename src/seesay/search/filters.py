@@ -141,7 +141,7 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         folders: the paths of the existing folders.
 
     Returns:
-        None if the filter names no unknown folder, or no folder is similar.
+        None if the filter names no unknown folder, or no folder is similar to the first one.
 
     Example:
         >>> filter_meant("folder:holidy taken:2019", ["Holiday in Rome/first day", "work"])
@@ -157,9 +157,11 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         wanted = folded(condition[2].strip('"'))
         if condition[1].lower() != "folder" or any(wanted in path for path in paths):
             continue
-        for near in get_close_matches(wanted[:_LETTERS], names, n=1):
-            value = f'"{names[near]}"' if " " in names[near] else names[near]
-            return where[: condition.start(2)] + value + where[condition.end(2) :]
+        near = get_close_matches(wanted[:_LETTERS], names, n=1)
+        if not near:  # whatever was meant by others, nothing matches
+            return None
+        value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
+        return where[: condition.start(2)] + value + where[condition.end(2) :]
     return None
 
 
