@@ -122,6 +122,14 @@ def test_colours_of_a_wide_gamut_become_srgb(format):
     assert off(wide, np.full((48, 64, 3), (212, 116, 41))) <= 6
 
 
+def test_colours_are_converted_without_a_copy_which_no_limit_counts():
+    image = Image.open(io.BytesIO(encode(photo(), "PNG", icc_profile=display_p3())))
+    found = pixels.to_rgb(image)
+    before = found.copy()
+    assert pixels.in_srgb(found, image) is found
+    assert off(found, before) > 0
+
+
 @pytest.mark.parametrize("profile", [b"x", b"\0" * 200, b"y" * (1 << 20), "half"])
 def test_a_profile_that_cannot_be_used_changes_nothing(profile):
     damaged = display_p3()[:300] if profile == "half" else profile

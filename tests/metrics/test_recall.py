@@ -83,6 +83,9 @@ def test_batches_are_measured_as_a_whole() -> None:
     rng = np.random.default_rng(5)
     images, owners = rng.normal(size=(12, 4)), np.repeat(np.arange(12), 2)
     sentences = images[owners] + rng.normal(size=(24, 4))
+    for wrong in ((), (0, 5)):
+        with pytest.raises(SeesayError, match="k: "):
+            RetrievalMetrics(wrong)
     metrics = RetrievalMetrics()
     with pytest.raises(SeesayError, match="update with a batch"):
         metrics.compute()

@@ -12,7 +12,7 @@ from PIL import Image
 from seesay.cli import main
 from seesay.errors import QueryError
 from seesay.search import Index
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, filter_meant
 from tests.search.colours import Colours
 from tests.search.stores import STORES, address
 
@@ -179,3 +179,15 @@ def test_a_filter_that_no_image_passes_may_have_meant_another(
 ) -> None:
     answer = index.search("red", where=where)
     assert (list(answer), answer.where_meant) == ([], meant)
+
+
+def test_folders_are_compared_for_the_first_unknown_one_alone() -> None:
+    assert filter_meant("folder:xyz folder:itly", PHOTOS) is None  # nothing matches, whatever the other meant
+
+
+def test_a_filter_without_a_folder_has_no_folders_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        monkeypatch.setattr(index.store, "folders", lambda limit: pytest.fail("folders are read"))
+        assert index.search("red", where="taken:1990").where_meant is None

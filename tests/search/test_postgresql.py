@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from psycopg.sql import SQL, Literal
 
-from seesay.search.stores.postgresql import RECALL, PostgreSQL
+from seesay.search.stores.postgresql import RECALL, Connections, PostgreSQL
 
 DIM, COUNT = 32, 3000
 
@@ -156,6 +158,20 @@ def test_a_password_is_neither_kept_nor_shown(given: str) -> None:
     with pytest.raises(SeesayError, match=r"PGPASSWORD|write postgresql://USER@HOST") as told:
         store_address(given)
     assert "hush" not in str(told.value)
+
+
+def test_connections_are_used_again_where_a_thousand_files_are_open(graph: PostgreSQL) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(limits[1], 2000)), limits[1]))
+    client = Connections(graph.address)
+    with ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        files.callback(client.close)
+        for _ in range(1050):
+            files.enter_context(open(os.devnull))  # noqa: PTH123
+        for _ in range(2):
+            assert client.rows(SQL("SELECT 1")) == [(1,)]
 
 
 def test_a_server_that_does_not_answer_is_given_up(store: Store) -> None:

@@ -194,7 +194,7 @@ def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray
 
 
 def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
-    """Convert decoded pixels, (h, w, 3), of an image with a colour profile, such as Display P3, to sRGB.
+    """Convert decoded pixels, (h, w, 3), of an image with another colour profile to sRGB, in place.
 
     Without one, or with one that cannot be used, they stay as they are: colours that are a little off are
     better than no photo. What is in sRGB already is not computed again.
@@ -207,14 +207,13 @@ def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
         if own.profile.xcolor_space.strip() != "RGB" or "sRGB" in ImageCms.getProfileDescription(own):
             return pixels
         transform = ImageCms.buildTransform(own, ImageCms.createProfile("sRGB"), "RGB", "RGB")
-        found = np.empty_like(pixels)
         rows = max(1, _TILE // pixels.shape[1])
         for start in range(0, len(pixels), rows):
             part = Image.fromarray(pixels[start : start + rows])
-            found[start : start + rows] = np.asarray(ImageCms.applyTransform(part, transform))
+            pixels[start : start + rows] = np.asarray(ImageCms.applyTransform(part, transform))
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
         return pixels
-    return found
+    return pixels
 
 
 def turned(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:

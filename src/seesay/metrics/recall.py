@@ -66,6 +66,9 @@ class RetrievalMetrics:
     Args:
         k: each K of R@K.
 
+    Raises:
+        SeesayError: there is no K, or one is less than 1.
+
     Example:
         >>> from seesay.metrics import RetrievalMetrics
         >>> metrics = RetrievalMetrics(k=(1, 2))
@@ -76,7 +79,7 @@ class RetrievalMetrics:
     """
 
     def __init__(self, k: Sequence[int] = TOP) -> None:
-        self.k = tuple(k)
+        self.k = _checked(k)
         self.reset()
 
     def reset(self) -> None:
@@ -119,14 +122,19 @@ class RetrievalMetrics:
 
 def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
     """Summarize the ranks of both directions by what the protocols show: recalls, Med r and mR."""
-    check_whole(1, k=tuple(k))
-    if not k:
-        raise SeesayError("k: name at least one K.")
+    k = _checked(k)
     metrics: dict[str, float] = {}
     for way, queries in (("S", found.sentence), ("I", found.image)):
         metrics |= {f"{way} R@{each}": recall_at_k(queries, each) for each in k}
         metrics[f"{way} Med r"] = median_rank(queries)
     return metrics | {"mR": fmean(metrics[f"{way} R@{each}"] for way in "SI" for each in k)}
+
+
+def _checked(k: Sequence[int]) -> tuple[int, ...]:
+    check_whole(1, k=tuple(k))
+    if not k:
+        raise SeesayError("k: name at least one K.")
+    return tuple(k)
 
 
 def _all_metrics(found: Ranks, k: Sequence[int]) -> dict[str, float]:

@@ -180,6 +180,8 @@ class Searcher:
 
     def filter_meant(self, where: str) -> str | None:
         """Return a similar filter for one that no image matches; None if there is none."""
+        if all(limit.field != "folder" for limit in Filter.parse(where).limits):
+            return None  # without a look at the path of every image
         return filter_meant(where, self.store.folders(limit=10_000))
 
     def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:

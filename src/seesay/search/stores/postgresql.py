@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import select
+import selectors
 import struct
 import threading
 from collections.abc import Iterator, Sequence
@@ -133,7 +133,7 @@ class Connections:
         with suppress(IndexError):  # there is none
             while connection := self._idle.pop():
                 # Nothing arrives at an idle connection but its end, or a last message.
-                if not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]:
+                if not connection.closed and not _has_input(connection):
                     return connection
                 connection.close()
         # Prepared statements are planned for any parameters, and poolers do not keep them.
@@ -163,6 +163,12 @@ class Connections:
         with suppress(IndexError):
             while connection := self._idle.pop():
                 connection.close()
+
+
+def _has_input(connection: psycopg.Connection) -> bool:
+    with selectors.DefaultSelector() as selector:  # `select` fails for files beyond the thousandth
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 class _Vector(bytes):
