@@ -124,6 +124,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = threading.RLock()
+        self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
         with file_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
         try:
@@ -287,7 +288,14 @@ class Store:
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
         with self._read() as connection:
-            return int(connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()[0])
+            return self._counted(connection, kind, self._generation())
+
+    def _counted(self, connection: sqlite3.Connection, kind: Kind, generation: int) -> int:
+        """Count the items of a kind, once a generation: SQLite goes through all of them."""
+        if self._counts.get(kind, (-1, 0))[0] != generation:
+            (count,) = connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()
+            self._counts[kind] = generation, int(count)
+        return self._counts[kind][1]
 
     def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
         """Return items by id: all images, or those of `ids` that still exist.
@@ -453,20 +461,20 @@ class Store:
             if generation == since and len(known):
                 return Changes(generation, known, _NONE)
             written = connection.execute(
-                "SELECT id FROM items WHERE kind = ? AND generation > ? ORDER BY id", (kind, since)
+                "SELECT id FROM items WHERE kind = ? AND generation > ?", (kind, since)
             )
-            ids = _column(written)
+            ids = np.sort(_column(written))  # faster than SQLite sorts
             new = ids[~np.isin(ids, known)]
-            (count,) = connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()
-            if len(known) + len(new) == count:
+            if len(known) + len(new) == self._counted(connection, kind, generation):
                 return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
-            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,))
-            return Changes(generation, _column(alive), ids)
+            alive = connection.execute("SELECT id FROM items WHERE kind = ?", (kind,))
+            return Changes(generation, np.sort(_column(alive)), ids)
 
     def last(self, kind: Kind) -> int:
         """Return the highest id of a kind; 0 if there is none."""
         with self._read() as connection:
-            query = "SELECT id FROM items WHERE kind = ? ORDER BY id DESC LIMIT 1"
+            # An index would give all ids of the kind, to be sorted.
+            query = "SELECT id FROM items NOT INDEXED WHERE kind = ? ORDER BY id DESC LIMIT 1"
             row = connection.execute(query, (kind,)).fetchone()
         return int(row[0]) if row else 0
 
