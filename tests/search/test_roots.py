@@ -175,7 +175,7 @@ def test_a_folder_taken_out(index: Index, photos: Path, scans: Path) -> None:
         index.remove_images(scans)
     assert index.remove_images("photos") == 2
     assert index.roots() == []
-    with pytest.raises(SeesayError, match="of no folder yet"):
+    with pytest.raises(SeesayError, match="has no folders yet"):
         index.update_images()
     index.update_images(photos)
     assert paths(index) == ["red.png", "trip/blue.png"]
@@ -201,7 +201,7 @@ def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
     with pytest.raises(SeesayError, match="not made here by you"):
         index.update_images()  # would seal what nobody has named
     copied = shutil.copytree(scans, tmp_path / "copied")
-    with pytest.raises(SeesayError, match=r"by photos=FOLDER and scans=FOLDER"):
+    with pytest.raises(SeesayError, match=r"with photos=FOLDER and scans=FOLDER"):
         Index.open(index.folder, Colours(), root=copied)
     with (
         Index.open(index.folder, Colours(), root={"scans": copied}) as half,
