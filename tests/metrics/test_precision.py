@@ -70,8 +70,8 @@ def test_the_precision_of_a_draw_is_that_of_repeated_images(n: int, seed: int) -
 def test_a_figure_lies_within_its_interval() -> None:
     # Of few right answers each: a copy of one, found beside it, would put all draws above the figure.
     draw = np.random.default_rng(0)
-    targets = draw.random((200, 2000)) < 0.01
-    scores = draw.random((200, 2000)) + 0.1 * targets
+    targets = draw.random((200, 800)) < 0.01
+    scores = draw.random((200, 800)) + 0.1 * targets
     sample = PrecisionSample(scores, targets)
     figure = sample.metrics(np.ones((1, 200), np.int32))[0, 0]
     interval = intervals([sample], resamples=200)["mAP"]
@@ -82,8 +82,8 @@ def test_a_figure_lies_within_its_interval() -> None:
 
 def test_a_difference_is_the_middle_of_its_interval() -> None:
     draw = np.random.default_rng(0)
-    targets = draw.random((200, 2000)) < 0.01
-    noise = draw.random((2, 200, 2000))
+    targets = draw.random((200, 800)) < 0.01
+    noise = draw.random((2, 200, 800))
     good, poor = PrecisionSample(noise[0] + 2.0 * targets, targets), PrecisionSample(noise[1], targets)
     test = compare([good], [poor], 200, 20)["mAP"]
     assert test.interval is not None

@@ -52,7 +52,7 @@ def cases(draw):
 
 
 @given(cases())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_it_is_what_sorting_twice_gives(case) -> None:
     """Which of equal candidates enters the shortlist is open; the right ones never gain by it."""
     first, second, owners, shortlist = case
@@ -67,7 +67,7 @@ def test_it_is_what_sorting_twice_gives(case) -> None:
 
 
 @given(cases())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_shortlist_of_all_is_the_other_score_and_of_one_changes_nothing(case) -> None:
     first, second, owners, _ = case
     assert same(reranked_ranks(first, owners, pairs_of(second), max(first.shape)), ranks(second, owners))
