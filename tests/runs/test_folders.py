@@ -92,7 +92,7 @@ def test_what_is_no_model_is_refused(clip: Path) -> None:
         seesay.load("transformers:./missing")
     with pytest.raises(SeesayError, match="did you mean 'transformers'"):
         seesay.load("transformer:google/siglip-base-patch16-224")
-    with pytest.raises(SeesayError, match="encodes images only"):
+    with pytest.raises(SeesayError, match="only encodes images"):
         seesay.load("timm:vit_small_patch16_224")
     with pytest.raises(SeesayError, match="device: one that PyTorch has here"):
         seesay.load(f"transformers:{clip}", device="tpu")
