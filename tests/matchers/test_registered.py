@@ -181,7 +181,7 @@ def test_vectors_of_another_width_are_named(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NEEDS_NO_VECTORS)
 def test_vectors_instead_of_words_are_named(kind: str) -> None:
-    with pytest.raises(SeesayError, match="sentences: expected word numbers, got vectors alone"):
+    with pytest.raises(SeesayError, match="sentences: expected word numbers, got only vectors"):
         fitted(kind)(images(), torch.rand(2, VECTOR))
 
 

@@ -181,7 +181,7 @@ def test_what_cannot_be_exported_says_so_in_a_line(
     module: type[Own], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = own_run(module(), tmp_path)
-    with pytest.raises(SeesayError, match=r": its matcher cannot be exported to ONNX \(.+\); it is used wi"):
+    with pytest.raises(SeesayError, match=r": its matcher cannot be exported to ONNX \(.+\); the run needs"):
         export_run(run)
     try_export(run)
     assert capsys.readouterr().err.count("\n") == 1

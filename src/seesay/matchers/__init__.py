@@ -1,4 +1,4 @@
-"""Matchers: modules that score images against sentences, one paper a file.
+"""Matchers: modules that score images against sentences, one file per paper.
 
 A matcher takes image features (n, d) and sentences, and gives the score matrix (n, m). One that embeds both
 (`EmbeddingMatcher`) can be indexed, one that looks at every pair (`PairMatcher`) re-ranks.

@@ -1,4 +1,4 @@
-"""Two frozen towers that were trained together elsewhere, as CLIP's and SigLIP's: as they are, and adapted.
+"""Two frozen towers that were trained together, such as CLIP's or SigLIP's, with and without an adapter.
 
 `Cosine` compares their vectors, and nothing is learned. `Adapter` puts a residual perceptron on each:
 
@@ -31,7 +31,7 @@ ALPHAS = tuple(step / 10 for step in range(11))
 
 @register_matcher("cosine")
 class Cosine(EmbeddingMatcher):
-    """The cosine of an image's features and a sentence's vector, both from encoders of one space.
+    """The cosine of an image's features and a sentence's vector, from encoders of the same space.
 
     Example:
         >>> import torch
@@ -72,7 +72,7 @@ def check_one_space(image_dim: int, sentence_dim: int) -> None:
 
 
 class Residual(nn.Module):
-    """What is added to unit vectors (n, d): a perceptron whose last layer is zero at first."""
+    """A residual for unit vectors (n, d): a perceptron whose last layer starts at zero."""
 
     def __init__(self, dim: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Residual(nn.Module):
 
 @register_matcher("adapter")
 class Adapter(EmbeddingMatcher):
-    """A residual perceptron on each of two towers of one space; the score is the cosine.
+    """Residual perceptrons on two towers of the same space; the score is the cosine.
 
     Attributes:
         alpha: the share of the residuals, (1,), chosen on val by `calibrate`; training takes all of them.

@@ -152,7 +152,7 @@ class EmbeddingMatcher(Matcher):
 
 
 class PairMatcher(Matcher):
-    """A matcher that must look at every pair. Each side is encoded once, however many pairs there are.
+    """A matcher that computes every pair. Each side is encoded only once.
 
     Attributes:
         cache_bytes: what stays in a core's cache: on a CPU, activations of so many are computed at a time.
@@ -239,7 +239,7 @@ class PairMatcher(Matcher):
 
 
 class _Wrapped(EmbeddingMatcher):
-    """Somebody's own module with the two `embed_` methods."""
+    """A user's module with the two `embed_` methods."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ class _Wrapped(EmbeddingMatcher):
         return self._called("embed_sentences", sentences, shape, dtype)
 
     def _called(self, method: str, given: Any, shape: object, dtype: object) -> Tensor:
-        """Call a method; where it fails, name the sizes that it was given, which PyTorch does not."""
+        """Call a method; if it fails, the error names the sizes of its inputs, which PyTorch does not."""
         try:
             return cast(Tensor, getattr(self.module, method)(given))
         except torch.OutOfMemoryError:
@@ -298,7 +298,7 @@ def as_matcher(module: nn.Module) -> Matcher:
 
 
 class ExternalSettings(MatcherSettings):
-    """Settings that name the module's class; `seesay.train(…, module=…)` writes them."""
+    """Settings with the class of a user's module, written by `seesay.train(…, module=…)`."""
 
     class_name: str
 

@@ -1,4 +1,4 @@
-"""Matchers made of others: the ensemble of m-CNN (section 3.2), and those fine-tuned with their CNN."""
+"""Composed matchers: the ensemble of m-CNN (section 3.2), and matchers fine-tuned with their CNN."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FineTunedSettings(ComposedSettings):
     @model_validator(mode="after")
     def _classes_have_been_seen(self) -> FineTunedSettings:
         if self.keep_classes and self.views is None:
-            raise ValueError("keep_classes needs the answers before tuning; set views")
+            raise ValueError("keep_classes needs the class logits before tuning; set views")
         return self
 
     def accepts(self, member: MatcherSettings) -> bool:
@@ -91,7 +91,7 @@ register_matcher("fine-tuned", FineTunedSettings)(Matcher)
 
 @register_matcher("ensemble", EnsembleSettings)
 class Ensemble(PairMatcher):
-    """Sums the scores of pair matchers; their encodings lie side by side, each flattened to one row.
+    """Sums the scores of pair matchers, whose encodings are flattened and concatenated.
 
     It is never trained: its members are, each alone.
 

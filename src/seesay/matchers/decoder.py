@@ -144,7 +144,7 @@ class Decoder(nn.Module):
         return functional.linear(self.projection(states), table, self.bias)
 
     def _framed(self, sentences: Sentences) -> tuple[Sentences, Tensor]:
-        """The mark in front of each sentence, and what follows each word then: the next, or the mark."""
+        """Sentences with the mark in front, and the target of each word: the next word, or the mark."""
         lengths = sentences.lengths
         number = torch.arange(len(lengths), device=lengths.device)
         places = torch.arange(len(sentences.words), device=lengths.device)

@@ -31,7 +31,7 @@ NAME_DIM = 384  # width of the vectors of the classes' names
 
 
 class GateSettings(Settings):
-    """Settings of the gates of `GVSE`, which tell queries with uncommon content from others.
+    """Settings of the gates of `GVSE`, which separate queries with uncommon content from others.
 
     Attributes:
         uncommon: a word is uncommon that occurs at most so often in the other folds of the train split.
@@ -206,7 +206,7 @@ class UncommonVSE(EmbeddingMatcher):
 
 
 class ClassNames(nn.Module):
-    """The names that weights of classes give, as vectors: nothing in it is learned.
+    """Vectors of class names, weighted by class probabilities; nothing is learned.
 
     ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by ImageNet's
     probabilities and a detector's confidences.
@@ -244,7 +244,7 @@ class ClassNames(nn.Module):
 
 
 class Gate(nn.Module):
-    """The classifier f of eq. 4, an MLP: do a query's vectors, of widths `dims`, show uncommon content?"""
+    """The classifier f of eq. 4: an MLP that detects uncommon content from vectors of widths `dims`."""
 
     scale: Tensor
 
@@ -270,7 +270,7 @@ class Gate(nn.Module):
 
 @register_matcher("metric-fusion", GVSESettings)
 class GVSE(EmbeddingMatcher):
-    """The metrics of two embedding matchers, summed, or weighed by the gate of the query.
+    """The metrics of two embedding matchers, summed or weighted by the gate of the query.
 
     Only the gates are trained here; the members are trained before, each alone.
 

@@ -33,7 +33,7 @@ Widths = Annotated[
 
 
 class SentenceCNN(nn.Module):
-    """One convolution layer of several widths, ReLU, maximum over time (Kim 2014).
+    """One convolution layer with several widths, ReLU, and maximum over time (Kim 2014).
 
     The widths share the outputs (k = 1200) evenly. The paper does not say what a window does at a sentence's
     end: here a window starts at every word and is zero-padded past the last one.

@@ -1,4 +1,4 @@
-"""Layers that several matchers share."""
+"""Shared layers of matchers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ScoreLayer(nn.Linear):
 
 
 class WordLSTM(nn.Module):
-    """An LSTM over words; its state after the last one is the sentence's vector.
+    """An LSTM over words, whose last state is the sentence vector.
 
     Dropout is applied to the words' vectors and to that state.
     """
@@ -97,7 +97,7 @@ def run_packed(
     """
     if layer.num_layers > 1 or layer.bidirectional or not layer.bias or layer.proj_size:
         raise SeesayError(
-            "run_packed: one layer that reads forwards, with biases and without a projection, is supported."
+            "run_packed: only a single forward layer with biases and without a projection is supported."
         )
     if torch.is_grad_enabled() and packed.data.device.type == "cpu":
         return _run(layer, packed, start)

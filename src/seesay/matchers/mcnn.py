@@ -71,7 +71,7 @@ _ABOUT = 4  # words by which sentences that are encoded together may differ
 
 @register_matcher("mcnn")
 class MatchingCNN(PairMatcher):
-    """m-CNN of one level; an encoded sentence is what its windows respond, -inf where there is none.
+    """m-CNN of one level; an encoded sentence is the responses of its windows, -inf for missing ones.
 
     Args:
         image_dim: width of the image features.
@@ -326,7 +326,7 @@ def pool(responses: Tensor) -> Tensor:
 
 
 def _pooled(real: Tensor, number: int) -> Tensor:
-    """How many real places (n,) a layer makes of so many in front of it."""
+    """The numbers of valid positions (n,) after a layer, given those before it."""
     return (real.clamp(max=_PLACES[number] - _SPANS[number] + 1) + 1) // 2
 
 
@@ -357,14 +357,14 @@ def _padded_at_once(sentences: Tensor) -> bool:
 
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
-    """What `compute` gives for rows of equal count, put back in order."""
+    """The results of `compute` for rows of equal count, in the original order."""
     groups = _alike(counts) or [(1, counts)]  # no rows have a shape too
     order = torch.cat([rows for _, rows in groups])
     return torch.cat([compute(count, rows) for count, rows in groups])[order.argsort()]
 
 
 def _alike(counts: Tensor) -> list[tuple[int, Tensor]]:
-    """Each count with the rows that have it."""
+    """Each count with its rows."""
     values, sizes = torch.unique(counts, return_counts=True)
     rows = torch.split(counts.argsort(stable=True), sizes.tolist())
     return list(zip(values.tolist(), rows, strict=True))

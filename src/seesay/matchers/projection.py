@@ -78,7 +78,7 @@ def _joined(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
 
 
 class ClassEvidence(nn.Module):
-    """Images and sentences as vectors of class shares, (…, 1000). Nothing in it is learned.
+    """Images and sentences as vectors of class shares, (…, 1000); nothing is learned.
 
     Args:
         sentence_dim: width of the sentence encoder's vectors.
@@ -113,7 +113,7 @@ class ClassEvidence(nn.Module):
 
 
 class _OfPackagedVectors(EmbeddingMatcher):
-    """What matchers of packaged vectors share: how they read images, sentences and class evidence."""
+    """Base class of matchers of packaged vectors: reading of images, sentences and class evidence."""
 
     evidence: ClassEvidence | None
 
@@ -248,13 +248,13 @@ class Projection(_OfPackagedVectors):
 
     @staticmethod
     def _mean(parts: list[Tensor]) -> Tensor:
-        """Lay unit vectors end to end so that inner products of the result are the mean of theirs."""
+        """Concatenate unit vectors so that inner products of the result are the mean of theirs."""
         return torch.cat(parts, dim=1) * math.sqrt(1 / len(parts))
 
 
 @register_matcher("joint-projection")
 class JointProjection(_OfPackagedVectors):
-    """One pair of maps whose inputs include class evidence: what a `Projection` knows, in fewer numbers.
+    """One pair of maps whose inputs include class evidence: a compressed `Projection`.
 
     Images are mapped linearly. A sentence passes `members` hidden layers, each with word vectors of its own,
     and one linear map of them all. It starts from an ensemble by `take_over`.

@@ -35,7 +35,7 @@ Fusion = Literal["gate", "scaled-gate", "sum", "context", "concepts"]
 
 
 class GenerationSettings(Settings):
-    """How a decoder learns to write the matching sentence from the image vector (eq. 3).
+    """Settings of a decoder that generates the matching sentence from the image vector (eq. 3).
 
     Attributes:
         weight: λ of eq. 4.
@@ -210,7 +210,7 @@ class SCO(EmbeddingMatcher):
 
     def _decoder(self) -> tuple[Decoder, Tensor]:
         if self.decoder is None:
-            raise SeesayError("this matcher has no decoder: its recipe has no matcher.generation.")
+            raise SeesayError("this matcher has no decoder, because its recipe has no matcher.generation.")
         own = self.written_words
         return self.decoder, self.reader.embedding.weight if own is None else own.weight
 
@@ -224,7 +224,7 @@ _RARE = -4.0  # logit of a concept that one image in 55 shows
 
 
 class ConceptSettings(MatcherSettings):
-    """What a recipe sets beside the classifier of concepts.
+    """Additional settings of the concept classifier in a recipe.
 
     Attributes:
         count: how many concepts are wanted at most.
@@ -243,7 +243,7 @@ class ConceptSettings(MatcherSettings):
 
 @register_matcher("concepts", ConceptSettings)
 class ConceptClassifier(nn.Module):
-    """The output layer of the multi-label CNN: image features to a logit a concept.
+    """The output layer of the multi-label CNN: from image features to a logit per concept.
 
     It matches no sentences; a recipe takes its scores as an image encoder (`concepts:RUN`).
 

@@ -1,4 +1,4 @@
-"""Sentences as matchers take them: word numbers without padding, and sentence vectors."""
+"""Sentences as inputs of matchers: word numbers without padding, and sentence vectors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Sentences:
         if vectors.ndim != 2 or not vectors.is_floating_point():
             raise SeesayError(
                 f"sentences: expected float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
-                "word numbers come as (padded ids, lengths)."
+                "pass word numbers as (padded ids, lengths)."
             )
         lengths = torch.zeros(len(vectors), dtype=torch.int64, device=vectors.device)
         return cls(lengths[:0], lengths, vectors)
@@ -195,7 +195,7 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
             )
     if len(read) and not len(read.words):
         raise SeesayError(
-            "sentences: expected word numbers, got vectors alone; give Sentences or (padded ids, lengths)."
+            "sentences: expected word numbers, got only vectors; pass Sentences or (padded ids, lengths)."
         )
     return read
 
@@ -207,6 +207,6 @@ def read_vectors(sentences: SentencesLike, dim: int, like: Tensor | None = None)
     if vectors.shape[1:] != (dim,):
         raise SeesayError(f"sentences: expected vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
     if len(vectors) != len(read):
-        raise SeesayError(f"sentences: expected {len(read)} vectors, one a sentence, got {len(vectors)}.")
+        raise SeesayError(f"sentences: expected {len(read)} vectors, one per sentence, got {len(vectors)}.")
     check_dtype("sentences", vectors, like)
     return vectors

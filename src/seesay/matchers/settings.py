@@ -1,4 +1,4 @@
-"""Settings of matchers, and their registry: what a recipe says of one, readable without PyTorch."""
+"""Settings of matchers in recipes, readable without PyTorch, and their registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim", "concep
 
 @dataclass(frozen=True)
 class MatcherInputs:
-    """What a matcher is built for.
+    """The inputs that a matcher is built for.
 
     Attributes:
         image_dims: widths of the arrays that the image features are joined from.
@@ -120,13 +120,13 @@ class MatcherSettings(Settings):
         return self.concept_count is not None
 
     def _declared(self, name: str, default: Any) -> Any:
-        """What the matcher's class declares as an attribute, or as a function of these settings."""
+        """A declaration of the matcher's class: an attribute, or a function of these settings."""
         declared = getattr(self.matcher_class, name, default)
         return declared(self) if callable(declared) else declared
 
 
 class UncheckedMatcher(MatcherSettings):
-    """The settings of any matcher as a recipe has them, where PyTorch and so the matchers are missing."""
+    """The unchecked settings of any matcher, if PyTorch, and therefore the matchers, are missing."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -151,7 +151,7 @@ AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(
 
 
 class ComposedSettings(MatcherSettings):
-    """Base of the settings of a matcher put together of others, its members, each trained by its own recipe.
+    """Base of the settings of composed matchers, whose members are trained by their own recipes.
 
     `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
     same order.

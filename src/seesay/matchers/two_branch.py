@@ -65,7 +65,7 @@ class _TwoBranch(Matcher):
     ) -> None:
         super().__init__()
         if not lstm and not sentence_dim:
-            raise SeesayError("sentence_dim: without an LSTM sentences are vectors; got a width of 0.")
+            raise SeesayError("sentence_dim: without an LSTM, sentences are vectors; got a width of 0.")
         self.image_dim, self.sentence_dim, self.vocabulary_size = image_dim, sentence_dim, vocabulary_size
         reader = WordLSTM(vocabulary_size, word_dim, lstm, sentence_dropout) if lstm else None
         self.branches = nn.ModuleDict({"lstm": reader} if reader is not None else {})
@@ -91,7 +91,7 @@ class _TwoBranch(Matcher):
 
 @register_matcher("embedding-network")
 class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
-    """The embedding network: the score is the cosine, which ranks as the Euclidean distance does.
+    """The embedding network; the score is the cosine, which ranks like the Euclidean distance.
 
     Args:
         image_dim: width of the image or region features.
@@ -124,7 +124,7 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
 
 @register_matcher("similarity-network")
 class SimilarityNetwork(_TwoBranch, PairMatcher):
-    """The similarity network: the branches' product goes through layers to one score (section 3.3).
+    """The similarity network: layers compute one score from the branches' product (section 3.3).
 
     Args:
         head: widths of the layers behind the product; the other arguments are those of `TwoBranchEmbedding`.

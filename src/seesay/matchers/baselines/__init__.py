@@ -1,4 +1,4 @@
-"""What the five systems are compared with, one paper a file."""
+"""Baselines of the five systems, one file per paper."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Covariances:
         return self._products[2] / self.n
 
     def _centred(self, side: Tensor, mean: Tensor) -> Tensor:
-        """The batch less its mean, and a row of how far that lies from the mean so far, which is moved on.
+        """The centred batch, and a row with the change of the running mean, which is updated.
 
         So the products add up to those of all rows less the mean of all (Chan, Golub, LeVeque 1983).
         """
@@ -112,7 +112,7 @@ class Covariances:
 
 
 def _products(left: Tensor, right: Tensor) -> Iterable[Tensor]:
-    """One after the other, so that only one is held."""
+    """Yield the products one by one, so that only one is in memory."""
     yield left.T @ left
     yield right.T @ right
     yield left.T @ right
@@ -176,7 +176,7 @@ def _check_dim(dim: int, *widths: int) -> None:
 
 
 def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _Matrix:
-    """Lower factor of the covariance with its ridge."""
+    """The lower Cholesky factor of the covariance with its ridge."""
     matrix: _Matrix = covariance.cpu().numpy()
     width = len(matrix)
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
@@ -191,7 +191,7 @@ def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _
     if (left_over <= 10 * torch.finfo(of.precision).eps * width**0.5 * variances).any():
         raise SeesayError(
             f"CCA: the covariance of {width} {side} features over {of.n} pairs is singular with ridge "
-            f"{ridge:g}: some features are sums of others or constant, or the pairs are too few. Set a "
+            f"{ridge:g}: some features are constant or sums of others, or there are too few pairs. Set a "
             "larger ridge, such as 0.001."
         )
     return factor

@@ -1,4 +1,4 @@
-"""Deep CCA (Andrew, Arora, Bilmes, Livescu 2013), which Yan and Mikolajczyk 2015 match images and text with.
+"""Deep CCA (Andrew, Arora, Bilmes, Livescu 2013), used for images and text by Yan and Mikolajczyk 2015.
 
 A perceptron a side, H₁ and H₂ what they give of a mini-batch of m pairs, a row a pair, its mean taken off.
 They are trained so that their outputs correlate most: by the sum of the singular values of
@@ -31,7 +31,7 @@ from seesay.settings import Dropout, NonNegative
 
 @register_matcher("dcca")
 class DCCA(EmbeddingMatcher):
-    """Deep CCA: a perceptron a side; the score is the cosine of their outputs' canonical projections.
+    """Deep CCA: a perceptron for each side; the score is the cosine of their canonical projections.
 
     Args:
         image_dim: width of the image features.

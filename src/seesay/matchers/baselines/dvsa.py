@@ -1,4 +1,4 @@
-"""DVSA (Karpathy, Fei-Fei 2015): a sentence's words, each aligned with the region that fits it best.
+"""DVSA (Karpathy, Fei-Fei 2015): each word of a sentence is aligned with its best region.
 
     v_i = W_m a_i + b_m                                                    regions     (eq. 1)
     e_t = f(W_e x_t + b_e),   h_t = f(W_d (h_t^f + h_t^b) + b_d)           words       (eq. 2-6)
@@ -77,7 +77,7 @@ class BRNN(nn.Module):
 
 @register_matcher("dvsa")
 class DVSA(PairMatcher):
-    """The score is the sum over a sentence's words of their products with the regions that fit them best.
+    """The score is the sum over words of the product with their best region.
 
     Args:
         image_dim: width of the joined instances.
@@ -164,7 +164,7 @@ def _recurrent(width: int) -> nn.Linear:
 
 
 def _states(inputs: tuple[Tensor, ...], layer: nn.Linear, mask: tuple[Tensor, ...]) -> list[Tensor]:
-    """The states (m, width) behind each of the inputs, which are read one after the other."""
+    """The states (m, width) after each input, in order."""
     state, states = torch.zeros_like(inputs[0]), []
     for each, there in zip(inputs, mask, strict=True):
         state = functional.relu(each + layer(state)) * there

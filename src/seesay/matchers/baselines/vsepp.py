@@ -1,4 +1,4 @@
-"""VSE++ (Faghri, Fleet, Kiros, Fidler 2018): a linear image map and a GRU, the field's yardstick."""
+"""VSE++ (Faghri, Fleet, Kiros, Fidler 2018): a linear image map and a GRU."""
 
 from __future__ import annotations
 
