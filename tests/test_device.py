@@ -15,5 +15,5 @@ def test_a_device_that_is_here() -> None:
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta"])
 def test_what_cannot_compute_here_is_refused(device: str) -> None:
-    with pytest.raises(SeesayError, match=f'PyTorch has here is wanted, such as "cpu", got "{device}"'):
+    with pytest.raises(SeesayError, match=f'PyTorch has here, such as "cpu", got "{device}"'):
         checked_device(device)

@@ -47,7 +47,7 @@ def checked_device(device: str) -> str:
         torch.empty(1, device=device).tolist()  # some, such as meta, compute nothing
     except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
         raise SeesayError(
-            f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
+            f'device: expected one that PyTorch has here, such as "cpu", got "{device}".'
         ) from failure
     return device
 

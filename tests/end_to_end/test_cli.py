@@ -135,7 +135,7 @@ def test_the_version_is_that_of_the_package() -> None:
 
 def test_the_device_is_checked_before_anything_is_read(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "i.seesay"
-    said = 'device: one that PyTorch has here is wanted, such as "cpu", got "gpu"'
+    said = 'device: expected one that PyTorch has here, such as "cpu", got "gpu"'
     for command in (("train", "irmatch-s"), ("index", photos, "--out", out), ("evaluate", "seesay-small")):
         assert said in seesay(*command, "--device", "gpu", code=2).stderr
     assert not out.exists()

@@ -67,7 +67,7 @@ def test_files_that_are_gone_are_counted_and_stand_behind(
     (tmp_path / hidden.name).rename(hidden)
     assert "7 re-ranked" in done.stderr
     assert "features of 7 computed now" in done.stderr
-    assert f"1 could not be re-ranked and come last:\n  {hidden.name}: the file is gone" in done.stderr
+    assert f"1 could not be re-ranked and come last:\n  {hidden.name}: the file is missing" in done.stderr
     last = json.loads(done.stdout)["results"][-1]
     assert Path(last["path"]).name == hidden.name
     assert "shortlist_rank" not in last

@@ -115,7 +115,7 @@ def test_tables_are_listed() -> None:
         (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is for runs"),
         (("seesay-small", "--rows", "x"), "--rows is for tables"),
-        (("seesay-small",), "name the one to measure on with --data"),
+        (("seesay-small",), "name the corpus to measure on with --data"),
         (("runs/one", "runs/two"), "runs/one"),
     ],
 )

@@ -111,7 +111,7 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     assert "matches whole images" in refusal("ground", photo, "a dog", "--run", name)
     assert "predicts no concepts" in refusal("evaluate", name, "--data", scenes, "--protocol", "concepts")
     assert "needs phrases" in refusal("evaluate", name, "--data", scenes, "--protocol", "grounding")
-    assert "name the one to measure on" in refusal("evaluate", name)
+    assert "name the corpus to measure on" in refusal("evaluate", name)
     out = tmp_path / "run"
     assert "same inputs" in refusal("train", "vse0", "--data", scenes, "--from", name, "--out", out)
     tower = ("--set", f"encoders=[{name}]")
@@ -130,4 +130,4 @@ def test_export_a_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -
     assert "no run there" in seesay("search", index, "a red circle", code=2).stderr
     seesay("index", photos, "--out", index, "--run", tmp_path / "moved")
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
-    assert "name a folder with --out" in seesay("export", towers[0], code=2).stderr
+    assert "name a folder to write it to with --out" in seesay("export", towers[0], code=2).stderr

@@ -160,7 +160,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     images, sentences = vectors(owners)
     saved(tmp_path, images=images, sentences=sentences[:, :5], few=np.zeros((3, M)), many=np.zeros((N, 24)))
     saved(tmp_path, flat=np.zeros(5), text=np.array([["a"]]), complex=np.zeros((N, M), complex))
-    refused(tmp_path / "few.npy", whole, "3 rows", "4 images", "23 sentences", "one row an image")
+    refused(tmp_path / "few.npy", whole, "3 rows", "4 images", "23 sentences", "one row per image")
     refused(tmp_path / "many.npy", whole, "24 sentences", "has 23 of 4 images")
     refused(tmp_path / "none.npy", whole, "no such file")
     for name in ("flat", "text", "complex"):

@@ -160,10 +160,10 @@ def test_rows_are_chosen_in_the_tables_order() -> None:
         (MINE.replace("table: 2\n", ""), "source and table belong together"),
         (MINE.replace("[two-branch]", "{A: [7]}"), r"key 'rows\.0"),
         (MINE.replace("[two-branch]", "[{name: x, recipe: vse++, changes: [batch_size=no]}]"), "batch_size"),
-        (MINE.replace("[two-branch]", "[{name: vse++, changes: [batch_size=7]}]"), "a name of its own"),
+        (MINE.replace("[two-branch]", "[{name: vse++, changes: [batch_size=7]}]"), "a separate name"),
         (
             MINE.replace("[two-branch]", "[{name: both, combine: [vse++, vse0], changes: [batch_size=7]}]"),
-            "a name of its own",
+            "a separate name",
         ),
         (MINE + "metrices: [mR]\n", "key 'metrices': no such key; did you mean 'metrics'"),
         ("- a list\n", "not a mapping"),

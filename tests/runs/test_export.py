@@ -193,7 +193,7 @@ def test_a_classifier_of_concepts_is_passed_over(tmp_path: Path, capsys: pytest.
     run = Run.from_matcher(tmp_path, base.recipe, base.vocabulary, None, ConceptClassifier(6, 5))
     try_export(run)
     assert not capsys.readouterr().err
-    with pytest.raises(SeesayError, match="matches no sentences"):
+    with pytest.raises(SeesayError, match="does not match sentences"):
         export_run(run)
 
 

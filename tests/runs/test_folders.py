@@ -94,7 +94,7 @@ def test_what_is_no_model_is_refused(clip: Path) -> None:
         seesay.load("transformer:google/siglip-base-patch16-224")
     with pytest.raises(SeesayError, match="only encodes images"):
         seesay.load("timm:vit_small_patch16_224")
-    with pytest.raises(SeesayError, match="device: one that PyTorch has here"):
+    with pytest.raises(SeesayError, match="device: expected one that PyTorch has here"):
         seesay.load(f"transformers:{clip}", device="tpu")
 
 
@@ -204,5 +204,5 @@ def test_a_model_is_given_away_as_any_run(
     assert run.fingerprint == json.loads((moved / "config.json").read_text())["fingerprint"]
     np.testing.assert_array_equal(run.score(images, SENTENCES), model.score(images, SENTENCES))
     [tower] = (moved / "towers").iterdir()
-    with pytest.raises(SeesayError, match="is no run; name the folder of the run"):
+    with pytest.raises(SeesayError, match="is not a run; name the folder of the run"):
         Run.load(f"onnx:{tower}")

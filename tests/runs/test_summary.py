@@ -42,7 +42,7 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
     (tmp_path / "other").mkdir()
     with pytest.raises(SeesayError, match="seesay-small: no recorded corpus; name"):
         open_corpus_of([small])
-    with pytest.raises(SeesayError, match="Score files do not name their corpus"):
+    with pytest.raises(SeesayError, match="Score files have no corpus"):
         open_corpus_of([])
     with pytest.raises(SeesayError, match="cannot share a corpus"):
         open_corpus_of([small, grounds])

@@ -126,7 +126,7 @@ def test_what_cannot_be_looked_at_stands_behind_in_its_old_order(
     assert all(hit.shortlist_rank for hit in found.hits[:-2])
     told = sorted(str(error) for error in found.issues)
     assert len(told) == 2
-    assert any(f"{gone.path}: the file is gone" in line for line in told)
+    assert any(f"{gone.path}: the file is missing" in line for line in told)
     assert any(str(broken.path) in line for line in told)
     for path in photos.iterdir():
         path.unlink()

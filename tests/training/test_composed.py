@@ -163,8 +163,8 @@ def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, 
 @pytest.mark.parametrize(
     ("member", "said"),
     [
-        ("irmatch-s", "member 'irmatch-s' is of matcher 'irmatch'"),
-        ("mcnn-ens", "member 'mcnn-ens' is of matcher 'ensemble'"),
+        ("irmatch-s", "member 'irmatch-s' has the matcher 'irmatch'"),
+        ("mcnn-ens", "member 'mcnn-ens' has the matcher 'ensemble'"),
         (
             "two-branch-similarity",
             "in its member 'two-branch-similarity'; members of an ensemble read the same",

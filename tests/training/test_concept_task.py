@@ -305,7 +305,7 @@ def test_another_run_can_be_named(corpus: Corpus, concepts: Path, tmp_path: Path
 
 
 def test_without_such_a_run_nothing_is_trained(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match=rf"none is at {tmp_path}/concepts: train one"):
+    with pytest.raises(SeesayError, match=rf"there is none at {tmp_path}/concepts; train one"):
         train(reader(), corpus, tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
@@ -346,4 +346,4 @@ def test_concepts_do_not_read_themselves(corpus: Corpus, tmp_path: Path) -> None
     definition = load_table("two-branch-2").model_copy(update={"rows": (TableRow(name="vse++"),)})
     runs = TableRuns(definition, corpus, tmp_path, changes=(*SHORT, "encoders=[concepts]"))
     (failure,) = measure_table(runs, [1], lambda _: None).failures
-    assert "reads the concepts that a run predicts" in failure
+    assert "reads the concepts of a run" in failure

@@ -79,7 +79,7 @@ def test_the_run_itself_keeps_all(corpus: Corpus, ensemble: Run) -> None:
 
 
 def test_without_a_run_nothing_can_be_kept(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="name that run with --from"):
+    with pytest.raises(SeesayError, match="name it with --from"):
         train(small(8), corpus, tmp_path / "run")
 
 

@@ -229,7 +229,7 @@ def test_a_full_disk_is_one_line(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_a_run_in_a_place_that_is_none(corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SeesayError, match="cannot hold a run"):
+    with pytest.raises(SeesayError, match="cannot be used for a run"):
         train(small(), corpus, tmp_path / "file" / "run")
 
 

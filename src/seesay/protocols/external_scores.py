@@ -152,7 +152,7 @@ def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tupl
     if len(rows) != len(owners):
         raise SeesayError(
             f"{name}: {len(rows)} rows, but split '{split}' of {part.root} has {n} images and {len(owners)} "
-            "sentences with them; one row an image is wanted, in the corpus' order."
+            "sentences with them; expected one row per image, in the corpus' order."
         )
     images, first = np.unique(owners, return_index=True)
     if len(images) < n:
@@ -164,6 +164,6 @@ def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tupl
             at = start + int(np.argmax(differs))
             raise SeesayError(
                 f"{name}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
-                f"first sentence, row {first[owners[at]]}; one row an image is wanted, in the corpus' order."
+                f"first sentence, row {first[owners[at]]}; expected one row per image, in the corpus' order."
             )
     return np.asarray(rows[first]), [f"{name}: images repeated for each sentence; one of each counts."]
