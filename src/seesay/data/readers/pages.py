@@ -1,7 +1,8 @@
 """The headers of a Parquet file's pages, which say how large each becomes before it is decompressed.
 
 The metadata at the end of a file only claims sizes, and a page of a few kilobytes can become gigabytes.
-pyarrow has no limit for that. Page headers are structs in Thrift's compact encoding.
+pyarrow has no limit for that. Page headers are structs in Thrift's compact encoding, read here as its library
+in C++ does, so that no header says one size here and another one there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _HEADER, _MAX_HEADER = 1 << 10, 1 << 20  # bytes that are read at first, and at 
 _PADDING = 100  # bytes behind a column that readers look at, too, since old writers counted too few
 _DEPTH = 8
 _UNCOMPRESSED, _COMPRESSED = 2, 3  # fields of a page header
-_TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
+_TRUE, _FALSE, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 12
 
 Read = Callable[[int, int], bytes]
 """Reads at a place so many bytes of a file, or fewer where it ends."""
@@ -67,11 +68,12 @@ class _Header:
         self.data, self.at = data, 0
 
     def fields(self, depth: int = _DEPTH) -> dict[int, int]:
-        """Read a struct: its numbers by field."""
+        """Read a struct: its 32-bit numbers by field, of which the last counts; others are skipped."""
         found, field = dict[int, int](), 0
         while kind := self._byte():
-            field = field + (kind >> 4) if kind >> 4 else self._number()
-            if (value := self._value(kind & 15, depth)) is not None:
+            field = (field + (kind >> 4) if kind >> 4 else self._number()) & 0xFFFF
+            value = self._value(kind & 15, depth)
+            if value is not None and kind & 15 == _I32:
                 found[field] = value
         return found
 
@@ -117,5 +119,5 @@ class _Header:
         raise ValueError("a number that is too long")
 
     def _number(self) -> int:
-        value = self._varint()
+        value = self._varint() & 0xFFFFFFFF
         return value >> 1 ^ -(value & 1)
