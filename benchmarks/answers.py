@@ -1,6 +1,6 @@
 """What search answers to names of things: is the first photograph right, and is what is absent reported?
 
-    python -m benchmarks.answers --photos DIR [--detector FILE.onnx]
+    python -m benchmarks.answers --photos DIR [--data CORPUS] [--detector FILE.onnx]
 
 DIR holds `labels.json`, {"images": [{"image": path, "objects": [names], "boxes": [{"name", "xywh"}]}]}, which
 names all things of some kinds in each image. Each kind is a query that is answered. Those of `ABSENT` are
@@ -13,6 +13,9 @@ The slips are drawn: two letters that changed places, one twice, one missing, or
 A third table has each photograph as the query. Photographs that show its largest thing, too, are right;
 among those that share nothing with it, nothing fits. The query is then the photograph and the name of a thing
 that it does not show, of which photographs with both are right.
+
+A fourth table asks 400 captioned images of val for common words. Images are right whose sentences have the
+word, and in the columns "of all kinds" also those that name it otherwise, such as "puppy" for dog.
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from typing import Any
 
 import numpy as np
 from lemminflect import getInflection  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
+from seesay.data.readers import read_corpus
 from seesay.metrics import auc, average_precision, calibration_error
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import with_detector
+from seesay.text.concepts import nouns
 from seesay.text.vocabulary import replace_words
 
 ABSENT = """
@@ -52,8 +58,26 @@ x-ray; mri scan; satellite image; solar eclipse; galaxy; coral reef; oil rig; wi
 """
 
 
+COMMON = {
+    "dog": "puppy dachshund terrier retriever labrador poodle collie greyhound bulldog husky beagle spaniel",
+    "man": "guy gentleman male",
+    "woman": "lady female",
+    "boy": "",
+    "girl": "",
+    "child": "kid boy girl toddler baby infant",
+    "water": "ocean sea lake river pool wave pond stream surf waterfall puddle fountain",
+    "snow": "",
+    "beach": "shore seashore",
+    "ball": "football basketball baseball",
+    "bicycle": "bike",
+}
+"""Words that many photographs answer, with other words for them or for kinds of them."""
+
+_OF_VAL = 400  # images
+
+
 def main() -> int:
-    parser = arguments(__doc__ or "")
+    parser = arguments(__doc__ or "", "captioned images, whose val split is asked for common words")
     parser.add_argument("--photos", type=Path, required=True, help="a folder of photographs with labels.json")
     parser.add_argument("--detector", type=Path, help="measured in a second row")
     options = parser.parse_args()
@@ -64,6 +88,7 @@ def main() -> int:
     report("answers", rows, options)
     report("answers-typed", measured_typed(options.photos, labels), options)
     report("answers-by-image", measured_by_image(options.photos, labels), options)
+    report("answers-common", measured_common(options.data), options)
     return 0
 
 
@@ -135,6 +160,46 @@ def measured_by_image(photos: Path, labels: Sequence[dict[str, Any]]) -> list[di
         {"query": query, **_figures(rows)}
         for query, rows in (("photograph", alone), ("photograph + name", with_name))
     ]
+
+
+def measured_common(data: Path) -> list[dict[str, Any]]:
+    """Ask for common words; return a row of figures for each, and one for all."""
+    corpus = read_corpus(data).split("val")
+    named: list[frozenset[str]] = [frozenset()] * _OF_VAL
+    for sentence in corpus.sentences:
+        if sentence.image < _OF_VAL:
+            named[sentence.image] |= nouns(sentence.text.lower())
+    found, kinds, own = ({word: np.zeros(_OF_VAL, bool) for word in COMMON} for _ in range(3))
+    with TemporaryDirectory() as folder, Index.create(Path(folder) / "index") as index:
+        photos = Path(folder) / "photos"
+        photos.mkdir()
+        for number, image in enumerate(corpus.images[:_OF_VAL]):
+            assert image.source is not None
+            (photos / f"{number}.jpg").write_bytes(image.source.read())
+        index.update_images(photos)
+        for word, others in COMMON.items():
+            for hit in index.search(f'"{word}"', _OF_VAL):
+                number = int(Path(str(hit.path)).stem)
+                found[word][number] = hit.fits
+                own[word][number] = word in named[number]
+                kinds[word][number] = bool({word, *others.split()} & named[number])
+    for each in (found, own, kinds):
+        each["all"] = np.concatenate(list(each.values()))
+    return [
+        {"word": word, "above the line": int(found[word].sum())}
+        | _above_the_line(found[word], own[word], "")
+        | _above_the_line(found[word], kinds[word], " of all kinds")
+        for word in found
+    ]
+
+
+def _above_the_line(above: NDArray[np.bool_], right: NDArray[np.bool_], of: str) -> dict[str, Any]:
+    both = float((above & right).sum())
+    return {
+        f"right{of}": int(right.sum()),
+        f"recall{of}": 100 * both / int(right.sum()),
+        f"precision{of}": 100 * both / max(int(above.sum()), 1),
+    }
 
 
 def measured_typed(photos: Path, labels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Fit a run's probabilities to splits of corpora, and store them with the run.
 
-python tools/calibrate.py src/seesay/weights/seesay-small ../shared/flickr8k:val ../photos:test
+python tools/calibrate.py src/seesay/weights/seesay-small ../shared/flickr8k:val
 python tools/calibrate.py src/seesay/weights/seesay-ground ../shared/phrases:val --images ../shared/flickr8k
 """
 
@@ -15,12 +15,12 @@ from seesay.protocols.evaluate import subject_of
 from seesay.protocols.grounding import fit_boxes
 from seesay.protocols.no_match import fit_calibration
 from seesay.protocols.subject import RunSubject
-from seesay.runs.calibration import Calibration
+from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.runs.run import Run
 from seesay.runs.summary import open_corpus_of
 
 
-def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration:
+def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration | ScoreCalibration:
     """Fit the probabilities of the run in a folder to splits, named CORPUS:SPLIT, and store them there."""
     run = Run.load(str(folder))
     protocol = PROTOCOLS["no-match" if run.config.regions is None else "grounding"]

@@ -24,7 +24,7 @@ from seesay.protocols.no_match import (
     queries_of,
 )
 from seesay.protocols.subject import RunSubject
-from seesay.runs.calibration import FITS, Calibration, unrelated_sentences, usual_unit
+from seesay.runs.calibration import FITS, Calibration, ScoreCalibration, unrelated_sentences, usual_unit
 from seesay.runs.mixture import chances
 from seesay.text.vocabulary import Vocabulary
 from tests.protocols.drawn import Embedding, Pairs, corpus_of, flat, run_subject
@@ -141,15 +141,27 @@ def test_auc_is_between_chance_and_perfect(seed: int, better: float) -> None:
 def test_fitted_probabilities_are_calibrated(tmp_path: Path) -> None:
     about = subject(tmp_path)
     calibration = fit_calibration([about])
-    twice = fit_calibration([about, about])
-    assert (twice.intercept, twice.slope) == pytest.approx(
-        (calibration.intercept, calibration.slope), rel=1e-3
-    )
+    assert fit_calibration([about, about]).rounded() == calibration.rounded()
     vars(about.run)["calibration"] = calibration
     fitted = flat(measure(about, "no-match"))
-    vars(about.run)["calibration"] = Calibration(5, 3)
+    vars(about.run)["calibration"] = ScoreCalibration(Calibration(5, 3), Calibration(5, 3))
     assert fitted["ECE"] < flat(measure(about, "no-match"))["ECE"]
     assert first_answers(asked_twice(about), calibration).right.tolist().count(1.0) > 0
+
+
+def test_words_and_sentences_are_fitted_apart(tmp_path: Path) -> None:
+    about = subject(tmp_path)
+    found = fit_calibration([about])
+    assert found.of_words != found.of_sentences
+    asked = asked_twice(about)
+    values, outcomes = [], []
+    for query in asked.queries:
+        known = query.right | ~query.related
+        values += asked.answered(query)[known].tolist()
+        outcomes += query.right[known].tolist()
+    expected = Calibration.fit(values, outcomes, np.full(len(values), 1e4 / len(values)))
+    given_ = expected.probabilities(values)
+    assert found.of_sentences.probabilities(values) == pytest.approx(given_, abs=1e-6)
 
 
 def test_intervals_hold_the_figures(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from seesay.errors import SeesayError
 from seesay.runs.calibration import (
     USUAL_UNIT,
     Calibration,
+    ScoreCalibration,
     known_share,
     unrelated_sentences,
     usual_unit,
@@ -67,9 +68,20 @@ def test_a_calibration_is_finite_numbers() -> None:
         Calibration.from_dict({"intercept": float("nan"), "slope": 1})
 
 
+def test_the_longer_a_query_is_the_more_it_is_judged_as_a_sentence() -> None:
+    both = ScoreCalibration(Calibration(-5.0, 12.0), Calibration(-14.0, 28.0))
+    assert both.of("dog") == both.of("a dog") == both.of("!") == both.of_words
+    assert both.of("one two three four five six seven eight nine ten") == both.of_sentences
+    assert both.of("dog", "cat") == both.of("dog cat")
+    slopes = [both.of(" ".join(["dog"] * n)).slope for n in range(1, 13)]
+    assert slopes == sorted(slopes)
+    assert slopes[9:] == [28.0] * 3
+
+
 def test_the_shipped_run_has_one() -> None:
     run = Run.load("seesay-small")
-    assert run.calibration == run.config.calibration == Calibration(-2.6446, 0.7849)
+    assert isinstance(run.calibration, ScoreCalibration)
+    assert run.calibration == run.config.calibration == run.calibration.rounded()
 
 
 def test_unknown_words_are_a_share() -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection, Detector
 from seesay.errors import SeesayError
+from seesay.runs.calibration import USUAL
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
 from tests.encoders.test_detector import graph, rows
@@ -136,7 +137,7 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     with Index.open(folder) as opened:
         assert (opened.run_name, opened.detector) == ("seesay-small", file)
         assert opened.run.fingerprint == embedder.fingerprint
-        assert opened.run.calibration == embedder.run.calibration
+        assert opened.run.calibration == USUAL
         assert opened.run.unknown_words(["xyzzy"]) == ["xyzzy"]
     assert with_detector(folder, None, file).fingerprint == embedder.fingerprint
     with pytest.raises(SeesayError, match="different weights or preprocessing"):
@@ -144,6 +145,6 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     file.unlink()
     with (
         Index.open(folder) as opened,
-        pytest.raises(SeesayError, match=r"two\.onnx, which is not there .* --detector FILE"),
+        pytest.raises(SeesayError, match=r"two\.onnx, which no longer exists.* --detector FILE"),
     ):
         opened.search("dog")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import FITS, IMAGES, Calibration, unrelated_sentences
+from seesay.runs.calibration import FITS, IMAGES, Calibration, ScoreCalibration, unrelated_sentences
 from seesay.search import Answer, Hit, Index
 from seesay.search.judging import Gallery
 from seesay.search.query import Image, Part, Query, Text
@@ -68,6 +68,23 @@ def test_hits_have_falling_probabilities(index: Index) -> None:
     assert not answer.nothing_fits
     assert [hit.fits for hit in answer] == [chance >= FITS for chance in chances]
     assert [row["probability"] for row in answer.to_dict()["results"]] == [round(each, 4) for each in chances]
+
+
+def test_a_calibration_of_scores_judges_each_image_by_its_own(tmp_path: Path, photos: Path) -> None:
+    class Absolute(Named):
+        calibration = ScoreCalibration(Calibration(-4.0, 8.0), Calibration(-9.0, 10.0))
+
+    with Index.create(tmp_path / "absolute", Absolute()) as index:
+        index.update_images(photos)
+        for text, (intercept, slope) in {"red": (-4, 8), "a red": (-4, 8), "red - blue": (-4, 8)}.items():
+            for hit in index.search(text, k=25):
+                expected = 1 / (1 + np.exp(-(intercept + slope * hit.score)))
+                assert hit.probability == pytest.approx(expected, abs=1e-6)
+        few = {hit.path: hit.probability for hit in index.search("red", k=25)}
+        for path in list(photos.iterdir())[::2]:
+            path.unlink()
+        index.update_images(photos)
+        assert all(hit.probability == few[hit.path] for hit in index.search("red", k=25))
 
 
 def test_what_is_not_there_fits_nothing(index: Index) -> None:

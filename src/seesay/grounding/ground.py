@@ -19,7 +19,7 @@ from seesay.data.images import EncodedImage, Photo
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
-from seesay.runs.calibration import FITS, known_share
+from seesay.runs.calibration import FITS, Calibration, known_share
 from seesay.runs.config import RunConfig
 from seesay.runs.folders import run_folder
 from seesay.runs.run import Run
@@ -139,7 +139,8 @@ class Grounder:
             )
         self.run = run
         self._settings = RegionSettings.model_validate(run.config.regions)
-        self._calibration = run.config.calibration
+        calibration = run.config.calibration
+        self._calibration = calibration if isinstance(calibration, Calibration) else None
         self._encoder = load_region_encoder(run.config.encoders[0], run.device)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()

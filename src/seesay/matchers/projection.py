@@ -92,7 +92,7 @@ class ClassEvidence(nn.Module):
         self.register_buffer("class_mean", torch.zeros(sentence_dim))
 
     def prepare(self, vectors: Tensor) -> None:
-        """Take the classes' unit vectors, (1000, sentence_dim); a saved run carries them."""
+        """Take the classes' vectors, (1000, sentence_dim); a saved run carries them."""
         mean = vectors.mean(dim=0)
         self.get_buffer("class_mean").copy_(mean)
         self.get_buffer("classes").copy_(functional.normalize(vectors - mean, dim=1))

@@ -29,10 +29,11 @@ from seesay.runs.calibration import (
     FITS,
     Calibration,
     NothingToFitError,
+    ScoreCalibration,
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.mixture import ScoreMixture, chances
+from seesay.runs.mixture import chances
 from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns
@@ -41,6 +42,7 @@ MANY = 10  # images that a noun must have for `ManyMatches`
 LOST = 5  # percent of the queries that are answered, which a threshold may lose
 
 _FITTED = 500  # queries of a kind that probabilities are fitted to
+_WEIGHT = 1e4  # of each split's answers together, so large that what keeps parameters finite hardly counts
 _SEVERAL = 5  # images that a noun must have to be one of them
 
 Floats = NDArray[np.float64]
@@ -98,8 +100,7 @@ class ManyMatches(Protocol):
             )
         found = np.empty(asked.scores.shape)
         for query in asked.queries:
-            scores = asked.answered(query)
-            found[:, query.column] = chances(scores, scores, len(scores), asked.unit, subject.run.calibration)
+            found[:, query.column] = asked.chances(query, asked.answered(query), subject.run.calibration)
         right = np.column_stack([query.right for query in asked.queries])
         about = {"images": subject.n_images, "queries": len(asked.queries)}
         return self.result(subject, options, [("", [each]) for each in line_samples(found, right)], about)
@@ -117,8 +118,9 @@ def line_samples(probabilities: Floats, right: NDArray[np.bool_]) -> tuple[MeanS
 
 
 class NoMatchQuery(NamedTuple):
-    """A column of the score matrix, its right answers, and the images that may fit it, both (n,) masks."""
+    """A text, its column of the score matrix, its right answers, and what may fit it, both (n,) masks."""
 
+    text: str
     column: int
     right: NDArray[np.bool_]
     related: NDArray[np.bool_]
@@ -140,13 +142,11 @@ class Asked:
         """Return the scores of the images that do not fit, as a separate gallery."""
         return np.asarray(self.scores[~query.related, query.column], np.float64)
 
-    def best(self, scores: Floats, calibration: Calibration) -> float:
-        """Return the probability of the best image of a gallery with these scores (g,)."""
-        return float(chances([scores.max()], scores, len(scores), self.unit, calibration)[0])
-
-    def excess(self, scores: Floats) -> float:
-        """Return how far the best image of a gallery stands out, see `ScoreMixture.excess`."""
-        return float(ScoreMixture.fit(scores, self.unit).excess(scores.max(), len(scores), self.unit))
+    def chances(
+        self, query: NoMatchQuery, scores: Floats, calibration: Calibration | ScoreCalibration
+    ) -> Floats:
+        """Return the probabilities of all images of a gallery with these scores, (g,)."""
+        return chances(scores, scores, len(scores), self.unit, calibration, [query.text])
 
 
 def score_unit(run: Run, features: NDArray[np.float32]) -> float:
@@ -189,7 +189,7 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQ
         for noun in nouns_of[column]:
             related |= showing[noun]
         if nouns_of[column] and not related.all():
-            yield NoMatchQuery(column, own, related)
+            yield NoMatchQuery(text, column, own, related)
 
 
 class FirstAnswers(NamedTuple):
@@ -215,7 +215,7 @@ class FirstAnswers(NamedTuple):
         )
 
 
-def first_answers(asked: Asked, calibration: Calibration) -> FirstAnswers:
+def first_answers(asked: Asked, calibration: Calibration | ScoreCalibration) -> FirstAnswers:
     """Return the best answers."""
     rows = []
     for query in asked.queries:
@@ -223,35 +223,38 @@ def first_answers(asked: Asked, calibration: Calibration) -> FirstAnswers:
         best = int(scores.argmax())
         unknown = query.related[best] and not query.right[best]
         right = np.nan if unknown else float(query.right[best])
-        both = (asked.best(each, calibration) for each in (scores, asked.unanswered(query)))
+        galleries = scores, asked.unanswered(query)
+        both = (asked.chances(query, each, calibration).max() for each in galleries)
         rows.append((*both, right, query.right.argmax()))
     answered, unanswered, right, images = np.array(rows, np.float64).T
     return FirstAnswers(answered, unanswered, right, images.astype(np.int64))
 
 
-def fit_calibration(subjects: Sequence[RunSubject]) -> Calibration:
-    """Fit the probability of the best answer to queries in both galleries: sentences and common nouns.
+def fit_calibration(subjects: Sequence[RunSubject]) -> ScoreCalibration:
+    """Fit the probabilities of pairs of a query and an image: of nouns of several images, and of sentences.
 
-    Splits have equal weights, and so have their sentences and nouns. Answers that are not annotated are left
-    out.
+    Splits have equal weights. Images that are not annotated as right or wrong are left out. If no noun is
+    shared, words are judged as sentences are.
 
     Raises:
         NothingToFitError: a split has no such queries, or only right or only wrong answers.
     """
-    values, outcomes, weights = list[float](), list[float](), list[float]()
-    for subject in subjects:
-        for asked in filter(None, (asked_twice(subject), nouns_asked_twice(subject))):
-            few = asked.queries[:: -(-len(asked.queries) // _FITTED)]
-            for query in few:
-                best = int(asked.answered(query).argmax())
-                if query.right[best] or not query.related[best]:
-                    values.append(asked.excess(asked.answered(query)))
-                    outcomes.append(float(query.right[best]))
-                    weights.append(500.0 / len(few))  # so many that the prior hardly counts
-                values.append(asked.excess(asked.unanswered(query)))
-                outcomes.append(0.0)
-                weights.append(500.0 / len(few))
-    return Calibration.fit(values, outcomes, weights)
+    sentences = _fitted([asked_twice(subject) for subject in subjects])
+    nouns_ = list(filter(None, map(nouns_asked_twice, subjects)))
+    return ScoreCalibration(_fitted(nouns_) if nouns_ else sentences, sentences)
+
+
+def _fitted(splits: Sequence[Asked]) -> Calibration:
+    values, outcomes, weights = list[Floats](), list[NDArray[np.bool_]](), list[Floats]()
+    for asked in splits:
+        few = asked.queries[:: -(-len(asked.queries) // _FITTED)]
+        known = [query.right | ~query.related for query in few]
+        count = sum(int(each.sum()) for each in known)
+        for query, each in zip(few, known, strict=True):
+            values.append(asked.answered(query)[each])
+            outcomes.append(query.right[each])
+            weights.append(np.full(len(values[-1]), _WEIGHT / count))
+    return Calibration.fit(np.concatenate(values), np.concatenate(outcomes), np.concatenate(weights))
 
 
 def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | None:
@@ -268,7 +271,7 @@ def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | Non
     if not names:
         return None
     scores = subject.run.score_prepared(subject.inputs.features, subject.run.prepare(names))
-    queries = [NoMatchQuery(column, showing[name], showing[name]) for column, name in enumerate(names)]
+    queries = [NoMatchQuery(name, column, showing[name], showing[name]) for column, name in enumerate(names)]
     return _asked(subject, queries, scores)
 
 

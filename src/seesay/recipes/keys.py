@@ -32,6 +32,7 @@ class RecipeKeys(TypedDict, total=False):
     sampler: str
     class_pairs: int
     beside: Mapping[str, Any]
+    nouns: Mapping[str, Any] | None
     keep: Mapping[str, Any] | None
     regions: Mapping[str, Any] | None
     val_images: int | None

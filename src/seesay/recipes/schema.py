@@ -107,6 +107,22 @@ class KeepSettings(Settings):
     phrase_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
 
 
+class NounSettings(Settings):
+    """How training asks for nouns of the sentences (`seesay.training.noun_queries`).
+
+    Attributes:
+        count: nouns drawn for each mini-batch, asked of all its images.
+        weight: of their loss, beside 1 for the corpus's own.
+        scale: factor from a score's distance to the offset to log-odds.
+        offset: score of an image that shows what is asked for as probably as not.
+    """
+
+    count: int = Field(300, gt=0)
+    weight: float = Field(0.3, gt=0, allow_inf_nan=False)
+    scale: float = Field(12.5, gt=0, allow_inf_nan=False)
+    offset: float = Field(0.5, allow_inf_nan=False)
+
+
 class RegionSettings(Settings):
     """Phrase localization: the regions to match phrases with.
 
@@ -152,6 +168,7 @@ class Recipe(Settings):
             class names as sentences (`seesay.training.class_pairs`).
         beside: how training learns from the train split of each additional corpus, by name; the first corpus
             chooses the epoch (`seesay.training.beside`).
+        nouns: how training asks for single nouns in addition to sentences; None if it does not.
         keep: how the scores of the initial run are preserved; None if only its weights are used.
         regions: settings of grounding recipes, whose encoder is a region encoder.
         val_images: the epoch is chosen on this many images of val; None for all. On a CPU, a pair matcher may
@@ -182,6 +199,7 @@ class Recipe(Settings):
     sampler: str = "rounds"
     class_pairs: int = Field(0, ge=0, le=1000)
     beside: dict[str, BesideSettings] = Field(default_factory=dict)
+    nouns: NounSettings | None = None
     keep: KeepSettings | None = None
     regions: RegionSettings | None = None
     val_images: int | None = Field(None, gt=0)
@@ -285,12 +303,14 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
             "only matchers of images and sentences learn from several corpora, by mini-batches and with "
             "fixed encoders; leave it out",
         )
-    if (
-        recipe.keep is not None
-        and checked
-        and (matcher.is_composed or concepts or solved or not matcher.indexable)
-    ):
-        yield "keep", "scores of a run are kept in an embedding matcher of images and sentences; leave it out"
+    if checked and (matcher.is_composed or concepts or solved or not matcher.indexable):
+        if recipe.keep is not None:
+            yield (
+                "keep",
+                "scores of a run are kept in an embedding matcher of images and sentences; leave it out",
+            )
+        if recipe.nouns is not None:
+            yield "nouns", "they are asked of an embedding matcher of images and sentences; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

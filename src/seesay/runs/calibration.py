@@ -1,9 +1,11 @@
 """The probability that an image is a right answer.
 
-The probability of the best image of a gallery is a logistic function (Platt 1999) of how far its score
-exceeds those of unrelated images. The two parameters are fitted to queries with known answers, and stored
-with the run. The probability of other images, relative to the best one, follows from a mixture of the scores
-of related and unrelated images (`seesay.runs.mixture`).
+A score becomes a probability by a logistic function (Platt 1999), whose parameters are fitted to queries with
+known right answers and stored with the run. A single word has another function than a sentence, since a right
+image has all of what a word says and only most of what a sentence says.
+
+Scores of a run without known answers, such as a CLIP model's, have no such function. There the best image is
+judged by how far it stands out of the gallery, and the others by a mixture (`seesay.runs.mixture`).
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
+from seesay.text.vocabulary import tokenize
 
 FITS = 0.1
-"""The line between likely and less likely answers. Of names of things that photographs show, one in fourteen
-has no answer above it; of names of things that none of them shows, two in five have some."""
+"""The line between likely and less likely answers. Of names of things that photographs show, one in sixteen
+has no answer above it; of names of things that none of them shows, nearly half have some."""
 
 USUAL_UNIT = 0.05
 """Standard deviation over a gallery of the scores of an unrelated sentence, where nothing is known of it."""
 
 _PRIOR_IMAGES = 20  # that this counts as, beside the gallery's own
 _UNRELATED = Path(__file__).with_name("unrelated.txt")
+_ARTICLES = frozenset(("a", "an", "the"))
 _TINY = 1e-6
 _STEPS = 100  # of Newton's method, which needs about ten
 _RIDGE = 1e-3  # keeps the parameters finite where right and wrong answers are separable
@@ -131,8 +135,46 @@ def probability(log_odds: ArrayLike) -> Floats:
     return values
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreCalibration:
+    """Logistic functions from a run's scores to probabilities, between which the number of words decides.
+
+    Attributes:
+        of_words: for queries of a single word.
+        of_sentences: for queries of ten words or more.
+
+    Example:
+        >>> from seesay.runs.calibration import Calibration, ScoreCalibration
+        >>> both = ScoreCalibration(Calibration(-5.0, 10.0), Calibration(-10.0, 20.0))
+        >>> both.of("dog").probabilities([0.5]), both.of("a dog and a cat on the grass").slope < 20
+        (array([0.5]), True)
+    """
+
+    of_words: Calibration
+    of_sentences: Calibration
+
+    def of(self, *texts: str) -> Calibration:
+        """Return the function for a query of these texts."""
+        words = [word for text in texts for word in tokenize(text) if word not in _ARTICLES]
+        share = float(np.clip(np.log10(max(len(words), 1)), 0, 1))
+        short, long = self.of_words, self.of_sentences
+        return Calibration(
+            (1 - share) * short.intercept + share * long.intercept,
+            (1 - share) * short.slope + share * long.slope,
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make one of what a run stores; raise a ValueError if a parameter is not finite."""
+        return cls(*(Calibration.from_dict(values[name]) for name in ("of_words", "of_sentences")))
+
+    def rounded(self) -> Self:
+        """Round the parameters, see `Calibration.rounded`."""
+        return type(self)(self.of_words.rounded(), self.of_sentences.rounded())
+
+
 USUAL = Calibration(intercept=-2.64, slope=0.78)
-"""Of runs without a calibration of their own: that of seesay-small."""
+"""Of how far the best image stands out, for runs without a calibration of their own."""
 
 IMAGES = Calibration(intercept=-6.23, slope=13.43)
 """For queries by image. A score counts from the query's mean over the gallery, and the image's score with

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from seesay.encoders.spec import EXPORTED, names_path
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, read_small_json, replace_text, unusable
-from seesay.runs.calibration import Calibration
+from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.seal import is_sealed, seal
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RunConfig:
     dim: int | None = None
     logit_scale: float = 1.0
     logit_bias: float = 0.0
-    calibration: Calibration | None = None
+    calibration: Calibration | ScoreCalibration | None = None
     weights: str | None = None
     graphs: Mapping[str, Graph] = field(default_factory=dict)
 
@@ -177,6 +177,11 @@ def run_recipe(folder: Path) -> Recipe:
     return RunConfig.load(folder).checked_recipe(folder)
 
 
+def _parsed_calibration(found: Any) -> Calibration | ScoreCalibration:
+    """Return the calibration of boxes, or of the scores of images and sentences."""
+    return (ScoreCalibration if "of_words" in found else Calibration).from_dict(found)
+
+
 def _parsed(found: Any) -> RunConfig:
     """Create a configuration from parsed JSON; raise ValueError, TypeError or LookupError if it is invalid.
 
@@ -190,7 +195,7 @@ def _parsed(found: Any) -> RunConfig:
         raise ValueError(f"image_dims is {found['image_dims']!r}")
     config = RunConfig(
         **found | {"image_dims": tuple(found["image_dims"])},
-        calibration=None if calibration is None else Calibration.from_dict(calibration),
+        calibration=None if calibration is None else _parsed_calibration(calibration),
         graphs=graphs,
     )
     _check_recipe(config.recipe)

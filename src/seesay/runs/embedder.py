@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.runs.calibration import USUAL, Calibration
+from seesay.runs.calibration import USUAL, Calibration, ScoreCalibration
 
 Vectors = NDArray[np.float32]
 
@@ -50,7 +50,7 @@ class Embedder:
         return SHARED_SIDE
 
     @property
-    def calibration(self) -> Calibration:
+    def calibration(self) -> Calibration | ScoreCalibration:
         """See above."""
         return USUAL
 

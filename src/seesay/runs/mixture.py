@@ -8,13 +8,14 @@ scores of *unrelated images*, whether these are the rule or the exception.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.runs.calibration import Calibration, probability
+from seesay.runs.calibration import Calibration, ScoreCalibration, probability
 
 Floats = NDArray[np.float64]
 
@@ -147,11 +148,17 @@ def expected_best(images: int) -> float:
 
 
 def chances(
-    scores: ArrayLike, gallery: ArrayLike, images: int, unit: float, calibration: Calibration
+    scores: ArrayLike,
+    gallery: ArrayLike,
+    images: int,
+    unit: float,
+    calibration: Calibration | ScoreCalibration,
+    texts: Sequence[str] = (),
 ) -> Floats:
     """Return the probabilities (k,) that images with these scores are related to the query.
 
-    The best image's probability is given by the calibration, and the others' relative to it by the mixture.
+    Where the run's scores have a calibration, the gallery does not matter. Otherwise the probability of its
+    best image is the calibration's, and the others have less of it as the mixture has it.
 
     Args:
         scores: (k,) of the images, the best of the gallery among them.
@@ -159,6 +166,7 @@ def chances(
         images: number of images of the gallery.
         unit: as for `ScoreMixture.fit`.
         calibration: of the run.
+        texts: of the query.
 
     Example:
         >>> import numpy as np
@@ -167,6 +175,8 @@ def chances(
         >>> chances([0.6, 0.1], gallery, 1000, 0.05, USUAL).round(2).tolist()
         [0.93, 0.0]
     """
+    if isinstance(calibration, ScoreCalibration):
+        return calibration.of(*texts).probabilities(scores)
     values, others = np.asarray(scores, np.float64), np.asarray(gallery, np.float64)
     mixture = ScoreMixture.fit(others, unit)
     best = max(values.max(), others.max())

@@ -16,7 +16,7 @@ from lemminflect import getLemma  # type: ignore[import-untyped]
 
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, Detector
-from seesay.runs.calibration import Calibration
+from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.store import FILE, Store
@@ -101,8 +101,9 @@ class Detecting(Embedder):
 
     @property
     def calibration(self) -> Calibration:
-        """The run's calibration."""
-        return self.run.calibration
+        """The run's, or the usual one: scores with a detector are others than a run's own was fitted to."""
+        found = self.run.calibration
+        return found if isinstance(found, Calibration) else USUAL
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the words that the run does not know."""

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from seesay.runs.calibration import (
     IMAGES,
+    USUAL,
     USUAL_UNIT,
+    Calibration,
     known_share,
     probability,
     unrelated_sentences,
@@ -144,18 +146,19 @@ class Judge:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
-            found = chances(scores, usual, gallery.count, gallery.unit, run.calibration)
+            found = chances(scores, usual, gallery.count, gallery.unit, run.calibration, query.wanted)
             return known * found[: len(hits)]
         images = self._images(hits)
         sample = sample if len(sample) else images
+        of_excess = run.calibration if isinstance(run.calibration, Calibration) else USUAL
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in zip(query.parts, asked.rows, strict=True):
             share = 1.0
             if isinstance(part.term, Text):
+                share = known_share([part.term.text], unknown)
                 mixture = ScoreMixture.fit(sample @ row, gallery.unit)
                 excess = mixture.excess(images @ row, gallery.count, gallery.unit)
-                found = run.calibration.log_odds(_BESIDE_IMAGES * excess)
-                share = known_share([part.term.text], unknown)
+                found = of_excess.log_odds(_BESIDE_IMAGES * excess)
             else:
                 found = _of_image(images @ row, sample @ row, row)
             if part.weight > 0:

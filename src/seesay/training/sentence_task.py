@@ -34,6 +34,7 @@ from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.beside import BesidePairs, beside_pairs
 from seesay.training.class_pairs import WEIGHT, ClassPairs
+from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
 from seesay.training.words import learned_from
 
@@ -173,6 +174,7 @@ class SentenceTask(Task):
     teacher: Teacher | None = None
     class_pairs: ClassPairs | None = None
     beside: tuple[BesidePairs, ...] = ()
+    nouns: NounQueries | None = None
     keeper: Keeper | None = None
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
 
@@ -191,7 +193,8 @@ class SentenceTask(Task):
         images = TrainImages(train.features, single_crops(recipe, train.corpus) if recipe.crops else ())
         pairs = _class_pairs(recipe, train, vocabulary, encoder)
         beside = beside_pairs(recipe, corpus, vocabulary, encoder)
-        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs, beside)
+        asked = NounQueries(train, vocabulary, encoder, recipe.nouns) if recipe.nouns else None
+        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs, beside, asked)
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -204,10 +207,9 @@ class SentenceTask(Task):
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         if self.class_pairs is not None:
             self.class_pairs.begin_epoch(recipe.seed, epoch)
-        for each in self.beside:
-            each.begin_epoch(recipe.seed, epoch)
-        if self.keeper is not None:
-            self.keeper.begin_epoch(recipe.seed, epoch)
+        for each in (*self.beside, self.nouns, self.keeper):
+            if each is not None:
+                each.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
         if self.loss.full_batches:
@@ -229,14 +231,20 @@ class SentenceTask(Task):
             drawn = self.class_pairs.draw(features)
             share = WEIGHT * len(drawn.image_ids) / len(features)
             losses = _added(losses, self.loss.batch_losses(matcher, drawn), share)
-        for each in self.beside:
-            losses = _added(losses, self.loss.batch_losses(matcher, each.draw(device)), each.settings.weight)
+        further = [each.draw(device) for each in self.beside]
+        for each, drawn in zip(self.beside, further, strict=True):
+            losses = _added(losses, self.loss.batch_losses(matcher, drawn), each.settings.weight)
+        assert isinstance(matcher, Matcher)
+        more = [matcher.auxiliary_loss(features, sentences, self.progress)]
+        if self.nouns is not None:
+            assert isinstance(matcher, EmbeddingMatcher)
+            asked = [self.nouns.loss_of_names(matcher, each) for each in further]
+            weight = self.nouns.settings.weight
+            more += [weight * each for each in (self.nouns.loss(matcher, features, batch[0]), *asked)]
         if self.keeper is not None:
             assert isinstance(matcher, EmbeddingMatcher)
-            losses = [losses[0] + self.keeper.loss(matcher, features, sentences), *losses[1:]]
-        assert isinstance(matcher, Matcher)
-        more = matcher.auxiliary_loss(features, sentences, self.progress)
-        return losses if more is None else [losses[0] + more, *losses[1:]]
+            more.append(self.keeper.loss(matcher, features, sentences))
+        return [losses[0] + sum(each for each in more if each is not None), *losses[1:]]
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all sentences of the train split with their images' features, in batches."""

@@ -275,6 +275,10 @@ def _start(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:
         reduce(start, matcher, task)
     else:
         _copy_weights(start, matcher, recipe)
+    if isinstance(
+        matcher, JointProjection
+    ):  # what class names mean is not learned, and may be better known now
+        matcher.prepare(PretrainedVectors(start.vocabulary))
     if recipe.keep is not None:
         assert isinstance(task, SentenceTask)
         task.keeper = keeper_of(start, recipe.keep)

@@ -105,7 +105,7 @@ class PretrainedVectors:
         return file_vectors(Path(name).expanduser(), words)
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (1000, 384) of the ImageNet classes; they are cached."""
+        """Return vectors (1000, 384) of the ImageNet classes; those of sentences are cached."""
         encoder = load_sentence_encoder("minilm")
         return class_vectors(lambda sentences: sentence_vectors(encoder, sentences))
 

@@ -18,6 +18,25 @@ from seesay.encoders.sentences.base import Vectors
 
 CLASSES = 1000
 _SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
+# Classes that are no kind of what a word of their name says: a hot dog is no dog.
+_NO_KIND_OF = {
+    "hot dog": "dog",
+    "dog sled": "dog",
+    "teddy bear": "bear",
+    "sea lion": "lion",
+    "lionfish": "lion",
+    "guinea pig": "pig",
+    "piggy bank": "pig",
+    "horse chestnut seed": "horse",
+    "horse-drawn vehicle": "horse",
+    "birdhouse": "bird",
+    "mousetrap": "mouse",
+    "water snake": "water",
+    "toy store": "toy",
+    "fire screen": "fire",
+    "cricket insect": "cricket",
+}
+_TAKEN = 0.5  # share of that word's direction which is taken from them; of all, "guinea pig" would mean "pig"
 
 
 class ClassPhrases(NamedTuple):
@@ -50,7 +69,9 @@ def class_phrases() -> ClassPhrases:
 
 
 def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
-    """Compute a unit vector of each class, (1000, d), between the vectors of its name and its description.
+    """Compute a vector of each class, (1000, d), between the vectors of its name and its description.
+
+    Names of several words that mean something else than one of these are moved away from it.
 
     Args:
         encode: computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.
@@ -61,7 +82,12 @@ def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
         for number, name in enumerate(names)
     ]
     both = encode(names) + encode(described)
-    return np.asarray(both / np.linalg.norm(both, axis=1, keepdims=True))
+    both /= np.linalg.norm(both, axis=1, keepdims=True)
+    mean = both.mean(axis=0)
+    for (name, _), word in zip(_NO_KIND_OF.items(), encode(list(_NO_KIND_OF.values())), strict=True):
+        own, other = both[names.index(name)] - mean, word - mean
+        both[names.index(name)] -= _TAKEN * (own @ other) / (other @ other) * other
+    return np.asarray(both)
 
 
 def _all_names() -> list[list[str]]:
