@@ -78,8 +78,8 @@ lock: .venv/.dev ## deploy/requirements.lock: versions and hashes for the contai
 licences: .venv/.core ## the licences of all that an installation brings (EXTRAS=train)
 	@$(BIN)/python tools/licences.py $(EXTRAS)
 
-pictures: .venv/.dev ## the pictures of the documents, of the demo served on port 8000
-	$(BIN)/python tools/picture.py docs/images
+pictures: .venv/.dev ## pictures of the demo served on port 8000; tools/picture.py says how to take the README's
+	$(BIN)/python tools/picture.py docs/images start viewer
 
 release: .venv/.dev ## dist/: a wheel, an sdist and the documentation, checked; the wheel tried alone
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/release.py

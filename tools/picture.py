@@ -17,7 +17,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 ADDRESS = "http://127.0.0.1:8000/"
-STATES = {"page": "?q=a+nurse+with+a+patient", "start": "", "viewer": "?q=a+man+with+a+camera&view={first}"}
+STATES = {"page": "?q=a+crowd+of+people", "start": "", "viewer": "?q=a+man+with+a+camera&view={first}"}
 TEXTBOOKS = Path("demo/textbooks")
 _VISIBLE = """[...document.querySelectorAll("main img")].map(each => each.getBoundingClientRect())
     .filter(box => box.height && box.top < innerHeight).length"""
