@@ -196,7 +196,7 @@ def test_an_image_without_features_is_set_aside_and_listed(tmp_path: Path) -> No
     Image.new("RGB", (8, 8)).save(tmp_path / "2059.jpg")
     inputs = split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
     assert len(inputs.features) == 2
-    assert [str(error) for error in inputs.broken] == ["2059.jpg: it has no features."]
+    assert [str(error) for error in inputs.broken] == ["2059.jpg: no features."]
 
 
 def test_numbers_that_are_none_name_their_image(tmp_path: Path) -> None:

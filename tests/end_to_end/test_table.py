@@ -47,7 +47,7 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     np.save(tmp_path / "images.npy", right)
     np.save(tmp_path / "sentences.npy", np.roll(right, 1, axis=0)[part.image_of_sentence()])
     entries = ("seesay-small", "scores.npy", "images.npy,sentences.npy")
-    table = ("table", *entries, "--data", scenes, "--metrics", "R@1,mR", "--intervals")
+    table = ("table", *entries, "--data", scenes, "--metrics", "R@1, mR", "--intervals")
 
     seesay(*table, "--out", "table.tex", cwd=tmp_path)
     tex = (tmp_path / "table.tex").read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:
     record_row(tmp_path / "results", "flickr8k", row("irmatch-s", 28.0))
     shown = seesay("table", "flickr8k", "--out", "table.csv", cwd=tmp_path).stdout
     assert re.search(r"irmatch-s +28\.0 +30\.0 +48\.0 +60\.1", shown)
-    ours = "seesay-small, seesay-small-tuned, seesay-small-frozen, projection"
+    ours = "seesay-small, seesay-small-joint, seesay-small-tuned, seesay-small-frozen, projection"
     assert f"Not measured: {ours}, irmatch-h," in shown
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
         lines = {line["recipe"]: line for line in csv.DictReader(file)}

@@ -221,7 +221,7 @@ def test_a_run_on_regions_that_came_as_files(tmp_path: Path) -> None:
     assert (ranks < 5).mean() > 0.5  # of 20 images; by chance a quarter
 
 
-@pytest.mark.parametrize(("regions", "said"), [(7, "7 regions an image"), (0, "global features an image")])
+@pytest.mark.parametrize(("regions", "said"), [(7, "7 regions per image"), (0, "global features per image")])
 def test_other_features_than_so_many_instances_name_the_way_out(
     tmp_path: Path, regions: int, said: str
 ) -> None:

@@ -132,5 +132,5 @@ def test_without_gradients_the_layer_itself_runs(kind, starts: bool) -> None:
 )
 def test_layers_of_other_kinds_are_refused(unlike: dict) -> None:
     packed = pack_sequence([torch.zeros(3, WIDTH)])
-    with pytest.raises(SeesayError, match="one layer that reads forwards"):
+    with pytest.raises(SeesayError, match="only a single forward layer"):
         run_packed(nn.LSTM(WIDTH, DIM, **unlike), packed)

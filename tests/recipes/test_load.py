@@ -186,7 +186,7 @@ def test_the_later_of_two_changes_counts() -> None:
     ("change", "said"),
     [
         ("seed", r"^seed: write key=value"),
-        ("nonsense=1", r"A recipe has no key 'nonsense'\."),
+        ("unheard=1", r"A recipe has no key 'unheard'\."),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'schedule\.epochs'\?"),
         ("epochz=5", r"A recipe has no key 'epochz'; did you mean 'epochs'\?"),

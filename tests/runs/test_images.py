@@ -32,7 +32,7 @@ def test_a_photo_is_turned_upright() -> None:
 
 @pytest.mark.parametrize("single", ["a.jpg", b"jpeg", Path("a.jpg"), Image.new("RGB", (2, 2))])
 def test_a_single_image_is_refused(single: object) -> None:
-    with pytest.raises(SeesayError, match=r"a list of images .* write \[image\]"):
+    with pytest.raises(SeesayError, match=r"expected a list of images, .* write \[image\]"):
         read_images(single)  # type: ignore[arg-type]
 
 

@@ -51,7 +51,7 @@ def test_scores_of_images_are_those_of_their_embeddings(small: Run, pictures: li
     assert scores.shape == (len(pictures), len(SENTENCES))
     pixels = [np.asarray(Image.open(picture).convert("RGB")) for picture in pictures]
     np.testing.assert_allclose(small.score(pixels, SENTENCES), scores, atol=1e-5)
-    with pytest.raises(SeesayError, match=rf"sentences: embeddings of shape \(n, {small.dim}\)"):
+    with pytest.raises(SeesayError, match=rf"sentences: expected embeddings of shape \(n, {small.dim}\)"):
         small.score(pictures, np.zeros((2, small.dim + 1)))
 
 
@@ -119,7 +119,7 @@ def test_vectors_are_taken_from_pytorch_and_bad_ones_named(small: Run) -> None:
     ones = torch.ones(2, small.dim)
     assert small.score(ones.clone().requires_grad_(), ones.bfloat16()).tolist() == [[small.dim] * 2] * 2
     for bad in (ones[0], ones[0].tolist(), ones[0].numpy()):
-        with pytest.raises(SeesayError, match=r"images: embeddings of shape \(n, "):
+        with pytest.raises(SeesayError, match=r"images: expected embeddings of shape \(n, "):
             small.score(bad, ones)
     with pytest.raises(SeesayError, match="sentences: NaN at"):
         small.score(ones, ones * float("nan"))
@@ -185,7 +185,7 @@ def test_a_module_that_is_changed_computes_what_the_run_gives() -> None:
         for weights in matcher.parameters():
             weights.mul_(1.5)
     assert not np.allclose(run.embed_sentences(["two dogs"]), before, atol=1e-3)
-    with pytest.raises(SeesayError, match="not copied"):
+    with pytest.raises(SeesayError, match="cannot be copied"):
         pickle.dumps(run)
 
 

@@ -109,7 +109,7 @@ def test_a_matcher_learns_the_words_of_both_corpora(corpus: Corpus, named: Corpu
 
 def test_corpora_and_recipe_must_name_the_same(corpus: Corpus, named: Corpus, tmp_path: Path) -> None:
     both = replace(corpus, beside=(named,))
-    with pytest.raises(SeesayError, match=r"does not say how to learn from names .* beside\.names="):
+    with pytest.raises(SeesayError, match=r"no settings for the additional corpus names; set beside\.names="):
         train(recipe(), both, tmp_path / "run")
     with pytest.raises(SeesayError, match="also learns from zoo; name each with a --data"):
         train(recipe("beside={zoo: {}}"), corpus, tmp_path / "run")

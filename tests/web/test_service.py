@@ -243,7 +243,6 @@ def test_answers_name_their_index(index_path: Path) -> None:
             "search?q=red",
             "images",
             "images/1",
-            "images/1/similar",
             "images/duplicates",
             "update",
         ):

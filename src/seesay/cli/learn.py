@@ -309,7 +309,9 @@ def table(
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
         shown = measure_table(runs, numbers, console.tell, record)
-    shown.metrics, shown.intervals = tuple(metrics.split(",")) if metrics else shown.metrics, intervals
+    shown.intervals = intervals
+    if metrics:
+        shown.metrics = tuple(name.strip() for name in metrics.split(","))
     if out is not None:
         write_table(shown, out)
     console.show(shown, as_json, lambda _: console.wide().print(for_terminal(shown)))

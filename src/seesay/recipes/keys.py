@@ -53,6 +53,7 @@ class RecipeKeys(TypedDict, total=False):
     average: float | None
     scale: float
     weight: float
+    offset: float
     phrases: int
     phrase_weight: float
     proposals: int
