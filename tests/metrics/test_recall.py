@@ -95,6 +95,11 @@ def test_batches_are_measured_as_a_whole() -> None:
         metrics.update(images[batch], sentences[chosen], owners[chosen] - first)
     assert metrics.compute() == pytest.approx(retrieval_metrics(images @ sentences.T, owners))
     metrics.reset()
+    buffer = np.eye(3)
+    metrics.update(buffer, buffer, np.arange(3))
+    buffer[:] = 0  # the next batch is read into the same memory
+    assert metrics.compute()["rsum"] == 600
+    metrics.reset()
     metrics.update(torch.eye(3), torch.eye(3), torch.arange(3))
     assert metrics.compute()["rsum"] == 600
     with pytest.raises(SeesayError, match="belongs to image 7"):

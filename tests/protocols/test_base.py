@@ -128,3 +128,5 @@ def test_directions_and_the_mean_have_the_fields_names() -> None:
     assert result.mean_recall == result.metrics["mR"] > 0
     recalls = [way[name] for way in (result.i2t, result.t2i) for name in ("R@1", "R@5", "R@10")]
     assert result.rsum == pytest.approx(sum(recalls), abs=0.01)
+    with pytest.raises(SeesayError, match="does not measure mR"):
+        _ = result.model_copy(update={"metrics": {"mAP": 50.0}}).mean_recall

@@ -103,8 +103,8 @@ class RetrievalMetrics:
         columns = as_array(sentences, "sentences", "m", rows.shape[1])
         before = sum(map(len, self._images))
         self._owners.append(before + owners_of(image_of_sentence, len(rows), len(columns)))
-        self._images.append(rows)
-        self._sentences.append(columns)
+        self._images.append(rows.copy())  # the caller may use its arrays for the next batch
+        self._sentences.append(columns.copy())
 
     def compute(self) -> dict[str, float]:
         """Return the metrics of all batches.

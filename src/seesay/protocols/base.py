@@ -107,12 +107,18 @@ class Result(BaseModel):
 
     @property
     def mean_recall(self) -> float:
-        """MR, the mean of R@1, R@5 and R@10 of both directions, in percent; 0 if it was not measured."""
-        return self.metrics.get("mR") or 0.0
+        """MR, the mean of R@1, R@5 and R@10 of both directions, in percent.
+
+        Raises:
+            SeesayError: the protocol does not measure it.
+        """
+        if (mean := self.metrics.get("mR")) is None:
+            raise SeesayError(f"{self.protocol} does not measure mR; it has {', '.join(self.metrics)}.")
+        return mean
 
     @property
     def rsum(self) -> float:
-        """The sum of these six recalls; 0 if they were not measured."""
+        """The sum of these six recalls."""
         return 6 * self.mean_recall
 
     def _of_direction(self, prefix: str) -> Metrics:
