@@ -72,7 +72,7 @@ def train(
         start_from: a run of the same recipe, or its folder, with the initial weights. The new run keeps its
             vocabulary.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
-            key may be given on its own if it is unambiguous. Type checkers know the keys of shipped matchers
+            key may be given on its own if it is unambiguous. Type checkers know the keys of included matchers
             and losses; give those of your own as a mapping, such as `loss={"kind": "mine", "power": 2}`.
 
     Raises:

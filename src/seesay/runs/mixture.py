@@ -157,8 +157,9 @@ def chances(
 ) -> Floats:
     """Return the probabilities (k,) that images with these scores are related to the query.
 
-    Where the run's scores have a calibration, the gallery does not matter. Otherwise the probability of its
-    best image is the calibration's, and the others have less of it as the mixture has it.
+    With a `ScoreCalibration`, each score has its own probability, and the gallery does not matter. With a
+    `Calibration`, it gives the probability of the best image; that of another image is lower by the ratio of
+    their probabilities in the mixture.
 
     Args:
         scores: (k,) of the images, the best of the gallery among them.

@@ -5,7 +5,6 @@ The store is the source of truth: if the cache file is lost, stale or damaged, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -196,7 +195,7 @@ class Neighbours:
 
     def _recent(self) -> int:
         """The number of changes since the lists were made."""
-        return self._exact.count + self._in_file - len(self._listed) if self.trained else 0
+        return len(self._exact.ids) + self._in_file - len(self._listed) if self.trained else 0
 
     def _most_recent(self) -> int:
         """The number of changes for which the lists are written again."""
@@ -228,8 +227,8 @@ class Neighbours:
         stale = np.setdiff1d(_ids_in_lists(self._lists), self._listed, assume_unique=True)
         if len(stale):
             self._lists.remove_ids(stale)
-        for ids, vectors in self._exact.parts():
-            self._lists.add_with_ids(vectors, ids)
+        if len(self._exact.ids):
+            self._lists.add_with_ids(self._exact.vectors, self._exact.ids)
         self._take_lists(self._lists, self._ids)
 
     def _load(self) -> bool:
@@ -308,31 +307,22 @@ class Exact:
 
     Attributes:
         ids: of the vectors, (n,).
+        vectors: (n, dim).
     """
 
     def __init__(self, dim: int) -> None:
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
-        self._vectors: NDArray[np.float32] = np.empty((0, dim), np.float32)
-
-    @property
-    def count(self) -> int:
-        """Number of vectors."""
-        return len(self.ids)
+        self.vectors: NDArray[np.float32] = np.empty((0, dim), np.float32)
 
     def add(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         """Add vectors (n, dim) under new ids (n,)."""
         self.ids = np.concatenate([self.ids, ids])
-        self._vectors = np.concatenate([self._vectors, vectors])
+        self.vectors = np.concatenate([self.vectors, vectors])
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Remove all vectors but some, (n,)."""
         if not kept.all():
-            self.ids, self._vectors = self.ids[kept], self._vectors[kept]
-
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Iterate over ids and vectors, in one part if there are any."""
-        if self.count:
-            yield self.ids, self._vectors
+            self.ids, self.vectors = self.ids[kept], self.vectors[kept]
 
     def best(
         self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
@@ -341,7 +331,7 @@ class Exact:
 
         With `among`, only these ids (n,) are compared. Ties at the end are broken by the lowest id.
         """
-        ids, vectors = self.ids, self._vectors
+        ids, vectors = self.ids, self.vectors
         scores = np.vecdot(vectors, query)  # equal vectors score the same wherever they stand
         if among is not None:
             chosen = np.isin(ids, among)

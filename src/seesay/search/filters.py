@@ -158,7 +158,7 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         if condition[1].lower() != "folder" or any(wanted in path for path in paths):
             continue
         near = get_close_matches(wanted[:_LETTERS], names, n=1)
-        if not near:  # whatever was meant by others, nothing matches
+        if not near:  # with this folder nothing matches; comparing further ones would be work for nothing
             return None
         value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
         return where[: condition.start(2)] + value + where[condition.end(2) :]

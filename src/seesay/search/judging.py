@@ -1,8 +1,9 @@
 """The probability that each hit of a query is right.
 
-A sample of an index's images represents all: its scores for a query show what unrelated images score
-(`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors are read when the index
-is first searched.
+A query of sentences is judged by the hit's own score if the run's scores are calibrated. For other runs, and
+for images as queries, a sample of the index's images represents all: its scores show what unrelated images
+score (`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors are read when
+they are first needed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from seesay.runs.calibration import (
     USUAL,
     USUAL_UNIT,
     Calibration,
+    ScoreCalibration,
     known_share,
     probability,
     unrelated_sentences,
@@ -141,6 +143,8 @@ class Judge:
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
+        if query.is_text and isinstance(run.calibration, ScoreCalibration):  # needs nothing of the gallery
+            return known * run.calibration.of(*query.wanted).probabilities([hit.score for hit in hits])
         gallery, sample = self._current(run)
         if query.is_text:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)

@@ -189,7 +189,8 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
                 if expanded > _TIMES * size + _MORE or count > size // _PAGE + _PAGE:
                     raise SeesayError(
                         f"{file}: the column {path} has {size} bytes and expands to more than "
-                        f"{_TIMES * size + _MORE}, or is in more than {_PAGE} tiny pages; write it anew."
+                        f"{_TIMES * size + _MORE}, or has more than {size // _PAGE + _PAGE} pages; "
+                        "write the file again with larger pages or less compression."
                     )
         except ValueError as error:
             raise SeesayError(f"{file}: damaged Parquet file ({error}); copy it again.") from error
