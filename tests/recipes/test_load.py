@@ -281,8 +281,14 @@ def test_a_corpus_that_a_variant_sets_to_null_is_none_of_its_own() -> None:
 
 
 def test_a_pair_matcher_is_not_measured_on_all_pairs_after_each_epoch() -> None:
-    for name in ("mcnn-st", "mcnn-ens"):
+    for name in ("mcnn-st", "mcnn-ens", "dvsa", "order-embeddings", "two-branch-similarity"):
         assert [load_recipe(name, corpus).val_images for corpus in ("flickr30k", "coco")] == [None, 1000]
+
+
+@pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k", "coco"])
+def test_concepts_come_from_another_network_than_the_context(corpus: str) -> None:
+    context, _ = load_recipe("sco-full", corpus).encoders
+    assert load_recipe("concepts", corpus).encoders == ("efficientnet-lite2:ten",) != (context,)
 
 
 def test_a_shipped_row_without_its_teacher_names_none() -> None:
