@@ -30,7 +30,7 @@ from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
-from seesay.training.from_pixels import FromPixels
+from seesay.training.tuning import FromPixels
 
 NETWORK, WORDS, BATCH = "efficientnet-lite0", 2900, 128
 PARTS = (8, 32, 128)  # images at a time

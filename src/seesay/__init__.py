@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
     from seesay.search.hits import Hit
     from seesay.search.index import Index
-    from seesay.training.callbacks import Callback
+    from seesay.training.epochs import Callback
 
 __version__ = "0.1.0"
 __all__ = [
@@ -57,6 +57,6 @@ __getattr__, __dir__ = lazy_names(
         "runs.run": ("Run",),
         "search.hits": ("Hit",),
         "search.index": ("Index",),
-        "training.callbacks": ("Callback",),
+        "training.epochs": ("Callback",),
     },
 )

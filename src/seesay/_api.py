@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from seesay.recipes.keys import RecipeKeys
-    from seesay.training.callbacks import Callback
+    from seesay.training.epochs import Callback
 
 __all__ = ["evaluate", "load", "train"]
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import measure
 from seesay.protocols.no_match import MANY, line_samples
-from seesay.runs.calibration import FITS, unrelated_sentences, usual_unit
-from seesay.runs.mixture import chances
+from seesay.runs.calibration import FITS, chances, unrelated_sentences, usual_unit
 from seesay.text.vocabulary import Vocabulary
 from tests.protocols.drawn import Embedding, flat, run_subject
 

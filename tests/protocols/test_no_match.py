@@ -24,8 +24,14 @@ from seesay.protocols.no_match import (
     queries_of,
 )
 from seesay.protocols.subject import RunSubject
-from seesay.runs.calibration import FITS, Calibration, ScoreCalibration, unrelated_sentences, usual_unit
-from seesay.runs.mixture import chances
+from seesay.runs.calibration import (
+    FITS,
+    Calibration,
+    ScoreCalibration,
+    chances,
+    unrelated_sentences,
+    usual_unit,
+)
 from seesay.text.vocabulary import Vocabulary
 from tests.protocols.drawn import Embedding, Pairs, corpus_of, flat, run_subject
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from seesay.errors import SeesayError
-from seesay.protocols.score_tables import read_tables
+from seesay.protocols.external_scores import read_tables
 
 IMAGES = np.arange(6, dtype=np.float32).reshape(2, 3)
 SENTENCES = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
-from seesay.runs.mixture import ScoreMixture
+from seesay.runs.calibration import ScoreMixture
 
 UNIT = 0.06
 

@@ -19,7 +19,7 @@ from seesay.recipes.schema import BesideSettings, Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.summary import TrainingSummary
-from seesay.training.beside import BesidePairs
+from seesay.training.further import BesidePairs
 from seesay.training.train import train
 
 SMALL = ("encoders=[efficientnet-lite0]", "arrays=[pooled]", "class_pairs=0", "sentence_encoder=null")

@@ -10,7 +10,7 @@ import pytest
 
 import seesay
 from seesay.data.corpus import Corpus
-from seesay.training.history import read_history
+from seesay.training.epochs import read_history
 
 SMALL: dict[str, Any] = {
     "encoders": ["efficientnet-lite0"],

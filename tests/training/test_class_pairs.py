@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.sentences.class_names import CLASSES
 from seesay.runs.sentences import PreparedSentences
-from seesay.training.class_pairs import ClassPairs
+from seesay.training.further import ClassPairs
 
 WIDTH, COUNT = 64, 40
 

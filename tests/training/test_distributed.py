@@ -18,7 +18,7 @@ from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.training.distributed import check_shareable, joined, shared
-from seesay.training.history import read_history
+from seesay.training.epochs import read_history
 from seesay.training.launch import launch
 from tests.training.one_of_several import RECIPES, train_all
 

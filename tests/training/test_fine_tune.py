@@ -35,8 +35,8 @@ from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask
-from seesay.training.from_pixels import FromPixels, PixelsTask
 from seesay.training.train import train
+from seesay.training.tuning import FromPixels, PixelsTask
 from tests.training.steps import counted_steps
 
 pytestmark = pytest.mark.slow  # a CNN is trained

@@ -22,11 +22,10 @@ from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
 from seesay.runs.summary import TrainingSummary
 from seesay.text.vocabulary import Vocabulary
-from seesay.training import from_maps
+from seesay.training import tuning
 from seesay.training.fine_tune import check_tunable
-from seesay.training.from_maps import FromMaps
-from seesay.training.from_pixels import FromPixels
 from seesay.training.train import train
+from seesay.training.tuning import FromMaps, FromPixels
 
 NETWORK = "efficientnet-lite0"
 SMALL = (
@@ -87,7 +86,7 @@ def test_the_stages_together_are_the_network(number: int) -> None:
 
 def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts, too; of the blocks behind stride 16 alone."""
-    monkeypatch.setattr(from_maps, "multiplies_bfloat16", lambda device: False)
+    monkeypatch.setattr(tuning, "multiplies_bfloat16", lambda device: False)
     torch.manual_seed(0)
     matcher = VSEPlusPlus(image_dim=1280, vocabulary_size=20, dim=5, word_dim=4)
     sentences = number_words(["w0 w1", "w2", "w3 w4"], Vocabulary([f"w{i}" for i in range(6)])).to_tensors()

@@ -17,7 +17,7 @@ from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
 from seesay.runs.inputs import NEAR, Inputs
-from seesay.training.phrase_sampler import FAR, PhraseSampler
+from seesay.training.phrase_task import FAR, PhraseSampler
 
 SIDE = 100
 

@@ -16,7 +16,7 @@ from seesay.recipes.schema import Recipe
 from seesay.results.rows import provenance
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.history import read_history
+from seesay.training.epochs import read_history
 from seesay.training.sentence_task import Teacher
 from seesay.training.train import train
 

@@ -11,7 +11,7 @@ from torch import nn
 from seesay.data.corpus import Corpus
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
-from seesay.training.callbacks import Callback
+from seesay.training.epochs import Callback
 from seesay.training.steps import AveragedWeights, clip_gradients, lr_factor, new_optimizer
 from seesay.training.train import train
 

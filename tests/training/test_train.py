@@ -25,7 +25,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, list_runs, trained_on
-from seesay.training.callbacks import Callback
+from seesay.training.epochs import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 from tests.training.test_callbacks import SMALL

@@ -30,10 +30,10 @@ from seesay.runs.calibration import (
     Calibration,
     NothingToFitError,
     ScoreCalibration,
+    chances,
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.mixture import chances
 from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns

@@ -108,7 +108,7 @@ class KeepSettings(Settings):
 
 
 class NounSettings(Settings):
-    """How training asks for nouns of the sentences (`seesay.training.noun_queries`).
+    """How training asks for nouns of the sentences (`seesay.training.further.NounQueries`).
 
     Attributes:
         count: nouns drawn for each mini-batch, asked of all its images.
@@ -165,9 +165,9 @@ class Recipe(Settings):
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
         class_pairs: the number of artificial images of ImageNet classes that are added to a mini-batch, with
-            class names as sentences (`seesay.training.class_pairs`).
+            class names as sentences (`seesay.training.further.ClassPairs`).
         beside: how training learns from the train split of each additional corpus, by name; the first corpus
-            chooses the epoch (`seesay.training.beside`).
+            chooses the epoch (`seesay.training.further.BesidePairs`).
         nouns: how training asks for single nouns in addition to sentences; None if it does not.
         keep: how the scores of the initial run are preserved; None if only its weights are used.
         regions: settings of grounding recipes, whose encoder is a region encoder.

@@ -21,7 +21,7 @@ from seesay.report.plots import training_curves
 from seesay.results.rows import differences, encoder_and_crops
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
-from seesay.training.history import read_history, val_curves
+from seesay.training.epochs import read_history, val_curves
 
 _PACKAGES = ("torch", "onnxruntime", "numpy")
 _ROWS = 256

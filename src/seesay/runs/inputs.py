@@ -130,7 +130,7 @@ def split_inputs(
     texts = usable.texts()
     if not texts:
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
-    sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
+    sentences = prepare_texts(texts, vocabulary, encoder)
     return Inputs(usable, features, sentences, usable.image_of_sentence(), broken, image_dims)
 
 
@@ -210,7 +210,7 @@ def _phrase_inputs(
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]
     proposals = np.array(counts, np.int64)
     texts = part.texts()
-    sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
+    sentences = prepare_texts(texts, vocabulary, encoder)
     owners = part.image_of_sentence()
     of_regions = fill.regions, proposals, proposals[owners] + true_region
     no_features = np.zeros((len(part.images), 0), np.float32)
@@ -258,6 +258,13 @@ def fitted_sentence_encoder(
     path.parent.mkdir(parents=True, exist_ok=True)
     save_sentence_encoder(encoder, path)
     return encoder
+
+
+def prepare_texts(
+    texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> PreparedSentences:
+    """Look up the word ids of texts and, if there is a sentence encoder, their vectors; see below."""
+    return number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
 
 
 def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 A query of sentences is judged by the hit's own score if the run's scores are calibrated. For other runs, and
 for images as queries, a sample of the index's images represents all: its scores show what unrelated images
-score (`seesay.runs.mixture`). The sample is chosen when images are indexed, and its vectors are read when
+score (`seesay.runs.calibration`). The sample is chosen when images are indexed, and its vectors are read when
 they are first needed.
 """
 
@@ -23,13 +23,14 @@ from seesay.runs.calibration import (
     USUAL_UNIT,
     Calibration,
     ScoreCalibration,
+    ScoreMixture,
+    chances,
     known_share,
     probability,
     unrelated_sentences,
     usual_unit,
 )
 from seesay.runs.embedder import Embedder, Vectors
-from seesay.runs.mixture import ScoreMixture, chances
 from seesay.search.hits import Hit
 from seesay.search.prepared import PreparedQuery, finite
 from seesay.search.query import Text

@@ -26,11 +26,10 @@ from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.training.callbacks import Callback, running
 from seesay.training.concept_task import with_concept_runs
+from seesay.training.epochs import Callback, Epoch, running
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
-from seesay.training.history import Epoch
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import task_for

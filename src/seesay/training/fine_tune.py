@@ -16,15 +16,12 @@ from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
-from seesay.training import checkpoint
-from seesay.training.callbacks import OnEpochEnd
 from seesay.training.concept_task import ConceptTask
-from seesay.training.from_maps import FromMaps, maps_task
-from seesay.training.from_pixels import FromPixels, PixelsTask
-from seesay.training.history import Epoch
-from seesay.training.loop import Loop
+from seesay.training.epochs import Epoch, OnEpochEnd
+from seesay.training.loop import CHECKPOINT, Loop
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
+from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, maps_task
 
 
 def check_tunable(recipe: Recipe) -> FineTunedSettings:
@@ -97,7 +94,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
     with as_learned as tuning:
         loop = Loop(tuning, view, on_epoch_end)
-        if (out / checkpoint.FILE).is_file():
+        if (out / CHECKPOINT).is_file():
             loop.restore()
         weights, history = loop.run()
     module.load_state_dict(weights)
@@ -106,5 +103,5 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> t
         arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
         names.append(save_tuned(encoder, arrays, out))
     # Were it left, a member that was trained anew would be passed over for it.
-    (out / checkpoint.FILE).unlink()
+    (out / CHECKPOINT).unlink()
     return run.recipe.model_copy(update={"encoders": tuple(names)}), history

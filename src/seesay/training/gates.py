@@ -34,8 +34,8 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
-from seesay.training.callbacks import OnEpochEnd
-from seesay.training.checkpoint import copied
+from seesay.training.epochs import OnEpochEnd
+from seesay.training.loop import copied
 from seesay.training.steps import Steps
 
 SCALES = (1.0, 0.5, 0.25, 0.125)

@@ -1,31 +1,105 @@
 """The training loop: epochs of mini-batches, measured on val; checkpoints; the best epoch is kept.
 
-A loss with a closed form has no epochs: CCA is solved with each ridge of the recipe instead.
+A loss with a closed form has no epochs: CCA is solved with each ridge of the recipe instead. Checkpoints are
+safetensors, with everything that training needs to resume exactly.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from pydantic import BaseModel
-from torch import Tensor
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from seesay.errors import SeesayError
 from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
+from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.runs.run import Run
-from seesay.training import checkpoint, distributed
-from seesay.training.callbacks import OnEpochEnd
-from seesay.training.history import Epoch, metrics_of, write_history
+from seesay.training import distributed
+from seesay.training.epochs import Epoch, OnEpochEnd, metrics_of, write_history
 from seesay.training.steps import Steps
 from seesay.training.task import Task
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def save_checkpoint(
+    run: Path,
+    matcher: nn.Module,
+    optimizer: Optimizer,
+    best: dict[str, Tensor],
+    state: str,
+    average: Mapping[str, Tensor],
+) -> None:
+    """Write weights, optimizer, best weights so far, random state, `state` and averages to one file.
+
+    `state` is JSON.
+    """
+    tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
+    tensors |= {f"best.{key}": value for key, value in best.items()}
+    tensors |= {f"average.{key}": value for key, value in average.items()}
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
+    tensors["random"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    whole = copied(tensors)
+    with replacing(run / CHECKPOINT) as beside:
+        save_file(whole, beside, {"state": state})
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies in CPU memory, which later optimizer steps do not change."""
+    return {key: value.detach().cpu().clone() for key, value in tensors.items()}
+
+
+def load_checkpoint(
+    run: Path, matcher: nn.Module, optimizer: Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Tensor], str]:
+    """Restore matcher, optimizer and random state; return the best weights so far, the averages and `state`.
+
+    Raises:
+        SeesayError: the file is damaged or of another recipe.
+    """
+    path = run / CHECKPOINT
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        matcher.load_state_dict(_under(tensors, "matcher."))
+        optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
+        reason = str(failure).splitlines()[0]
+        raise unusable(path, failure, f"cannot be resumed ({reason}); train without resuming.") from failure
+    torch.set_rng_state(tensors["random"])
+    if torch.cuda.is_available() and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    return _under(tensors, "best."), _under(tensors, "average."), metadata["state"]
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def _optimizer_state(tensors: dict[str, Tensor], optimizer: Optimizer) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _under(tensors, "optimizer.").items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+
 
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
@@ -52,7 +126,7 @@ class Loop:
 
     def restore(self) -> None:
         """Continue after the last epoch in the run's checkpoint."""
-        self.best, average, state = checkpoint.load_checkpoint(self.out, self.matcher, self.steps.optimizer)
+        self.best, average, state = load_checkpoint(self.out, self.matcher, self.steps.optimizer)
         self.state = State.model_validate_json(state)
         if self.steps.average is not None:
             self.steps.average.restore(average, self.state.steps)
@@ -85,7 +159,7 @@ class Loop:
             metrics = self.task.metrics(self.view) or None
             if measured.monitor > self.state.best_metric:
                 self.state.best_metric, self.state.best_epoch = measured.monitor, epoch
-                self.best = checkpoint.copied(self.matcher.state_dict())
+                self.best = copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
         val = measured.to_dict()
         done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
@@ -93,7 +167,7 @@ class Loop:
         state = self.state.model_dump_json(exclude_none=True)
         averages = {} if average is None else average.weights
         optimizer = self.steps.optimizer
-        checkpoint.save_checkpoint(self.out, self.matcher, optimizer, self.best, state, averages)
+        save_checkpoint(self.out, self.matcher, optimizer, self.best, state, averages)
         write_history(self.out, self.state.history)
         if self._on_epoch_end is not None:
             self._on_epoch_end(epoch, metrics_of(done, measured, optimizer.param_groups[0]["lr"]))
@@ -162,7 +236,7 @@ def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Ten
             measured = task.measure(run)
             if measured.monitor > highest:
                 highest = measured.monitor
-                best = checkpoint.copied(matcher.state_dict())
+                best = copied(matcher.state_dict())
             value = float(loss(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
             epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())

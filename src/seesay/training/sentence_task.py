@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from seesay.encoders.images.base import EACH
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher
@@ -26,20 +25,15 @@ from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.images import recipe_encoders
-from seesay.runs.inputs import Inputs, sentence_vectors, split_inputs
+from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.sentences import count_cut, number_words
+from seesay.runs.sentences import count_cut
 from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.beside import BesidePairs, beside_pairs
-from seesay.training.class_pairs import WEIGHT, ClassPairs
-from seesay.training.noun_queries import NounQueries
+from seesay.training.further import FurtherLoss, Step, further_losses
 from seesay.training.task import Task
 from seesay.training.words import learned_from
-
-if TYPE_CHECKING:
-    from seesay.training.keep import Keeper
 
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
 _AT_ONCE = 512  # images whose crops are read at a time
@@ -172,10 +166,7 @@ class SentenceTask(Task):
     val: Inputs
     images: TrainImages
     teacher: Teacher | None = None
-    class_pairs: ClassPairs | None = None
-    beside: tuple[BesidePairs, ...] = ()
-    nouns: NounQueries | None = None
-    keeper: Keeper | None = None
+    further: list[FurtherLoss] = field(default_factory=list)
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
@@ -191,10 +182,8 @@ class SentenceTask(Task):
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         images = TrainImages(train.features, single_crops(recipe, train.corpus) if recipe.crops else ())
-        pairs = _class_pairs(recipe, train, vocabulary, encoder)
-        beside = beside_pairs(recipe, corpus, vocabulary, encoder)
-        asked = NounQueries(train, vocabulary, encoder, recipe.nouns) if recipe.nouns else None
-        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs, beside, asked)
+        further = further_losses(recipe, corpus, train, vocabulary, encoder)
+        return cls(recipe, recipe.loss.build(), train, val, images, teacher, further)
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -205,11 +194,8 @@ class SentenceTask(Task):
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
-        if self.class_pairs is not None:
-            self.class_pairs.begin_epoch(recipe.seed, epoch)
-        for each in (*self.beside, self.nouns, self.keeper):
-            if each is not None:
-                each.begin_epoch(recipe.seed, epoch)
+        for each in self.further:
+            each.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
         if self.loss.full_batches:
@@ -227,24 +213,14 @@ class SentenceTask(Task):
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
         losses = self.loss.batch_losses(matcher, Batch(features, read, image_ids, teacher_scores))
-        if self.class_pairs is not None:
-            drawn = self.class_pairs.draw(features)
-            share = WEIGHT * len(drawn.image_ids) / len(features)
-            losses = _added(losses, self.loss.batch_losses(matcher, drawn), share)
-        further = [each.draw(device) for each in self.beside]
-        for each, drawn in zip(self.beside, further, strict=True):
-            losses = _added(losses, self.loss.batch_losses(matcher, drawn), each.settings.weight)
         assert isinstance(matcher, Matcher)
-        more = [matcher.auxiliary_loss(features, sentences, self.progress)]
-        if self.nouns is not None:
-            assert isinstance(matcher, EmbeddingMatcher)
-            asked = [self.nouns.loss_of_names(matcher, each) for each in further]
-            weight = self.nouns.settings.weight
-            more += [weight * each for each in (self.nouns.loss(matcher, features, batch[0]), *asked)]
-        if self.keeper is not None:
-            assert isinstance(matcher, EmbeddingMatcher)
-            more.append(self.keeper.loss(matcher, features, sentences))
-        return [losses[0] + sum(each for each in more if each is not None), *losses[1:]]
+        auxiliary = matcher.auxiliary_loss(features, sentences, self.progress)
+        if auxiliary is not None:
+            losses = [losses[0] + auxiliary, *losses[1:]]
+        step = Step(matcher, self.loss, features, sentences, batch[0])
+        for each in self.further:
+            losses = each.add_to(losses, step)
+        return losses
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all sentences of the train split with their images' features, in batches."""
@@ -287,11 +263,6 @@ class SentenceTask(Task):
         return train, val
 
 
-def _added(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tensor]:
-    """Each loss with its counterpart among others added, which have a weight."""
-    return [loss + weight * other for loss, other in zip(losses, more, strict=True)]
-
-
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
     """The train split with held-out concept scores, if they are stored."""
     names = [image.name for image in train.corpus.images]
@@ -306,16 +277,3 @@ def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
                 features[:, start : start + width] = scores[array]
             start += width
     return replace(train, features=features)
-
-
-def _class_pairs(
-    recipe: Recipe, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> ClassPairs | None:
-    if not recipe.class_pairs:
-        return None
-    phrases = class_phrases()
-    vectors = sentence_vectors(encoder, phrases.texts) if encoder else None
-    named = number_words(phrases.texts, vocabulary, vectors)
-    return ClassPairs(
-        np.asarray(train.features, np.float32), train.image_dims, named, phrases.classes, recipe.class_pairs
-    )

@@ -26,7 +26,7 @@ from seesay.runs.summary import (
     MemberSummary,
     TrainingSummary,
 )
-from seesay.training.history import Epoch
+from seesay.training.epochs import Epoch
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 

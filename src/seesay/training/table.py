@@ -28,9 +28,9 @@ from seesay.results.tables import PaperTable, number
 from seesay.runs.config import run_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.training import checkpoint
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
+from seesay.training.loop import CHECKPOINT
 from seesay.training.train import train
 from seesay.training.words import check_begun
 
@@ -93,7 +93,7 @@ class TableRuns:
             raise SeesayError(
                 f"{folder}: no finished run, and training is switched off; train this run first."
             )
-        begun = finished or (folder / checkpoint.FILE).is_file()
+        begun = finished or (folder / CHECKPOINT).is_file()
         if begun:
             recipe = self._recipe_there(folder, recipe)
         if not finished:

@@ -21,7 +21,6 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
-from seesay.matchers.projection import JointProjection
 from seesay.paths import cache_dir, disk_errors, locked, sweep
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
@@ -32,20 +31,16 @@ from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.training import checkpoint, distributed
-from seesay.training.beside import check_beside
-from seesay.training.callbacks import Callback, running
+from seesay.training import distributed
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
-from seesay.training.keep import keeper_of, reduce
-from seesay.training.loop import Loop, solve
-from seesay.training.sentence_task import SentenceTask
+from seesay.training.epochs import Callback, running
+from seesay.training.further import check_beside
+from seesay.training.loop import CHECKPOINT, Loop, solve
+from seesay.training.start import recipe_from, start_matcher
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
-
-# Weights that were learned of other inputs may have the right shapes, but they mean something else.
-_INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
 
 
 def train(
@@ -82,7 +77,7 @@ def train(
     """
     check_beside(recipe, corpus)
     if start_from is not None:
-        recipe = _recipe_from(start_from, recipe)
+        recipe = recipe_from(start_from, recipe)
     elif recipe.keep is not None:
         raise SeesayError(f"Recipe '{recipe.name}' starts from another run; name it with --from.")
     if module is not None:
@@ -120,7 +115,7 @@ def _train(
             best, history = solve(task, run, on_epoch_end)
         else:
             loop = Loop(task, run, on_epoch_end)
-            if resume and (out / checkpoint.FILE).is_file():
+            if resume and (out / CHECKPOINT).is_file():
                 loop.restore()
             best, history = loop.run()
             if isinstance(task, ConceptTask):
@@ -185,7 +180,7 @@ def _begin(
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
     if start_from is not None:
-        _start(start_from, matcher, recipe, task)
+        start_matcher(start_from, matcher, recipe, task)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
         # What is loaded for the first time may draw random numbers, and from the cache it draws none.
@@ -227,7 +222,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
     if not resume:
         # A recipe alone is of a training that failed in its first epoch: nothing is lost.
-        if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
+        if members or (begun and any((out / file).exists() for file in (WEIGHTS, CHECKPOINT))):
             raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
         return
     if not begun and not members:
@@ -243,59 +238,3 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
             f"{out / RUN}: another recipe was trained there: {differing}. Omit the "
             "changes to continue this run, or choose another folder."
         )
-
-
-def _recipe_from(start: Run, recipe: Recipe) -> Recipe:
-    """Return the recipe of a training that starts from a run's weights: it says so among its departures.
-
-    Raises:
-        SeesayError: the recipe learns no weights by epochs, or reads other inputs than the run.
-    """
-    if recipe.matcher.is_composed:
-        raise SeesayError(f"Recipe '{recipe.name}' combines runs; start its members from others, one by one.")
-    if recipe.loss.loss_class.closed_form or recipe.matcher.predicts_concepts:
-        raise SeesayError(
-            f"Recipe '{recipe.name}' cannot start from weights: it is solved, or learns concepts."
-        )
-    for key in _INPUTS:
-        mine, theirs = getattr(recipe, key), getattr(start.recipe, key)
-        if mine != theirs:
-            raise SeesayError(
-                f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
-                "a training can start only from a run with the same inputs."
-            )
-    departure = f"Starts from the weights of {start.recipe.name}, seed {start.recipe.seed}."
-    return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
-
-
-def _start(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:
-    """Start a matcher from a run, whose knowledge the task keeps if the recipe says so."""
-    if isinstance(matcher, JointProjection) and not isinstance(start.matcher, JointProjection):
-        assert isinstance(task, SentenceTask)
-        reduce(start, matcher, task)
-    else:
-        _copy_weights(start, matcher, recipe)
-    if isinstance(
-        matcher, JointProjection
-    ):  # what class names mean is not learned, and may be better known now
-        matcher.prepare(PretrainedVectors(start.vocabulary))
-    if recipe.keep is not None:
-        assert isinstance(task, SentenceTask)
-        task.keeper = keeper_of(start, recipe.keep)
-
-
-def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
-    """Copy a run's weights into a matcher.
-
-    Raises:
-        SeesayError: the matcher has other weights, or weights of other shapes; names the first.
-    """
-    mine, theirs = matcher.state_dict(), start.matcher.state_dict()
-    for name in [*mine, *theirs]:
-        shapes = [tuple(weights[name].shape) if name in weights else "none" for weights in (mine, theirs)]
-        if shapes[0] != shapes[1]:
-            raise SeesayError(
-                f"{start.name}: its weights do not fit recipe '{recipe.name}': '{name}' is {shapes[1]} there "
-                f"and {shapes[0]} here; take the same recipe and the same sizes."
-            )
-    matcher.load_state_dict(theirs)

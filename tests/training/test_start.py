@@ -17,7 +17,8 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import KeepSettings, Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.keep import axes, keeper_of
+from seesay.training.further import Keeper
+from seesay.training.start import axes
 from seesay.training.train import train
 
 INPUTS = ("encoders=[efficientnet-lite0]", "sentence_encoder=minilm-int8", "min_count=1", "batch_size=40")
@@ -37,7 +38,7 @@ def few_phrases() -> Iterator[None]:
     """Name few classes: sentence vectors of ten thousand phrases take a minute."""
     few = ClassPhrases(["a dog", "a tree", "a red car"] * 100, np.zeros(300, np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seesay.training.keep.class_phrases", lambda: few)
+        patch.setattr("seesay.training.further.class_phrases", lambda: few)
         yield
 
 
@@ -66,7 +67,7 @@ def test_axes_change_no_inner_product_of_vectors_that_need_no_more() -> None:
 
 
 def test_the_run_itself_keeps_all(corpus: Corpus, ensemble: Run) -> None:
-    keeper = keeper_of(ensemble, KeepSettings(phrases=50))
+    keeper = Keeper(ensemble, KeepSettings(phrases=50))
     keeper.begin_epoch(1, 1)
     data = split_inputs(ensemble.recipe, corpus, "train", ensemble.vocabulary, ensemble.sentence_encoder)
     images = torch.from_numpy(data.features[:10]).float()

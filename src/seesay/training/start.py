@@ -1,91 +1,88 @@
-"""Training that starts from a run and preserves its scores, optionally with smaller vectors."""
+"""Training that starts from the weights of a run, or from a smaller approximation of them."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
-from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.projection import JointProjection, Projection
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.schema import KeepSettings
-from seesay.runs.inputs import sentence_vectors
+from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences, number_words
+from seesay.runs.sentences import PreparedSentences
+from seesay.training.further import BesidePairs, Keeper, known_phrases
 from seesay.training.sentence_task import SentenceTask
+from seesay.training.task import Task
+from seesay.training.words import PretrainedVectors
 
-_STREAM = 4  # of random numbers, beside the sampler's, class pairs', views' and those of corpora beside
+# Weights that were learned of other inputs may have the right shapes, but they mean something else.
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
 _AT_ONCE = 1000
 _DAMPING = 0.015  # of the mean square of a number, added to all: directions that hardly occur are no reason
 _USUAL = 3000  # images and sentences that say how long vectors are
 
 
-@dataclass
-class Keeper:
-    """The scores of a run as a target, for the pairs of a mini-batch and for names outside the corpus.
-
-    After Hinton, Vinyals, Dean 2015, and Li and Hoiem, "Learning without Forgetting", ECCV 2016.
-    """
-
-    matcher: EmbeddingMatcher
-    phrases: PreparedSentences
-    settings: KeepSettings
-
-    def begin_epoch(self, seed: int, epoch: int) -> None:
-        """Restart the random numbers from the run's seed and the epoch."""
-        self._draw = np.random.default_rng([seed, epoch, _STREAM])
-
-    def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-        """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
-        device = str(images.device)
-        chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
-        phrases = self.phrases.take(chosen).to_tensors(device)
-        shares = torch.from_numpy(self._draw.uniform(0, 0.5, (len(images), 1)).astype(np.float32)).to(device)
-        others = torch.from_numpy(self._draw.permutation(len(images))).to(device)
-        mixed = torch.lerp(images, images[others], shares)  # images of several things
-        pairs = self._distance(matcher, images, sentences)
-        return self.settings.weight * pairs + self.settings.phrase_weight * self._distance(
-            matcher, mixed, phrases
-        )
-
-    def _distance(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-        with torch.no_grad():
-            wanted = self.settings.scale * self.matcher(images, sentences)
-        found = self.settings.scale * matcher(images, sentences)
-        both = ((found, wanted), (found.T, wanted.T))
-        ways = [
-            functional.kl_div(a.log_softmax(1), b.log_softmax(1), reduction="batchmean", log_target=True)
-            for a, b in both
-        ]
-        return (ways[0] + ways[1]) / 2
-
-
-def phrases_of(start: Run) -> PreparedSentences:
-    """Return the names of the ImageNet classes, and a run's words, alone and with an article."""
-    words = [word for word in start.vocabulary.words if word.isalpha()]
-    texts = [*class_phrases().texts, *words, *(f"a {word}" for word in words)]
-    vectors = sentence_vectors(start.sentence_encoder, texts) if start.sentence_encoder else None
-    return number_words(texts, start.vocabulary, vectors)
-
-
-def keeper_of(start: Run, settings: KeepSettings) -> Keeper:
-    """Return the `Keeper` of a run.
+def recipe_from(start: Run, recipe: Recipe) -> Recipe:
+    """Return the recipe of a training that starts from a run's weights: it says so among its departures.
 
     Raises:
-        SeesayError: the run has no embedding.
+        SeesayError: the recipe learns no weights by epochs, or reads other inputs than the run.
     """
-    matcher = start.matcher
-    if not isinstance(matcher, EmbeddingMatcher):
-        raise SeesayError(f"{start.name}: a pair matcher has no embeddings; start from another run.")
-    matcher.eval().requires_grad_(False)
-    return Keeper(matcher, phrases_of(start), settings)
+    if recipe.matcher.is_composed:
+        raise SeesayError(f"Recipe '{recipe.name}' combines runs; start its members from others, one by one.")
+    if recipe.loss.loss_class.closed_form or recipe.matcher.predicts_concepts:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' cannot start from weights: it is solved, or learns concepts."
+        )
+    for key in _INPUTS:
+        mine, theirs = getattr(recipe, key), getattr(start.recipe, key)
+        if mine != theirs:
+            raise SeesayError(
+                f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
+                "a training can start only from a run with the same inputs."
+            )
+    departure = f"Starts from the weights of {start.recipe.name}, seed {start.recipe.seed}."
+    return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
+
+
+def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:
+    """Start a matcher from a run, whose scores the task keeps if the recipe says so.
+
+    Raises:
+        SeesayError: the run's weights do not fit, or it has no scores that could be kept.
+    """
+    if isinstance(matcher, JointProjection):
+        if isinstance(start.matcher, JointProjection):
+            _copy_weights(start, matcher, recipe)
+        else:
+            assert isinstance(task, SentenceTask)
+            reduce(start, matcher, task)
+        # What class names mean is not learned, and may be better known now.
+        matcher.prepare(PretrainedVectors(start.vocabulary))
+    else:
+        _copy_weights(start, matcher, recipe)
+    if recipe.keep is not None:
+        assert isinstance(task, SentenceTask)
+        task.further.append(Keeper(start, recipe.keep))
+
+
+def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
+    """Copy a run's weights into a matcher.
+
+    Raises:
+        SeesayError: the matcher has other weights, or weights of other shapes; names the first.
+    """
+    mine, theirs = matcher.state_dict(), start.matcher.state_dict()
+    for name in [*mine, *theirs]:
+        shapes = [tuple(weights[name].shape) if name in weights else "none" for weights in (mine, theirs)]
+        if shapes[0] != shapes[1]:
+            raise SeesayError(
+                f"{start.name}: its weights do not fit recipe '{recipe.name}': '{name}' is {shapes[1]} there "
+                f"and {shapes[0]} here; take the same recipe and the same sizes."
+            )
+    matcher.load_state_dict(theirs)
 
 
 def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
@@ -109,10 +106,10 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
             "members with class evidence: name such a run with --from."
         )
     ensemble.eval()
-    sources = [task.data, *(each.inputs for each in task.beside)]
+    sources = [task.data, *(each.inputs for each in task.further if isinstance(each, BesidePairs))]
     images = [_images(ensemble, source.features) for source in sources]
     sentences = [_sentences(ensemble, source.sentences) for source in sources]
-    sentences.append(_sentences(ensemble, phrases_of(start)))
+    sentences.append(_sentences(ensemble, known_phrases(start)))
     found = axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
     some = np.linspace(0, len(task.data.sentences) - 1, _USUAL).astype(np.int64)
     usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]]).float()

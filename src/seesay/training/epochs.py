@@ -1,9 +1,11 @@
-"""The history of a training: a JSON line per epoch."""
+"""The epochs of a training: their history, a JSON line each, and callbacks that follow them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -78,3 +80,58 @@ def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
             if name in _CURVES and isinstance(value, int | float):
                 curves.setdefault(name, []).append(value)
     return {name: values for name, values in curves.items() if len(values) == len(history)}
+
+
+OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its metrics
+
+
+class Callback:
+    """Base class of callbacks; override the methods that you need.
+
+    A composed recipe trains its members one after the other, each with its own start and end. Later steps,
+    such as gates, also have their own start and end.
+
+    Example:
+        >>> import tempfile, seesay
+        >>> from seesay.data.scenes import write_scenes
+        >>> class Printed(seesay.Callback):
+        ...     def on_epoch_end(self, epoch, metrics):
+        ...         print(epoch, sorted(metrics)[:3])
+        >>> folder = tempfile.mkdtemp()
+        >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
+        >>> run = seesay.train("irmatch-s", f"{folder}/scenes", out=f"{folder}/run", epochs=1,
+        ...     encoders=["efficientnet-lite0"], matcher={"dim": 24}, callbacks=[Printed()])
+        1 ['active', 'loss', 'lr']
+    """
+
+    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """Run when training starts; `recipe` holds the resolved recipe as JSON-ready values."""
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Run after each epoch, counted from 1.
+
+        `metrics` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
+        the loss has hinges, and the measures of the val split, such as `val/mR` and `val/S R@1`.
+        The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same of the sentence
+        gate, whose epochs are counted on.
+        """
+
+    def on_train_end(self) -> None:
+        """Run when training ends, even after an error or an interruption."""
+
+
+@contextmanager
+def running(
+    callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]
+) -> Iterator[OnEpochEnd]:
+    """Start the callbacks and always end them; yield the function to call after each epoch."""
+    with ExitStack() as ends:
+        for callback in callbacks:
+            callback.on_train_start(name, folder, recipe)
+            ends.callback(callback.on_train_end)
+
+        def on_epoch_end(epoch: int, metrics: Mapping[str, float]) -> None:
+            for callback in callbacks:
+                callback.on_epoch_end(epoch, metrics)
+
+        yield on_epoch_end

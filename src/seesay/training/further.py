@@ -1,0 +1,404 @@
+"""What a step of sentence training learns beside its own mini-batch, if the recipe says so.
+
+`ClassPairs`    artificial images with the name of a class as sentence
+`BesidePairs`   mini-batches of additional corpora
+`NounQueries`   single nouns, asked of all images
+`Keeper`        the scores of the run that training starts from
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import torch
+from lemminflect import getInflection  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.data.corpus import Corpus
+from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.sentences.class_names import CLASSES, class_phrases
+from seesay.errors import SeesayError
+from seesay.losses.base import Batch, Loss
+from seesay.matchers.base import EmbeddingMatcher, Matcher
+from seesay.matchers.sentences import Sentences
+from seesay.recipes.schema import BesideSettings, KeepSettings, NounSettings, Recipe
+from seesay.runs.inputs import Inputs, prepare_texts, split_inputs
+from seesay.runs.run import Run
+from seesay.runs.sentences import PreparedSentences
+from seesay.text.concepts import nouns
+from seesay.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mini-batch of n pairs, as further losses see it.
+
+    Attributes:
+        matcher: that is trained.
+        loss: of the recipe.
+        images: features, (n, d).
+        sentences: n of them.
+        rows: of the images in the train split, (n,).
+        others: the mini-batches of additional corpora that were drawn for this step.
+    """
+
+    matcher: Matcher
+    loss: Loss
+    images: Tensor
+    sentences: Sentences
+    rows: NDArray[np.int64]
+    others: list[Batch] = field(default_factory=list)
+
+
+class FurtherLoss(ABC):
+    """A loss that is added to that of each mini-batch, with random numbers of its own.
+
+    Args:
+        stream: tells its random numbers from the sampler's and those of other losses.
+    """
+
+    def __init__(self, *stream: int) -> None:
+        self._stream = stream
+        self.begin_epoch(0, 0)
+
+    def begin_epoch(self, seed: int, epoch: int) -> None:
+        """Restart the random numbers from the run's seed and the epoch."""
+        self._draw = np.random.default_rng([seed, epoch, *self._stream])
+
+    @abstractmethod
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """Return the losses of a step, one for each member of an ensemble, with this one added."""
+
+
+def further_losses(
+    recipe: Recipe, corpus: Corpus, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> list[FurtherLoss]:
+    """Return the further losses of a recipe, encoding missing features of additional corpora."""
+    found: list[FurtherLoss] = []
+    if recipe.class_pairs:
+        phrases = class_phrases()
+        named = prepare_texts(phrases.texts, vocabulary, encoder)
+        features = np.asarray(train.features, np.float32)
+        found.append(ClassPairs(features, train.image_dims, named, phrases.classes, recipe.class_pairs))
+    for number, each in enumerate(corpus.beside):
+        inputs = split_inputs(recipe, each, "train", vocabulary, encoder)
+        found.append(BesidePairs(inputs, recipe.beside[each.name], number))
+    if recipe.nouns is not None:
+        found.append(NounQueries(train, vocabulary, encoder, recipe.nouns))
+    return found
+
+
+def _weighted(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tensor]:
+    """Add to each loss its counterpart among others, which have a weight."""
+    return [loss + weight * other for loss, other in zip(losses, more, strict=True)]
+
+
+_WEIGHT = 0.3  # of one of these pairs in the loss, beside 1 of a sentence with its photograph
+
+_RISE = 8.0  # of a class's logit in an image that is wholly of that class
+_SHARES = 0.6, 1.2  # of that rise, drawn for each image
+_LEAST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    """The columns of an encoder's features and logits, and the change of features by class, (1000, width)."""
+
+    pooled: slice
+    logits: slice
+    changes: Tensor
+
+
+class ClassPairs(FurtherLoss):
+    """Pairs of artificial images of classes, made from photographs, with phrases that name these classes.
+
+    A regression of a classifier's features on its logits shows how features change with a class. The features
+    of a photograph, moved in this direction, become an image of the class, and teach a matcher a thousand
+    names, most of which do not occur in the corpus.
+
+    Args:
+        features: of the train split, (n, d): for each encoder its pooled features, then its 1,000 logits.
+        image_dims: widths of these arrays.
+        phrases: p names of classes.
+        class_of_phrase: the class of each phrase, (p,); every class has one.
+        count: pairs in a mini-batch.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[np.float32],
+        image_dims: Sequence[int],
+        phrases: PreparedSentences,
+        class_of_phrase: NDArray[np.int64],
+        count: int,
+    ) -> None:
+        super().__init__(1)
+        self.phrases, self.count = phrases, count
+        order = np.argsort(class_of_phrase, kind="stable")
+        self._phrases_of = np.split(order, np.cumsum(np.bincount(class_of_phrase, minlength=CLASSES))[:-1])
+        ends = np.cumsum([0, *image_dims])
+        spans = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+        self._classifiers = [
+            _Classifier(pooled, logits, _changes(features[:, pooled], features[:, logits]))
+            for pooled, logits in zip(spans[::2], spans[1::2], strict=True)
+        ]
+
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """See `FurtherLoss`."""
+        share = _WEIGHT * self.count / len(step.images)
+        return _weighted(losses, step.loss.batch_losses(step.matcher, self.draw(step.images)), share)
+
+    def draw(self, photographs: Tensor) -> Batch:
+        """Return a mini-batch of images of different classes, made from photographs with features (n, d).
+
+        Their logits are 0, because no classifier has seen them.
+        """
+        draw, device = self._draw, photographs.device
+        classes = draw.choice(CLASSES, self.count, replace=False)
+        phrases = np.array([draw.choice(self._phrases_of[number]) for number in classes])
+        chosen = torch.from_numpy(draw.integers(len(photographs), size=self.count)).to(device)
+        rise = torch.from_numpy(draw.uniform(*_SHARES, (self.count, 1)).astype(np.float32)).to(device)
+        numbers, images = torch.from_numpy(classes).to(device), photographs[chosen]
+        shown = torch.stack([images[:, each.logits].softmax(dim=1) for each in self._classifiers]).mean(dim=0)
+        for each in self._classifiers:
+            changes = each.changes.to(device)
+            # What the photograph shows goes, and the class comes. No feature behind a ReLU is below 0.
+            moved = images[:, each.pooled] + rise * changes[numbers] - shown @ changes
+            images[:, each.pooled] = moved.clamp(min=0)
+            images[:, each.logits] = 0
+        return Batch(images, self.phrases.take(phrases).to_tensors(str(device)), numbers)
+
+
+def _changes(pooled: NDArray[np.float32], logits: NDArray[np.float32]) -> Tensor:
+    """Compute how features (n, d) change if the logit (n, 1000) of a class rises by `_RISE`, (1000, d)."""
+    # A softmax knows logits only up to a constant of each image.
+    logits = logits - logits.mean(axis=1, keepdims=True)
+    logits -= logits.mean(axis=0)
+    covariance = logits.T @ (pooled - pooled.mean(axis=0)) / len(pooled)
+    variance = np.square(logits).mean(axis=0).clip(_LEAST_VARIANCE)
+    return torch.from_numpy(_RISE * covariance / variance[:, None])
+
+
+class BesidePairs(FurtherLoss):
+    """Mini-batches of an additional corpus.
+
+    A few hundred photographs of other things extend a matcher's knowledge, but would be rare among thirty
+    thousand sentences. Each additional corpus therefore has its own mini-batches, with a weight from the
+    recipe. Pairs of different corpora are not negatives of each other, because their style would distinguish
+    them.
+
+    Args:
+        inputs: its train split.
+        settings: the number of pairs in a mini-batch, and their weight.
+        number: the number of this corpus, which selects its random numbers.
+    """
+
+    def __init__(self, inputs: Inputs, settings: BesideSettings, number: int) -> None:
+        super().__init__(3, number)
+        self.inputs, self.settings = inputs, settings
+        order = np.argsort(inputs.image_of_sentence, kind="stable")
+        images = len(inputs.features)
+        starts = np.searchsorted(inputs.image_of_sentence[order], np.arange(1, images))
+        self._sentences_of = np.split(order, starts)
+        self._with_sentences = np.flatnonzero([len(each) for each in self._sentences_of])
+        self._subjects = _subjects(inputs, self._sentences_of)
+
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """See `FurtherLoss`."""
+        step.others.append(self.draw(str(step.images.device)))
+        more = step.loss.batch_losses(step.matcher, step.others[-1])
+        return _weighted(losses, more, self.settings.weight)
+
+    def draw(self, device: str) -> Batch:
+        """Return pairs of different images, each with one of its sentences.
+
+        Images with the same first sentence, such as two photographs named "a piano", have the same number in
+        `image_ids`, so that they are not negatives of each other.
+        """
+        count = min(self.settings.pairs, len(self._with_sentences))
+        images = self._draw.choice(self._with_sentences, count, replace=False)
+        sentences = np.array([self._draw.choice(self._sentences_of[image]) for image in images])
+        return Batch(
+            torch.from_numpy(self.inputs.features[images]).to(device),
+            self.inputs.sentences.take(sentences).to_tensors(device),
+            torch.from_numpy(self._subjects[images]).to(device),
+        )
+
+
+def check_beside(recipe: Recipe, corpus: Corpus) -> None:
+    """Check that a recipe has settings for exactly the additional corpora.
+
+    Raises:
+        SeesayError: it does not.
+    """
+    wanted, given = recipe.beside, [each.name for each in corpus.beside]
+    if repeated := next((name for name in given if given.count(name) > 1), None):
+        raise SeesayError(f"Two corpora are named {repeated}; rename one of the folders.")
+    if unknown := next((name for name in given if name not in wanted), None):
+        raise SeesayError(
+            f"Recipe '{recipe.name}' has no settings for the additional corpus {unknown}; set "
+            f"beside.{unknown}={{pairs: 100, weight: 0.3}}."
+        )
+    if missing := ", ".join(name for name in wanted if name not in given):
+        raise SeesayError(
+            f"Recipe '{recipe.name}' also learns from {missing}; name each with a --data of its own after "
+            "the first corpus, or leave them out with beside={}."
+        )
+
+
+def _subjects(inputs: Inputs, sentences_of: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Number images by their first sentence, (n,)."""
+    texts = inputs.corpus.texts()
+    first = [texts[own[0]] if len(own) else "" for own in sentences_of]
+    return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+_LEAST = 5  # images whose sentences have a noun that is asked for
+_POWER = 0.5  # of the number of these images, by which nouns are drawn
+_FORMS = 0.6, 0.2, 0.2  # shares of a noun alone, with its article, and in the plural
+
+
+class NounQueries(FurtherLoss):
+    """Nouns as queries: what people type, whose right answers are many images or none.
+
+    Sentences that describe one image are told apart by a mini-batch, in which each has one right answer. A
+    search is often a single word. So nouns of the train sentences are asked of every image of a mini-batch,
+    and images whose sentences have the noun are right. The logistic loss of each pair, with a scale and an
+    offset that are the same for all (Zhai et al., "Sigmoid Loss for Language Image Pre-Training", ICCV 2023),
+    makes scores of different queries comparable: one number is the line between right and wrong for all of
+    them.
+
+    Additional corpora whose images have names, which several of them share, learn the same of these.
+
+    Args:
+        inputs: the train split.
+        vocabulary: that numbers words.
+        encoder: of sentences, if the matcher reads vectors.
+        settings: of the recipe.
+    """
+
+    def __init__(
+        self, inputs: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None, settings: NounSettings
+    ) -> None:
+        super().__init__(5)
+        self.settings = settings
+        shown = _nouns_of_images(inputs)
+        images_of = Counter(noun for each in shown for noun in each)
+        self.nouns = sorted(noun for noun, count in images_of.items() if count >= _LEAST)
+        number = {noun: i for i, noun in enumerate(self.nouns)}
+        self._shown = np.zeros((len(shown), len(self.nouns)), bool)
+        for row, each in zip(self._shown, shown, strict=True):
+            row[[number[noun] for noun in each if noun in number]] = True
+        often = np.array([images_of[noun] for noun in self.nouns]) ** _POWER
+        self._chances = often / often.sum()
+        texts = [form for noun in self.nouns for form in _forms(noun)]
+        self._texts = prepare_texts(texts, vocabulary, encoder)
+
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """See `FurtherLoss`."""
+        matcher = step.matcher
+        assert isinstance(matcher, EmbeddingMatcher)
+        of_others = (self.loss_of_names(matcher, each) for each in step.others)
+        asked = torch.stack([self.loss(matcher, step.images, step.rows), *of_others])
+        return [losses[0] + self.settings.weight * asked.sum(), *losses[1:]]
+
+    def loss(self, matcher: EmbeddingMatcher, features: Tensor, images: NDArray[np.int64]) -> Tensor:
+        """Return the loss of drawn nouns, for features (n, d) of images and their rows (n,) in the split."""
+        count = min(self.settings.count, len(self.nouns))
+        chosen = self._draw.choice(len(self.nouns), count, replace=False, p=self._chances)
+        forms = self._draw.choice(len(_FORMS), count, p=_FORMS)
+        device = str(features.device)
+        asked = self._texts.take(chosen * len(_FORMS) + forms).to_tensors(device)
+        shown = torch.from_numpy(self._shown[images][:, chosen]).to(device)
+        return self._logistic(matcher(features, asked), shown)
+
+    def loss_of_names(self, matcher: EmbeddingMatcher, batch: Batch) -> Tensor:
+        """Return the loss of another corpus's names, which images with one number in `image_ids` share."""
+        shown = batch.image_ids[:, None] == batch.image_ids[None, :]
+        if int(shown.sum()) == len(shown):  # a description of one image is not asked of others
+            return batch.images.new_zeros(())
+        return self._logistic(matcher(batch.images, batch.sentences), shown)
+
+    def _logistic(self, scores: Tensor, shown: Tensor) -> Tensor:
+        """The loss of scores (n, m) of pairs that match or not: summed over queries, averaged over images."""
+        log_odds = self.settings.scale * (scores - self.settings.offset)
+        losses = functional.binary_cross_entropy_with_logits(
+            log_odds, shown.to(scores.dtype), reduction="none"
+        )
+        return losses.sum(dim=1).mean()
+
+
+def _nouns_of_images(inputs: Inputs) -> list[frozenset[str]]:
+    found: list[set[str]] = [set() for _ in inputs.features]
+    for text, image in zip(inputs.corpus.texts(), inputs.image_of_sentence, strict=True):
+        found[image] |= nouns(text.lower())
+    return [frozenset(each) for each in found]
+
+
+def _forms(noun: str) -> tuple[str, str, str]:
+    plurals = getInflection(noun, "NNS")
+    return noun, f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}", plurals[0] if plurals else noun
+
+
+class Keeper(FurtherLoss):
+    """The scores of a run as a target, for the pairs of a mini-batch and for names outside the corpus.
+
+    After Hinton, Vinyals, Dean 2015, and Li and Hoiem, "Learning without Forgetting", ECCV 2016.
+
+    Args:
+        start: the run.
+        settings: of the recipe.
+
+    Raises:
+        SeesayError: the run has no embedding.
+    """
+
+    def __init__(self, start: Run, settings: KeepSettings) -> None:
+        super().__init__(4)
+        if not isinstance(start.matcher, EmbeddingMatcher):
+            raise SeesayError(f"{start.name}: a pair matcher has no embeddings; start from another run.")
+        self.matcher = start.matcher.eval().requires_grad_(False)
+        self.phrases, self.settings = known_phrases(start), settings
+
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """See `FurtherLoss`."""
+        assert isinstance(step.matcher, EmbeddingMatcher)
+        return [losses[0] + self.loss(step.matcher, step.images, step.sentences), *losses[1:]]
+
+    def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
+        """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
+        device = str(images.device)
+        chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
+        phrases = self.phrases.take(chosen).to_tensors(device)
+        shares = torch.from_numpy(self._draw.uniform(0, 0.5, (len(images), 1)).astype(np.float32)).to(device)
+        others = torch.from_numpy(self._draw.permutation(len(images))).to(device)
+        mixed = torch.lerp(images, images[others], shares)  # images of several things
+        pairs = self._distance(matcher, images, sentences)
+        return self.settings.weight * pairs + self.settings.phrase_weight * self._distance(
+            matcher, mixed, phrases
+        )
+
+    def _distance(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
+        with torch.no_grad():
+            wanted = self.settings.scale * self.matcher(images, sentences)
+        found = self.settings.scale * matcher(images, sentences)
+        both = ((found, wanted), (found.T, wanted.T))
+        ways = [
+            functional.kl_div(a.log_softmax(1), b.log_softmax(1), reduction="batchmean", log_target=True)
+            for a, b in both
+        ]
+        return (ways[0] + ways[1]) / 2
+
+
+def known_phrases(start: Run) -> PreparedSentences:
+    """Return the names of the ImageNet classes, and a run's words, alone and with an article."""
+    words = [word for word in start.vocabulary.words if word.isalpha()]
+    texts = [*class_phrases().texts, *words, *(f"a {word}" for word in words)]
+    return prepare_texts(texts, start.vocabulary, start.sentence_encoder)
