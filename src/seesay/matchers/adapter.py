@@ -4,7 +4,7 @@
 
     e(v) = v + α · MLP(v), both of unit length before the sum, and e after it
 
-The last layers are zero at first, so that training starts from the zero-shot cosine. Training sees α = 1.
+The last layers start at zero, so training begins with the zero-shot cosine. In training, α is 1.
 After each epoch α is chosen on the val split: α = 0 is the zero-shot model, and since the last layer is
 linear, any α interpolates its weights between zero-shot and trained (Wortsman et al. 2022). The best epoch on
 val is therefore never worse there than the model without the adapter.
@@ -63,7 +63,7 @@ class Cosine(EmbeddingMatcher):
 
 
 def check_one_space(image_dim: int, sentence_dim: int) -> None:
-    """Raise `SeesayError` unless both sides' vectors have one width."""
+    """Raise `SeesayError` unless the vectors of both sides have the same width."""
     if image_dim != sentence_dim:
         raise SeesayError(
             f"sentence_dim: expected {image_dim}, the width of the image features, got {sentence_dim}; "
@@ -82,8 +82,8 @@ class Residual(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Compute what is added, (n, d)."""
-        # Scaled so that a number of a unit vector is about 1.
+        """Return the residual, (n, d)."""
+        # Scaled so that the components of a unit vector are about 1.
         hidden = functional.gelu(self.first(vectors * math.sqrt(vectors.shape[1])))
         added: Tensor = self.last(self.dropout(hidden))
         return added
@@ -94,13 +94,13 @@ class Adapter(EmbeddingMatcher):
     """Residual perceptrons on two towers of the same space; the score is the cosine.
 
     Attributes:
-        alpha: the share of the residuals, (1,), chosen on val by `calibrate`; training takes all of them.
+        alpha: the factor of the residuals, (1,), chosen on val by `calibrate`; 1 in training.
 
     Args:
         image_dim: width of the image features.
         sentence_dim: the same width, of the sentence vectors.
         hidden: width of the perceptrons' hidden layers.
-        dropout: on these.
+        dropout: on the hidden layers.
 
     Example:
         >>> import torch
@@ -148,7 +148,7 @@ class Adapter(EmbeddingMatcher):
         return {"alpha": self.get_buffer("alpha").item()}
 
     def calibrate(self, measure: Callable[[], float]) -> None:
-        """Choose alpha among ALPHAS by the highest measure of val; of equal ones the least."""
+        """Choose the alpha of ALPHAS with the highest metric on val; the smallest of several."""
         alpha, found = self.get_buffer("alpha"), {}
         for each in ALPHAS:
             alpha.fill_(each)

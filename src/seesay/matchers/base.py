@@ -15,9 +15,9 @@ from seesay.errors import SeesayError
 from seesay.matchers.sentences import SentencesLike, check_dtype
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
-_LITTLE = 0.1  # of the margin: a pair that keeps it by less is scored with gradient
-_FEW = 0.3  # of all pairs; more are scored faster as a matrix
-_FAR = 1 << 28  # bytes that keep a GPU busy
+_LITTLE = 0.1  # as a share of the margin: pairs that satisfy it by less are scored with gradients
+_FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
+_FAR = 1 << 28  # bytes of activations that keep a GPU busy
 
 
 class Pretrained(Protocol):
@@ -40,8 +40,8 @@ class Matcher(nn.Module):
     """Scores images against sentences.
 
     Attributes:
-        reads_words: whether it reads the words of sentences, or a static method of its settings that says so.
-        reads_vectors: whether it requires sentence-encoder vectors, or such a method.
+        reads_words: whether it reads the words of sentences; a static method if that depends on its settings.
+        reads_vectors: whether it requires the vectors of a sentence encoder, or such a method.
         tunable: True if an image encoder can be fine-tuned together with it.
 
     Example:
@@ -86,7 +86,7 @@ class Matcher(nn.Module):
         return None
 
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
-        """Return metrics that say how training goes, of matching val pairs; they stand in its history.
+        """Return metrics of matching val pairs that show how training proceeds; its history records them.
 
         Args:
             images: features, (n, d).
@@ -96,7 +96,7 @@ class Matcher(nn.Module):
         return {}
 
     def calibrate(self, measure: Callable[[], float]) -> None:
-        """Choose what is chosen on the val split, after each epoch; `measure` measures the matcher there."""
+        """Choose parameters by the val split, after each epoch; `measure` returns the metric to maximise."""
 
 
 class EmbeddingMatcher(Matcher):
@@ -152,10 +152,10 @@ class EmbeddingMatcher(Matcher):
 
 
 class PairMatcher(Matcher):
-    """A matcher that computes every pair. Each side is encoded only once.
+    """A matcher that scores every pair by itself. Each image and sentence is encoded only once.
 
     Attributes:
-        cache_bytes: what stays in a core's cache: on a CPU, activations of so many are computed at a time.
+        cache_bytes: how many bytes of activations are computed at a time on a CPU: what fits a core's cache.
 
     Example:
         >>> import torch
@@ -175,11 +175,11 @@ class PairMatcher(Matcher):
     cache_bytes: int = 1 << 20
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Return what pairs need of the images, n rows."""
+        """Encode images for `score_pairs`, n rows."""
         raise NotImplementedError
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return what pairs need of the sentences, m rows."""
+        """Encode sentences for `score_pairs`, m rows."""
         raise NotImplementedError
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
@@ -200,19 +200,19 @@ class PairMatcher(Matcher):
         return max(budget // max(activations.numel() * activations.element_size(), 1), 1)
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return a matrix (m, n) to write scores to: kept one by one they would fragment the memory."""
+        """Return an empty matrix (m, n) for scores; many small ones would fragment the memory."""
         return next(self.parameters(), images).new_empty(len(sentences), len(images))
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return scores (n,) of encoded images and sentences side by side."""
+        """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""
         raise NotImplementedError
 
     def score_near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
         """Return the score matrix (n, n) of encoded pairs for a hinge loss, float32.
 
-        Pairs that keep the margin to the matching ones by far, and so have no gradient, may have -inf: soon
-        these are nearly all, and the others alone are scored with gradient. On a GPU all are, which does not
-        have to wait for the choice.
+        Pairs that satisfy the margin by far have no gradient, and may be -inf. Soon these are nearly all, and
+        only the others are scored with gradients. A GPU scores all pairs, which is faster than waiting for
+        the choice.
         """
         near = None if images.is_cuda else self._near_margin(images, sentences, margin)
         if near is None or near.float().mean() > _FEW:
@@ -222,9 +222,9 @@ class PairMatcher(Matcher):
         return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
 
     def _near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
-        """Which pairs (n, n) match, violate the margin or keep it by little, by scores without gradient.
+        """Find pairs (n, n) that match, violate the margin or barely satisfy it, without gradients.
 
-        Half precision is used where that is fast, and what keeps it by little is there for its rounding.
+        Half precision is used where it is fast; barely satisfied margins allow for its rounding.
         """
         kind = images.device.type
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
@@ -308,7 +308,7 @@ class ExternalSettings(MatcherSettings):
         return cls(kind="external", class_name=f"{type(module).__module__}.{type(module).__qualname__}")
 
     def build(self, inputs: MatcherInputs) -> nn.Module:
-        """Raise an error that says how to load the run."""
+        """Raise an error that explains how to load the run."""
         del inputs
         raise SeesayError(
             f"This run was trained with the module {self.class_name}; pass it again: "

@@ -41,15 +41,14 @@ class EnsembleSettings(ComposedSettings):
 class FineTunedSettings(ComposedSettings):
     """Settings of the second step of learning: the CNN and the matcher end to end (GVSE, common VSE).
 
-    Or, of concepts, the CNN and its output layer (SCO, section 3.2). The one member is the first step's
-    recipe, which holds the CNN fixed. The recipe's loss, optimizer, schedule and batch size are the second
-    step's; `at_once` images have their activations in memory at a time.
+    For concepts, it is the CNN and its output layer (SCO, section 3.2). The only member is the recipe of the
+    first step, in which the CNN is fixed. Loss, optimizer, schedule and batch size are those of the second
+    step. The activations of `at_once` images are in memory at a time.
 
-    With `views` only the blocks behind stride 16 are tuned. What the blocks before them make of an image is
-    computed once: of the crops that its encoder takes, and of as many random ones as make `views` in all, of
-    which each epoch takes one. `keep_classes` weighs how far the classifier's answers may move from those
-    before (Li and Hoiem, "Learning without Forgetting", ECCV 2016), so that what they tell of other images is
-    not lost.
+    With `views`, only the blocks after stride 16 are tuned. The output of the earlier blocks is computed once
+    for `views` crops of each image, those of its encoder and random ones, of which each epoch uses one.
+    `keep_classes` is the weight of a penalty on changes of the classifier's outputs (Li and Hoiem, "Learning
+    without Forgetting", ECCV 2016), which preserves what they tell about other images.
     """
 
     rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
@@ -93,7 +92,7 @@ register_matcher("fine-tuned", FineTunedSettings)(Matcher)
 class Ensemble(PairMatcher):
     """Sums the scores of pair matchers, whose encodings are flattened and concatenated.
 
-    It is never trained: its members are, each alone.
+    It is not trained itself; its members are trained separately.
 
     Args:
         members: matchers that read the same features and sentences.
@@ -114,7 +113,7 @@ class Ensemble(PairMatcher):
     ) -> None:
         super().__init__()
         self.image_dim, self.members = image_dim, nn.ModuleList(members)
-        # What one image and one word become tells how to take encodings apart again.
+        # The shapes of one encoded image and one encoded word, by which encodings are split again.
         word = Sentences.of_one_word(sentence_dim)
         self.eval()
         with torch.no_grad():
@@ -138,7 +137,7 @@ class Ensemble(PairMatcher):
         return torch.stack([member.score_encoded(x, y) for member, x, y in parts]).sum(dim=0)
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the sums of the members' scores (n,) of encoded images and sentences side by side."""
+        """Return the sums of the members' scores (n,) of n encoded images, each with one sentence."""
         parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
         return torch.stack([member.score_pairs(x, y) for member, x, y in parts]).sum(dim=0)
 

@@ -1,15 +1,15 @@
 """The generative LSTM of SCO (Huang, Wu, Song, Wang, CVPR 2018), eq. 3: a sentence from an image vector.
 
 The image vector v is the initial hidden state; the memory starts at zero. Both are readings. Eq. 2 keeps v
-within the unit ball, where each of its H numbers is about 1/√H and the words of the sentence outweigh it: an
-LSTM that starts from v as printed hardly learns what the image shows. It starts from √H·v here, whose numbers
-are as large as those of later states. The printed output layer, softmax(Fᵀh + b), needs words as wide as
-the hidden state (the paper has D = 300 and H = 1024): here a matrix takes h to R^D first, so that F is word
-embedding and output layer in one, as printed.
+within the unit ball, where each of its H components is about 1/√H and outweighed by the words of the
+sentence: an LSTM that starts from v as printed hardly learns what the image shows. Here it starts from √H·v,
+whose components are as large as those of later states. The printed output layer, softmax(Fᵀh + b), needs word
+vectors as wide as the hidden state (the paper has D = 300 and H = 1024): here a matrix first maps h to R^D,
+so that F is both word embedding and output layer, as printed.
 
-Word numbers are the vocabulary's. One mark more, the last row of F, stands before a sentence's first
-word and follows its last. `table` in what follows is Fᵀ, (G, D): the decoder's own embedding, or the
-sentence encoder's where they share one.
+Word ids are those of the vocabulary, and one more for a mark (the last row of F) that precedes the first word
+of a sentence and follows the last. `table` is Fᵀ, (G, D): the decoder's own embedding, or the shared one of
+the sentence encoder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Decoder(nn.Module):
     """The decoder's LSTM and output layer.
 
     Args:
-        vocabulary_size: rows of the word embedding; the mark is one more.
+        vocabulary_size: rows of the word embedding, without the mark.
         word_dim: D.
         dim: H, the width of the image vectors.
     """
@@ -43,10 +43,10 @@ class Decoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size + 1))
 
     def loss(self, images: Tensor, sentences: Sentences, table: Tensor, sampling: float = 0.0) -> Tensor:
-        """Return L_gen: minus the log-likelihood of a sentence, of its words and its end, a mean over all.
+        """Return L_gen: minus the log-likelihood of a sentence's words and end, averaged over sentences.
 
-        Image vectors (m, H) stand one a sentence; `sampling` is the chance that a word read is the decoder's
-        own instead of the true one.
+        There is an image vector for each sentence, (m, H). With the probability `sampling`, the decoder reads
+        its own word instead of the true one.
         """
         framed, targets = self._framed(sentences)
         read = framed.packed(framed.words)
@@ -63,10 +63,9 @@ class Decoder(nn.Module):
     def with_own_words(
         self, images: Tensor, read: PackedSequence, table: Tensor, sampling: float
     ) -> PackedSequence:
-        """Replace words by what the decoder holds likeliest after those before them: scheduled sampling.
+        """Replace words by the decoder's most likely next words (scheduled sampling).
 
-        What the decoder itself says is no function that a gradient passes, so that all words can be chosen
-        first and then be read as true ones are.
+        No gradient passes through this choice, so all words are chosen first, and then read like true ones.
         """
         words, start = read.data.clone(), 0
         order = read.sorted_indices
@@ -84,7 +83,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
-        """Write the likeliest next word again and again: n sentences of 1 to `max_length` words."""
+        """Generate n sentences of 1 to `max_length` words, always with the most likely next word."""
         last = torch.full((images.shape[0],), self.mark, dtype=torch.int64, device=images.device)
         state, written = _start(images), []
         ended = torch.zeros_like(last, dtype=torch.bool)
@@ -104,11 +103,11 @@ class Decoder(nn.Module):
     def beam_search(
         self, image: Tensor, table: Tensor, beam: int, count: int, max_length: int
     ) -> list[Written]:
-        """Return the `count` likeliest sentences of 1 to `max_length` words that a beam finds, best first.
+        """Return the `count` most likely sentences of 1 to `max_length` words by beam search, best first.
 
-        They are compared by log-likelihood, ends counted and not divided by length: what eq. 3 gives, which
-        favours short sentences. The unknown word is never written. The image vector is (H,), `beam` how many
-        beginnings are kept; `count` is at most that.
+        They are compared by the log-likelihood of eq. 3, which includes the end and is not divided by the
+        length, so that it favours short sentences. The unknown word is never generated. The image vector is
+        (H,), and `beam` the width of the beam, at least `count`.
         """
         state = _start(image[None])
         begun = torch.full((1, 1), self.mark, device=image.device)
@@ -121,7 +120,7 @@ class Decoder(nn.Module):
                 ended += zip(begun[:, 1:].tolist(), totals[:, self.mark].tolist(), strict=True)
                 ended = sorted(ended, key=lambda written: -written[1])[:count]
             if place == max_length or (len(ended) == count and ended[-1][1] >= scores.max()):
-                break  # what goes on only becomes less likely
+                break  # longer sentences are only less likely
             totals[:, [UNKNOWN, self.mark]] = -torch.inf
             kept = min(beam, int(totals.isfinite().sum()))
             if not kept:
@@ -134,7 +133,7 @@ class Decoder(nn.Module):
 
     def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
         """Read one word of each of n sentences; return the next's logits (n, G) and the state (1, n, H)."""
-        # Under autocast states are in half precision from the first step on; input must be as they are.
+        # Under autocast, states are in half precision after the first step, and inputs must match.
         vectors = functional.embedding(words, table)[None].to(state[0].dtype)
         output, state = self.lstm(vectors, state)
         return self.logits(output[0], table), state
@@ -144,7 +143,7 @@ class Decoder(nn.Module):
         return functional.linear(self.projection(states), table, self.bias)
 
     def _framed(self, sentences: Sentences) -> tuple[Sentences, Tensor]:
-        """Sentences with the mark in front, and the target of each word: the next word, or the mark."""
+        """Return sentences with a leading mark, and the target of each word: the next word, or the mark."""
         lengths = sentences.lengths
         number = torch.arange(len(lengths), device=lengths.device)
         places = torch.arange(len(sentences.words), device=lengths.device)
@@ -154,6 +153,6 @@ class Decoder(nn.Module):
 
 
 def _start(images: Tensor) -> State:
-    """√H times the image vectors (n, H) as hidden state, and a memory of zeros."""
+    """Return √H times the image vectors (n, H) as hidden state, and a memory of zeros."""
     hidden = (images * images.shape[1] ** 0.5)[None].contiguous()
     return hidden, torch.zeros_like(hidden)

@@ -1,12 +1,12 @@
 """GVSE (Huang, Long, Wang, AAAI 2019): uncommon VSE, and its gated fusion with a common VSE.
 
-What the uncommon VSE learns is how to put together features that are frozen: class probabilities of an
-image's instances by an attentional LSTM, a sentence encoder's vector by a linear map. So it can match things
-that its training pairs never showed.
+The uncommon VSE only learns to combine frozen features: the class probabilities of an image's instances by an
+attentional LSTM, and the vector of a sentence encoder by a linear map. It can therefore match things that
+never occurred in its training pairs.
 
-The fusion weighs two metrics by what the query holds. Eq. 4: m = t ⊙ m₀ + (1 - t) ⊙ m₁ with t = σ(f(x)),
-where m₀ and m₁ are a query's scores by either member and x its two vectors, one after the other. So the fused
-score is the inner product of [t·q₀ ; (1 - t)·q₁] with [g₀ ; g₁], and candidates can be indexed.
+The fusion weights two metrics by the content of the query. Eq. 4: m = t ⊙ m₀ + (1 - t) ⊙ m₁ with t = σ(f(x)),
+where m₀ and m₁ are the query's scores by the two members, and x is the concatenation of its two vectors. The
+fused score is the inner product of [t·q₀ ; (1 - t)·q₁] and [g₀ ; g₁], so candidates can be indexed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Dropout, Settings
 
-NAME_DIM = 384  # width of the vectors of the classes' names
+NAME_DIM = 384  # width of the vectors of class names
 
 
 class GateSettings(Settings):
     """Settings of the gates of `GVSE`, which separate queries with uncommon content from others.
 
     Attributes:
-        uncommon: a word is uncommon that occurs at most so often in the other folds of the train split.
-        folds: how many there are.
+        uncommon: a word is uncommon if it occurs at most this often in the other folds of the train split.
+        folds: the number of folds.
         hidden: width of the hidden layer of f (eq. 4).
     """
 
@@ -47,8 +47,8 @@ class GateSettings(Settings):
 class GVSESettings(ComposedSettings):
     """Settings of `GVSE`; the first member is the one for uncommon content.
 
-    `parts` are the positions, among the recipe's image arrays, of those that each member takes; they are
-    filled in as `matchers` are. The recipe's optimizer, schedule and batch size are those of the gates.
+    `parts` are the positions of each member's image arrays among those of the recipe, and are filled in like
+    `matchers`. The recipe's optimizer, schedule and batch size are those of the gates.
     """
 
     joins_inputs: ClassVar[bool] = True
@@ -81,9 +81,9 @@ class GVSESettings(ComposedSettings):
 
 
 class AttentionalLSTM(nn.Module):
-    """Eq. 1: at each of T steps attend to the instances, by the LSTM's state, and feed it their mixture.
+    """Eq. 1: each of T steps attends to the instances by the LSTM's state, and feeds it their mixture.
 
-    f is a two-way MLP: a matrix for the instance and one for the state, tanh of the sum, a score.
+    f is a two-way MLP: a matrix each for the instance and the state, tanh of their sum, and a score.
     """
 
     def __init__(self, width: int, dim: int, hidden: int, steps: int) -> None:
@@ -117,20 +117,20 @@ class AttentionalLSTM(nn.Module):
 class UncommonVSE(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, both in R^H.
 
-    Instances are brought to the square roots of their numbers and to unit length: of probabilities p that is
-    √p, so that small ones count too. One of zeros is none: it fills up the I of an image that has fewer.
+    Instances are replaced by the square roots of their components and normalised: √p for probabilities p, so
+    that small ones count too. Instances of zeros are padding, for images with fewer than I.
 
     Args:
-        image_dim: I · F, the width of the joined instances.
+        image_dim: I·F, the width of the concatenated instances.
         sentence_dim: width of the sentence encoder's vectors.
         instances: I.
         dim: H.
-        steps: T; with 0 the image vector is a linear map of the instances' mean, without relation.
+        steps: T; with 0, the image vector is a linear map of the instances' mean.
         attention: width of the hidden layer of f (eq. 1).
-        dropout: on the instances and the sentences' vectors while training.
-        class_names: whether an instance, the probabilities of ImageNet's classes and the confidences of a
-            detector's, also has the mean of the classes' sentence vectors that they give: what it may be
-            called, also by words never trained on.
+        dropout: on the instances and the sentence vectors in training.
+        class_names: whether instances, the probabilities of ImageNet's classes and the confidences of a
+            detector's, are joined by the sentence vectors of the class names, averaged with these weights:
+            what an instance may be called, also by words that never occur in training.
 
     Example:
         >>> import torch
@@ -165,7 +165,7 @@ class UncommonVSE(EmbeddingMatcher):
         self.sentence_map = xavier(sentence_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Return unit image vectors, (n, H), from instances laid end to end, (n, I·F)."""
+        """Return unit image vectors, (n, H), from concatenated instances, (n, I·F)."""
         instances = self._instances(images)
         missing = missing_instances(instances)
         if self.relation is not None:
@@ -181,7 +181,7 @@ class UncommonVSE(EmbeddingMatcher):
         return functional.normalize(self.sentence_map(self.dropout(vectors)), dim=1)
 
     def saliencies(self, images: Tensor) -> Tensor:
-        """Return how much each step attends to each instance, p of eq. 1: (n, T, I); for T > 0 alone."""
+        """Return the attention of each step to each instance, p of eq. 1, (n, T, I); only for T > 0."""
         if self.relation is None:
             raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
         with torch.inference_mode():
@@ -190,7 +190,7 @@ class UncommonVSE(EmbeddingMatcher):
         return found
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Take the classes' vectors; a saved run carries them."""
+        """Set the vectors of the classes, which are saved with the weights."""
         if self.names is not None:
             vectors = (pretrained.class_vectors(), pretrained.object_vectors())
             self.names.prepare(*map(torch.from_numpy, vectors))
@@ -208,11 +208,11 @@ class UncommonVSE(EmbeddingMatcher):
 class ClassNames(nn.Module):
     """Vectors of class names, weighted by class probabilities; nothing is learned.
 
-    ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by ImageNet's
-    probabilities and a detector's confidences.
+    ConSE (Norouzi et al. 2014): an instance becomes the mean of the vectors of classes, weighted by
+    ImageNet's probabilities and a detector's confidences.
 
     Args:
-        classes: width of an instance: the classes of ImageNet, and those of a detector behind them.
+        classes: width of an instance: the classes of ImageNet, followed by those of a detector.
     """
 
     classes: Tensor
@@ -227,7 +227,7 @@ class ClassNames(nn.Module):
         self.register_buffer("classes", torch.zeros(classes, NAME_DIM))
 
     def prepare(self, vectors: Tensor, object_vectors: Tensor) -> None:
-        """Take unit vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384)."""
+        """Set unit vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384)."""
         if (named := len(vectors) + len(object_vectors)) != len(self.classes):
             raise SeesayError(
                 f"matcher.class_names: instances are {len(self.classes)} numbers, not those of {named} "
@@ -237,7 +237,7 @@ class ClassNames(nn.Module):
         self.classes.copy_(functional.normalize(every, dim=1))
 
     def forward(self, weights: Tensor, instances: Tensor) -> Tensor:
-        """Lay the names of weights of classes (n, I, K) beside instances (n, I, F), in unit length again."""
+        """Join instances (n, I, F) and class names of weights (n, I, K), and normalise."""
         names = functional.normalize(weights @ self.classes, dim=2)
         joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
         return joined
@@ -250,20 +250,20 @@ class Gate(nn.Module):
 
     def __init__(self, dims: Sequence[int], hidden: int) -> None:
         super().__init__()
-        # Numbers of unit vectors are small; times this they have about variance 1.
+        # The components of unit vectors are small; scaled by this, they have a variance of about 1.
         self.register_buffer("scale", torch.cat([torch.full((dim,), dim**0.5) for dim in dims]))
         self.hidden = nn.Linear(sum(dims), hidden)
         self.score = nn.Linear(hidden, 1)
         self.reset()
 
     def reset(self) -> None:
-        """Draw initial weights anew: all logits are zero, t = 1/2."""
+        """Draw new initial weights, with which all logits are zero and t = 1/2."""
         self.hidden.reset_parameters()
         nn.init.zeros_(self.score.weight)
         nn.init.zeros_(self.score.bias)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return logits f(x), (n,), of vectors laid side by side, (n, d₀ + d₁)."""
+        """Return the logits f(x), (n,), of concatenated vectors, (n, d₀ + d₁)."""
         logits: Tensor = self.score(torch.relu(self.hidden(vectors * self.scale)))
         return logits[:, 0]
 
@@ -272,14 +272,14 @@ class Gate(nn.Module):
 class GVSE(EmbeddingMatcher):
     """The metrics of two embedding matchers, summed or weighted by the gate of the query.
 
-    Only the gates are trained here; the members are trained before, each alone.
+    Only the gates are trained here; the members have been trained separately before.
 
     Args:
-        members: for uncommon content, and for common.
+        members: the one for uncommon content, and the one for common content.
         image_dims: widths of the image's arrays.
-        parts: for each member the positions of the arrays that it takes.
+        parts: for each member, the positions of its arrays.
         sentence_dim: width of the sentence encoder's vectors.
-        gate: of the gates; None for the sum.
+        gate: settings of the gates; None for the sum.
 
     Example:
         >>> import torch
@@ -313,7 +313,7 @@ class GVSE(EmbeddingMatcher):
         )
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Return the members' image vectors side by side, (n, d₀ + d₁)."""
+        """Return the members' image vectors, concatenated, (n, d₀ + d₁)."""
         check_images(images, sum(self.image_dims))
         arrays = torch.split(images, self.image_dims, dim=1)
         theirs = (torch.cat([arrays[i] for i in some], dim=1) for some in self._parts)
@@ -321,26 +321,26 @@ class GVSE(EmbeddingMatcher):
         return torch.cat([member.embed_images(mine) for member, mine in members], dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return the members' sentence vectors side by side, (m, d₀ + d₁)."""
+        """Return the members' sentence vectors, concatenated, (m, d₀ + d₁)."""
         return torch.cat([member.embed_sentences(sentences) for member in self._matchers()], dim=1)
 
     def query_images(self, images: Tensor) -> Tensor:
-        """Return `embed_images`, weighed: [t·q₀ ; (1 - t)·q₁]."""
-        return self._weighed(self.embed_images(images), self.image_gate)
+        """Return `embed_images`, weighted: [t·q₀ ; (1 - t)·q₁]."""
+        return self._weighted(self.embed_images(images), self.image_gate)
 
     def query_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return `embed_sentences`, weighed by the sentences' own gate."""
-        return self._weighed(self.embed_sentences(sentences), self.sentence_gate)
+        """Return `embed_sentences`, weighted by the gate of sentences."""
+        return self._weighted(self.embed_sentences(sentences), self.sentence_gate)
 
     def image_weights(self, images: Tensor) -> Tensor:
-        """Return the gate's t of images, (n,): how likely they hold uncommon content; 1/2 without gates."""
+        """Return t of images, (n,): the probability of uncommon content; 1/2 without gates."""
         return _weights(self.embed_images(images), self.image_gate)
 
     def sentence_weights(self, sentences: SentencesLike) -> Tensor:
-        """Return the gate's t of sentences, (m,)."""
+        """Return t of sentences, (m,)."""
         return _weights(self.embed_sentences(sentences), self.sentence_gate)
 
-    def _weighed(self, vectors: Tensor, gate: Gate | None) -> Tensor:
+    def _weighted(self, vectors: Tensor, gate: Gate | None) -> Tensor:
         if gate is None:
             return vectors
         t = _weights(vectors, gate)[:, None]
@@ -352,5 +352,5 @@ class GVSE(EmbeddingMatcher):
 
 
 def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:
-    """T of eq. 4, (n,)."""
+    """Return t of eq. 4, (n,)."""
     return vectors.new_full((len(vectors),), 0.5) if gate is None else torch.sigmoid(gate(vectors).float())

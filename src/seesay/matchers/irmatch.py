@@ -35,8 +35,8 @@ Widths = Annotated[
 class SentenceCNN(nn.Module):
     """One convolution layer with several widths, ReLU, and maximum over time (Kim 2014).
 
-    The widths share the outputs (k = 1200) evenly. The paper does not say what a window does at a sentence's
-    end: here a window starts at every word and is zero-padded past the last one.
+    The widths share the outputs (k = 1200) evenly. The paper does not say how windows treat
+    the end of a sentence: here a window starts at every word, padded with zeros after the last.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
@@ -46,18 +46,18 @@ class SentenceCNN(nn.Module):
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
 
     def forward(self, sentences: Sentences) -> Tensor:
-        """Sentences to (m, dim)."""
+        """Return sentence features, (m, dim)."""
         if not len(sentences):
             return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
         pooled = self.pooled_padded(sentences) if sentences.words.is_cuda else self.pooled_by_word(sentences)
-        # Bias and ReLU commute with the maximum and cost less behind it.
+        # Bias and ReLU commute with the maximum, and cost less after it.
         return functional.relu(pooled + torch.cat([kernel.bias for kernel in self._kernels()]))
 
     def pooled_by_word(self, sentences: Sentences) -> Tensor:
-        """The maxima of the windows' responses, (m, dim), by the least arithmetic.
+        """Return the maxima of the windows' responses, (m, dim), with the least arithmetic.
 
-        A word's product with each place of each kernel is computed once, however often the word
-        stands in the batch; a window's response is the sum of its words' products.
+        The product of a word and each position of each kernel is computed once, however often the word occurs
+        in the batch; the response of a window is the sum of its words' products.
         """
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
         vectors = self.embedding(words)
@@ -78,7 +78,7 @@ class SentenceCNN(nn.Module):
         return torch.cat(pooled, dim=1)
 
     def pooled_padded(self, sentences: Sentences) -> Tensor:
-        """The same by one product over padded sentences, which a GPU does sooner."""
+        """Return the same by one product of padded sentences, which is faster on a GPU."""
         places, there = word_places(sentences.lengths)
         vectors = self.embedding(sentences.words[places]) * there[:, :, None]
         widest, dim = max(self.widths), vectors.shape[2]
@@ -95,7 +95,7 @@ class SentenceCNN(nn.Module):
 
 
 def _products(vectors: Tensor, weight: Tensor, width: int) -> Tensor:
-    """Each word at each place of a kernel, (words·width + 1, k); the last row is zero: no word."""
+    """Return products of words and positions of a kernel, (words·width + 1, k); the last row is zero."""
     k = weight.shape[0]
     by_place = weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
     products = (vectors @ by_place).view(-1, k)
@@ -103,7 +103,7 @@ def _products(vectors: Tensor, weight: Tensor, width: int) -> Tensor:
 
 
 def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
-    """Rows of `_products` that each window sums, (total, width)."""
+    """Return the rows of `_products` that each window sums, (total, width)."""
     width = places.shape[1]
     behind = torch.cat([occurrence, occurrence.new_full((1,), words)])
     rows = behind[places] * width + torch.arange(width, device=places.device)
@@ -111,7 +111,7 @@ def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
 
 
 def window_places(lengths: Tensor, width: int) -> Tensor:
-    """For each word the places of the `width` words from it on, (total, width).
+    """Return, for each word, the positions of `width` words from it on, (total, width).
 
     Positions past the end of the sentence are `total`.
     """
@@ -123,9 +123,9 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
 
 
 def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
-    """The maximum over each sentence's rows, (m, d) from (total, d); tied rows share the gradient.
+    """Return the maximum of each sentence's rows, (m, d) from (total, d); tied rows share the gradient.
 
-    `segment_reduce` alone divides only a positive gradient among tied rows; a negative one goes to each in
+    `segment_reduce` alone only divides positive gradients among tied rows; each receives negative ones in
     full (seen in torch 2.13).
     """
     owner = torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
@@ -145,10 +145,10 @@ class IRMatch(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
-        widths: of the convolution's windows; they share `dim` evenly.
-        dropout: on both sides while training.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
-            take their signed square roots first.
+        widths: of the convolution's windows, which share `dim` evenly.
+        dropout: on both sides in training.
+        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
+            takes their signed square roots first.
 
     Example:
         >>> import torch

@@ -21,14 +21,15 @@ from seesay.matchers.sentences import (
 )
 
 State = tuple[Tensor, ...]  # of a recurrent layer: hidden state, and an LSTM's cell state
-# Image features stay as they are, get mean 0 and variance 1, or do after signed square roots ("power").
+# False leaves image features unchanged, True scales them to mean 0 and variance 1, and "power" does so after
+# taking signed square roots.
 Standardise = Literal[False, True, "power"]
 
 
 class ScoreLayer(nn.Linear):
-    """A network's last layer, to one score: (…, width) to (…, 1), in single precision under autocast too.
+    """The last layer of a network, to one score: (…, width) to (…, 1), in single precision even in autocast.
 
-    In half precision, with some thousand values near a score, different pairs would tie.
+    Half precision has only some thousand values near a score, so different pairs would tie.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -77,11 +78,10 @@ def run_packed(
 ) -> tuple[Tensor, Tensor]:
     """Run one layer that reads forwards, with biases and without a projection.
 
-    On a CPU PyTorch's own layers are slow to train: they slice each step's rows out of the products of all
-    words. The gradient of a slice is as large as what it is cut from and mostly zeros, and there is one for
-    each step: about a third of the time of training on 512 sentences. The steps here are those of
-    `torch.nn.LSTM` and `torch.nn.GRU`, with their weights. But the rows are split once, and the gradient of
-    a split is one concatenation.
+    PyTorch's own layers are slow to train on a CPU: each step slices its rows from the products of all words,
+    and the gradient of each slice is as large as the whole and mostly zeros, which takes about a third of the
+    time of training on 512 sentences. Here the steps and weights are those of `torch.nn.LSTM` and
+    `torch.nn.GRU`, but the rows are split once, and the gradient of a split is one concatenation.
 
     Args:
         layer: whose weights are used.
@@ -93,7 +93,7 @@ def run_packed(
         sentence's last word, (m, H), in the order of the sentences.
 
     Raises:
-        SeesayError: the layer is another one.
+        SeesayError: the layer is of another kind.
     """
     if layer.num_layers > 1 or layer.bidirectional or not layer.bias or layer.proj_size:
         raise SeesayError(
@@ -156,9 +156,9 @@ def mean_words(bag: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
 
 
 class WordEmbedding(nn.Embedding):
-    """An embedding of a vocabulary's words, row 0 the unknown word's, with small uniform weights.
+    """An embedding of the words of a vocabulary, with small uniform weights; row 0 is the unknown word.
 
-    Training finds embeddings by this class when a recipe names the vectors that they start from.
+    If a recipe names pretrained vectors, training initialises the embeddings of this class with them.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int) -> None:
@@ -168,15 +168,15 @@ class WordEmbedding(nn.Embedding):
 
     @torch.no_grad()
     def start_from(self, vectors: Tensor, known: Tensor, std: float) -> None:
-        """Start words from pretrained vectors; the unknown word starts at zero, others stay random.
+        """Initialise words with pretrained vectors; the unknown word becomes zero, other words stay random.
 
-        The vectors are centred, turned to their principal components, of which the first are kept if they are
-        wider than the embedding, and scaled. Components that narrower ones lack stay random.
+        The vectors are centred, rotated to their principal components and scaled. If they are wider than the
+        embedding, the first components are kept; if they are narrower, the remaining ones stay random.
 
         Args:
             vectors: of all words but the unknown one, (V - 1, d); the embedding may have further rows.
-            known: which of them are words' vectors, (V - 1,) boolean.
-            std: of the numbers that they are scaled to.
+            known: which words have a vector, (V - 1,) boolean.
+            std: the standard deviation of the scaled vectors.
         """
         given = vectors[known].double()
         if not len(given):
@@ -184,7 +184,7 @@ class WordEmbedding(nn.Embedding):
         centred = given - given.mean(dim=0)
         _, axes = torch.linalg.eigh(centred.T @ centred)
         components = centred @ axes.flip(1)[:, : self.embedding_dim]
-        # An axis has no sign of its own; this one does not depend on the machine.
+        # The sign of an axis is arbitrary; this one does not depend on the machine.
         components *= components.gather(0, components.abs().argmax(dim=0, keepdim=True)).sign()
         components *= std / components.std().clamp_min(torch.finfo(components.dtype).tiny)
         rows = 1 + known.nonzero()[:, 0]
@@ -195,8 +195,8 @@ class WordEmbedding(nn.Embedding):
 def pretrained_words(pretrained: Pretrained, name: WordVectors) -> tuple[Tensor, Tensor]:
     """Return vectors (V - 1, d) of a vocabulary's words, and which are known, (V - 1,).
 
-    MiniLM reads each word as a sentence. Sentences of one word have a large part in common, so these vectors
-    are centred; they are scaled to the size of GloVe's.
+    MiniLM reads each word as a sentence. The vectors of one-word sentences have a large common part, so they
+    are centred; then they are scaled to the size of GloVe's.
     """
     vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
     if name == "glove":
@@ -208,7 +208,7 @@ def pretrained_words(pretrained: Pretrained, name: WordVectors) -> tuple[Tensor,
 class PowerNormalisation(nn.Module):
     """Signed square roots of features, x / √(|x| + ε): large values count less (Perronnin et al., ECCV 2010).
 
-    With ε the slope at zero is finite, so that a CNN can be tuned through it.
+    ε keeps the slope at zero finite, so that gradients can reach a CNN.
     """
 
     def forward(self, features: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ class PowerNormalisation(nn.Module):
 
 
 def standardised(width: int, standardise: Standardise) -> nn.Module:
-    """Return a layer that brings features (n, width) to mean 0 and variance 1, or one that leaves them."""
+    """Return a layer that scales features (n, width) to mean 0 and variance 1, or leaves them unchanged."""
     if not standardise:
         return nn.Identity()
     normed = nn.BatchNorm1d(width, affine=False)
@@ -225,7 +225,7 @@ def standardised(width: int, standardise: Standardise) -> nn.Module:
 
 
 def image_input(width: int, standardise: Standardise, dropout: float) -> nn.Sequential:
-    """Return a layer that standardises features (n, width), if that is wanted, and drops some."""
+    """Return a layer that standardises features (n, width), if requested, and applies dropout."""
     return nn.Sequential(standardised(width, standardise), nn.Dropout(dropout))
 
 
@@ -239,7 +239,7 @@ def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool =
 
 
 def instance_width(image_dim: int, instances: int) -> int:
-    """Return the width of one of so many instances laid end to end; raise `SeesayError` if they are not."""
+    """Return the width of each of the concatenated instances; raise `SeesayError` if it is not whole."""
     if image_dim % instances:
         raise SeesayError(
             f"matcher.instances: features of {image_dim} numbers are not {instances} instances."
@@ -248,7 +248,7 @@ def instance_width(image_dim: int, instances: int) -> int:
 
 
 def normalised_instances(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
-    """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length.
+    """Split joined instances (n, I·F) to (n, I, F), take signed square roots and normalise each.
 
     Computed in single precision: in half, the epsilon of `normalize` is zero, which makes padding NaN.
     """
@@ -257,6 +257,6 @@ def normalised_instances(images: Tensor, instances: int, dtype: torch.dtype) -> 
 
 
 def missing_instances(instances: Tensor) -> Tensor:
-    """Return which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
+    """Find padding among instances (n, I, F), (n, I): zeros, unless all of an image's instances are."""
     empty = (instances == 0).all(dim=2)
     return empty & ~empty.all(dim=1, keepdim=True)

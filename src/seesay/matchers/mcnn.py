@@ -1,28 +1,29 @@
 """m-CNN (Ma, Lu, Shang, Li, ICCV 2015): CNNs that match an image with words, phrases or the sentence.
 
-Three convolutions over the sentence, each with max-pooling of two, then an MLP with one hidden layer
-(Table 1, eq. 2). The level says which of these four layers sees the image beside its window:
+Three convolutions over the sentence, each followed by max-pooling of two, and an MLP with one hidden layer
+(Table 1, eq. 2). The level selects which of these four layers receives the image with its window:
 
     wd   the first convolution: windows of words (eq. 5)
     phs  the second: windows of short phrases, four words each (eq. 8)
     phl  the third: windows of long phrases, ten words each (eq. 8)
     st   the hidden layer: the whole sentence (eq. 9)
 
-That layer is linear before its ReLU, and max-pooling commutes with adding the image's part, which is
-the same for both windows. So everything up to the pooled response to the words is computed once a
-sentence, the response to the image once an image, and a pair needs their sum and the layers behind.
+That layer is linear before its ReLU, and max-pooling commutes with adding the image's part, which is the
+same for both windows. Therefore, everything up to the pooled response to the words is computed once for
+each sentence, and the response to the image once for each image; a pair only needs their sum and the later
+layers.
 
-What the paper leaves open, and is done here:
+What the paper leaves open, and how it is done here:
 
-* Windows lie wholly within the 30 places (eq. 4): 28, pooled 14, 12, pooled 6, 4, pooled 2. All these
-  are even, a short phrase spans four words and a long one ten, as the paper says.
-* A window is all zeros (eq. 6) when it lies wholly on padding, where the image is padded with zeros
-  too; one that holds a word sees the image. Such windows are left out, not computed and silenced,
-  so padding cannot change a score. A window whose real features happen to be all zeros is not gated.
-* The joint representation is the last layer's features of both places, one behind the other.
-* Dropout acts on both layers of the MLP. Weights start as He et al. 2015 propose, biases at zero.
-* The vector of the unknown word, as which words are read that training never saw, starts at zero, and word
-  dropout trains it; a word that GloVe lacks starts at random.
+* Windows lie completely within the 30 positions (eq. 4): 28, pooled to 14; 12, pooled to 6; 4, pooled to 2.
+  All are even, and a short phrase spans four words and a long one ten, as in the paper.
+* A window is all zeros (eq. 6) if it only contains padding, where the image is padded with zeros, too;
+  windows with a word see the image. Windows of padding are left out instead of being computed and gated, so
+  padding cannot change a score. A window whose features happen to be all zeros is not gated.
+* The joint representation is the concatenation of the last layer's features at both positions.
+* Dropout is applied to both layers of the MLP. Weights are initialised by He et al. 2015, biases as zero.
+* The vector of the unknown word, which represents words that are not in training, starts at zero and is
+  trained by word dropout; words without a GloVe vector start at random.
 """
 
 from __future__ import annotations
@@ -62,16 +63,16 @@ def _in_four(start: str, info: ValidationInfo) -> str:
 
 Start = Annotated[Literal["random", "product"], AfterValidator(_in_four)]
 
-MAX_LENGTH = 30  # words; what stands behind them is cut off
-LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
-_SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
-_PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
-_ABOUT = 4  # words by which sentences that are encoded together may differ
+MAX_LENGTH = 30  # words; longer sentences are cut
+LEVELS = ("wd", "phs", "phl", "st")  # by the number of layers before the one that sees the image
+_SPANS = (3, 3, 3, 2)  # positions in a window of each layer; the hidden layer has one window
+_PLACES = (30, 14, 6, 2, 1)  # positions before each layer, and after the last
+_ABOUT = 4  # words by which the lengths of sentences that are encoded together may differ
 
 
 @register_matcher("mcnn")
 class MatchingCNN(PairMatcher):
-    """m-CNN of one level; an encoded sentence is the responses of its windows, -inf for missing ones.
+    """m-CNN of one level. An encoded sentence consists of its windows' responses, -inf for missing ones.
 
     Args:
         image_dim: width of the image features.
@@ -82,10 +83,10 @@ class MatchingCNN(PairMatcher):
         hidden: width of the MLP's hidden layer.
         dropout: in the MLP.
         image_dropout: on the image features.
-        standardise: bring these to mean 0 and variance 1, as training sees them; "power" to take their signed
-            square roots first.
-        word_vectors: what words start from, "glove" or "minilm".
-        start: "random", or "product": the score starts near an inner product of image and windows.
+        standardise: scale these to mean 0 and variance 1, by statistics of training; "power" takes their
+            signed square roots first.
+        word_vectors: the initial word vectors, "glove" or "minilm".
+        start: "random", or "product": initially, the score is near an inner product of image and windows.
 
     Example:
         >>> import torch
@@ -133,18 +134,18 @@ class MatchingCNN(PairMatcher):
             self._start_as_product()
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Start the words from pretrained vectors; those that GloVe lacks stay random."""
+        """Initialise the words with pretrained vectors; words without one stay random."""
         vectors, known = pretrained_words(pretrained, self.word_vectors)
         self.words.weight.detach()[1:][known] = vectors[known]
 
     @torch.no_grad()
     def _start_as_product(self) -> None:
-        """Start so that the score grows with the inner product of what image and window are mapped to.
+        """Initialise so that the score grows with the inner product of the mapped image and window.
 
-        |a + b| - |a - b| is small where a or b is, and has the sign of a·b. A quarter of the meeting layer's
-        maps each takes a + b, -a - b, a - b and b - a. Behind it the first half of a layer's maps averages
-        these differences over the places of a window, as far as they are positive, and the second half as far
-        as they are negative. So each number of the product keeps maps of its own up to the score.
+        |a + b| - |a - b| has the sign of a·b, and is small if a or b is. The maps of the meeting layer are
+        four quarters with a + b, -a - b, a - b and b - a. In each later layer, the first half of the maps
+        averages the positive parts of these differences over the positions of a window, and the second half
+        the negative parts. Each component of the product therefore has its own maps up to the score.
         """
         meeting, dim = self._layer(self.meeting).weight, self.image_map.out_features
         quarter = meeting[: len(meeting) // 4].clone()
@@ -164,7 +165,7 @@ class MatchingCNN(PairMatcher):
         nn.init.zeros_(self.score_map.bias)
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Return what the meeting layer makes of eq. 1: (n, maps), the layer's bias included."""
+        """Return the meeting layer's response to eq. 1, (n, maps), including its bias."""
         check_images(images, self.image_dim, self.image_map.weight)
         vectors = functional.relu(self.image_map(self.image_dropout(self.standard(images))))
         if self.meeting == LEVELS.index("st"):
@@ -173,7 +174,7 @@ class MatchingCNN(PairMatcher):
         return functional.linear(vectors, layer.weight[:, -vectors.shape[1] :], layer.bias)
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return pooled responses of the meeting layer's windows, (m, places, maps)."""
+        """Return the pooled responses of the meeting layer's windows, (m, positions, maps)."""
         read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
@@ -191,20 +192,23 @@ class MatchingCNN(PairMatcher):
 
         if _padded_at_once(lengths):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
-        # Of about one length, not of exactly one: a few large products instead of many small ones.
+        # Of similar instead of equal lengths: a few large products are faster than many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
     def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
-        """Score an image (1, d) with one sentence whole, and without each window in turn: (1 + windows,).
+        """Score an image (1, d) with a whole sentence, and without each of its windows, (1 + windows,).
 
-        A window left out responds as behind the closed gate of eq. 6, zero whatever the image, and the
-        other one of its pair goes through the pooling. For `phs` and `phl` windows are those of places.
+        The gate of eq. 6 is closed for the window that is left out, so that it responds with zero for every
+        image, and the pooling takes the other window of the pair. For `phs` and `phl`, windows are those of
+        positions.
         """
         inputs = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
         responses = self._convolve(inputs, self.meeting)
         each = torch.arange(len(responses), device=responses.device)
         copies = responses.repeat(1, 1 + len(each), 1)
-        copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
+        copies[each, 1 + each] = (
+            torch.finfo(copies.dtype).min / 2
+        )  # finite, because -inf marks missing positions
         encoded = self._padded(pool(copies).transpose(0, 1))
         return self.score_pairs(self.encode_images(image).expand(len(encoded), -1), encoded)
 
@@ -214,14 +218,14 @@ class MatchingCNN(PairMatcher):
         return LEVELS[self.meeting]
 
     def windows(self, words: int) -> list[tuple[int, int]]:
-        """Return the words that each window which meets the image spans, as ranges, of so many words.
+        """Return the range of words in each window that meets the image, for a sentence of `words` words.
 
-        Level `st` has none: there one layer meets image and sentence as a whole.
+        Level `st` has none, because its layer sees the image and the whole sentence.
         """
         reach, stride, level = 1, 1, self.meeting
         if level == LEVELS.index("st"):
             return []
-        for span in _SPANS[:level]:  # `span` places, and one more by pooling
+        for span in _SPANS[:level]:  # `span` positions, and one more by pooling
             reach, stride = reach + span * stride, 2 * stride
         reach += (_SPANS[level] - 1) * stride
         words = min(words, MAX_LENGTH)
@@ -229,7 +233,7 @@ class MatchingCNN(PairMatcher):
         return [(i * stride, min(i * stride + reach, words)) for i in range(count)]
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return scores (n,) of encoded images and sentences that stand side by side."""
+        """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""
 
         def score(places: int, rows: Tensor) -> Tensor:
             return self._match(sentences[rows, :places].transpose(0, 1) + images[rows])
@@ -239,7 +243,7 @@ class MatchingCNN(PairMatcher):
         return _together(_real_places(sentences), score)
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the score matrix (n, m), a few sentences of equally many windows at a time."""
+        """Return the score matrix (n, m), for a few sentences with the same number of windows at a time."""
         n = len(images)
         scores = self.empty_scores(images, sentences)
         if not scores.numel():
@@ -256,23 +260,23 @@ class MatchingCNN(PairMatcher):
         return scores.T
 
     def _padded(self, responses: Tensor) -> Tensor:
-        """Pooled responses (m, places, maps) with -inf where a longer sentence has places."""
+        """Pad pooled responses (m, positions, maps) with -inf to the positions of the longest sentence."""
         missing = _PLACES[self.meeting + 1] - responses.shape[1]
         return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
 
     def _match(self, met: Tensor, real: Tensor | None = None) -> Tensor:
-        """Scores (n,) from the meeting layer's pooled sums (places, n, maps): the layers behind, eq. 2.
+        """Apply later layers to pooled sums of the meeting layer (positions, n, maps): scores (n,), eq. 2.
 
-        `real` is how many of the places each pair has, (n,); None where all are.
+        `real` is the number of positions of each pair, (n,); None for all.
         """
         hidden = self._respond(functional.relu(met), range(self.meeting + 1, len(_SPANS)), real)[0]
         scores: Tensor = self.score_map(self.dropout(hidden))[:, 0]
         return scores
 
     def _respond(self, inputs: Tensor, layers: range, real: Tensor | None = None) -> Tensor:
-        """Through layers that see no image: (places, n, width) to (fewer places, n, maps), eq. 3, 7."""
+        """Apply layers without the image, eq. 3 and 7: (positions, n, width) to (fewer, n, maps)."""
         for number in layers:
-            # Bias and ReLU commute with the maximum and cost half behind it.
+            # Bias and ReLU commute with the maximum, and cost half after it.
             responses = self._convolve(inputs, number)
             if real is not None:
                 responses, real = gate(responses, real), _pooled(real, number)
@@ -280,7 +284,7 @@ class MatchingCNN(PairMatcher):
         return inputs
 
     def _convolve(self, inputs: Tensor, number: int) -> Tensor:
-        """One layer's windows without image, bias and ReLU."""
+        """Return the responses of a layer's windows, without image, bias and ReLU."""
         if number == len(_SPANS) - 1:
             inputs = self.dropout(inputs)
         span = _SPANS[number]
@@ -294,11 +298,11 @@ class MatchingCNN(PairMatcher):
 
 
 def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:
-    """Eq. 3 and 4 without bias and ReLU, for all windows that the gate of eq. 6 lets through.
+    """Return eq. 3 and 4 without bias and ReLU, for all windows that pass the gate of eq. 6.
 
-    Places come first: each of the kernel's (maps, span·width) is then one plain matrix product over all
-    sentences, none is copied into windows, and a product with padding is never computed. From inputs of the
-    real places (real, n, width) come, of the windows within `places`, those that begin at a real one:
+    Positions are the first dimension: each position of the kernel (maps, span·width) is then one matrix
+    product over all sentences, without copies of windows or products of padding. From inputs at real
+    positions (real, n, width), the result has those windows within `places` that begin at a real one,
     (windows, n, maps).
     """
     windows = min(len(inputs), places - span + 1)
@@ -312,13 +316,13 @@ def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:
 
 
 def gate(responses: Tensor, real: Tensor) -> Tensor:
-    """Eq. 6 for sentences of `real` places (n,): -inf, which the ReLU makes zero, for windows behind them."""
+    """Apply eq. 6 to sentences of `real` positions (n,): later windows become -inf, and zero by the ReLU."""
     places = torch.arange(len(responses), device=responses.device)[:, None]
     return responses.masked_fill((places >= real)[:, :, None], -torch.inf)
 
 
 def pool(responses: Tensor) -> Tensor:
-    """Eq. 7: the larger of each two windows, (⌈w/2⌉, n, maps); one left over stands beside padding."""
+    """Apply eq. 7: the maximum of each two windows, (⌈w/2⌉, n, maps); an odd last one is kept."""
     if len(responses) == 1:
         return responses
     pooled = torch.maximum(responses[:-1:2], responses[1::2])
@@ -326,17 +330,17 @@ def pool(responses: Tensor) -> Tensor:
 
 
 def _pooled(real: Tensor, number: int) -> Tensor:
-    """The numbers of valid positions (n,) after a layer, given those before it."""
+    """Return the numbers of real positions (n,) after a layer, given those before it."""
     return (real.clamp(max=_PLACES[number] - _SPANS[number] + 1) + 1) // 2
 
 
 def _for_and_against(width: int) -> Tensor:
-    """1 for the first half of so many maps, -1 for the second."""
+    """Return 1 for the first half of the maps and -1 for the second."""
     return torch.where(torch.arange(width) < width // 2, 1.0, -1.0)
 
 
 def rectified(width: int, out: int) -> nn.Linear:
-    """A layer in front of a ReLU: normal weights of variance 2/width, zero biases."""
+    """Return a layer before a ReLU, with normal weights of variance 2/width and zero biases."""
     layer = nn.Linear(width, out)
     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     nn.init.zeros_(layer.bias)
@@ -349,22 +353,22 @@ def _real_places(sentences: Tensor) -> Tensor:
 
 
 def _padded_at_once(sentences: Tensor) -> bool:
-    """Whether all sentences are padded to one length instead of put into groups of one length.
+    """Return whether all sentences are padded to one length instead of being grouped by length.
 
-    On a GPU it would have to wait to know the groups, and so would a trace, which serves other sentences too.
+    Grouping would make a GPU wait for the lengths, and would fix them in a trace.
     """
     return torch.onnx.is_in_onnx_export() or sentences.is_cuda
 
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
-    """The results of `compute` for rows of equal count, in the original order."""
-    groups = _alike(counts) or [(1, counts)]  # no rows have a shape too
+    """Return the results of `compute` for rows of equal count, in the original order."""
+    groups = _alike(counts) or [(1, counts)]  # the result for no rows has a shape, too
     order = torch.cat([rows for _, rows in groups])
     return torch.cat([compute(count, rows) for count, rows in groups])[order.argsort()]
 
 
 def _alike(counts: Tensor) -> list[tuple[int, Tensor]]:
-    """Each count with its rows."""
+    """Return each count with its rows."""
     values, sizes = torch.unique(counts, return_counts=True)
     rows = torch.split(counts.argsort(stable=True), sizes.tolist())
     return list(zip(values.tolist(), rows, strict=True))

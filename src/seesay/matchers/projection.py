@@ -1,13 +1,12 @@
-"""Projection: packaged vectors of both sides, mapped into one space. The matcher of `seesay-small`.
+"""Projection: vectors of packaged encoders, mapped into one space. The matcher of `seesay-small`.
 
-Each member of the ensemble maps the joined image features linearly, and the sentence vector,
-joined with a learned mean of word vectors, through a perceptron. Beside the members stands class
-evidence, which is not learned. A sentence decides by itself how much that counts. The score is the
-inner product of all parts' weighted vectors, laid end to end.
+Each member of the ensemble maps the joined image features linearly, and the sentence vector, joined with a
+learned mean of word vectors, by a perceptron. Class evidence, which is not learned, is added; its weight
+depends on the sentence. The score is the inner product of the concatenated, weighted vectors of all parts.
 
-Class evidence is what a classifier sees in an image, against the classes that a sentence may mean. It is
-after ConSE (Norouzi et al. 2014), turned round: there an image becomes a mixture of the class names'
-vectors; here a sentence becomes a mixture of classes, so that "kitten" means the cats and no other animal.
+Class evidence compares the classes that a classifier sees in an image with those that a sentence may mean. It
+reverses ConSE (Norouzi et al. 2014), in which an image becomes a mixture of the vectors of class names: here
+a sentence becomes a mixture of classes, so that "kitten" means the cats and no other animal.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from seesay.settings import Dropout, NonNegative, Positive
 
 CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
 
-_SHARPNESS = 10.0  # of the softmax over classes: near to 0 all classes are meant, far above one alone
-_TRUST = 0.5  # power of the mixture's length: how much more a name of a class is trusted than a long sentence
+_SHARPNESS = 10.0  # of the softmax over classes: near 0 all classes are meant, far above it a single one
+_TRUST = 0.5  # power of the mixture's length: how much more a class name is trusted than a long sentence
 _OF_NAMES = 3.0
-"""Power by which sentences of more words get less class evidence: that of one word counts twice, that of two
-an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
+"""Power by which class evidence decreases with the number of words: one word has twice the weight, two words
+have an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
 
 
 class Member(nn.Module):
@@ -71,8 +70,8 @@ class Member(nn.Module):
 
 
 def _joined(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
-    """Return what a perceptron reads of sentences: their vectors, and the means of their words', (m, d)."""
-    # Scaled so that a component of the unit sentence vector is about as large as a word's.
+    """Return the input of a perceptron: the vectors of sentences and the means of their words, (m, d)."""
+    # Scaled so that the components of unit sentence vectors are about as large as those of words.
     vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
     return torch.cat([vectors, mean_words(words, sentences)], dim=1)
 
@@ -82,7 +81,7 @@ class ClassEvidence(nn.Module):
 
     Args:
         sentence_dim: width of the sentence encoder's vectors.
-        weight: weight beside other scores if a sentence means a single class.
+        weight: relative to other scores, if a sentence means a single class.
     """
 
     def __init__(self, sentence_dim: int, weight: float) -> None:
@@ -92,7 +91,7 @@ class ClassEvidence(nn.Module):
         self.register_buffer("class_mean", torch.zeros(sentence_dim))
 
     def prepare(self, vectors: Tensor) -> None:
-        """Take the classes' vectors, (1000, sentence_dim); a saved run carries them."""
+        """Set the vectors of the classes, (1000, sentence_dim), which are saved with the weights."""
         mean = vectors.mean(dim=0)
         self.get_buffer("class_mean").copy_(mean)
         self.get_buffer("classes").copy_(functional.normalize(vectors - mean, dim=1))
@@ -102,9 +101,9 @@ class ClassEvidence(nn.Module):
         return torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0).sqrt()
 
     def embed_sentences(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return unit vectors (m, 1000), and the weight (m, 1) of each beside other scores.
+        """Return unit vectors (m, 1000), and the weight (m, 1) of each relative to other scores.
 
-        A sentence that means no class in particular is a flat mixture: it gets little weight.
+        A sentence that means no particular class is a flat mixture and has little weight.
         """
         near = functional.normalize(vectors - self.get_buffer("class_mean"), dim=1)
         shares = (_SHARPNESS * (near @ self.get_buffer("classes").T)).softmax(dim=1)
@@ -113,7 +112,7 @@ class ClassEvidence(nn.Module):
 
 
 class _OfPackagedVectors(EmbeddingMatcher):
-    """Base class of matchers of packaged vectors: reading of images, sentences and class evidence."""
+    """The base class of matchers of packaged vectors, which reads images, sentences and class evidence."""
 
     evidence: ClassEvidence | None
 
@@ -129,7 +128,7 @@ class _OfPackagedVectors(EmbeddingMatcher):
         return bool(settings.class_names > 0)
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Take the classes' vectors; a saved run carries them."""
+        """Set the vectors of the classes, which are saved with the weights."""
         if self.evidence is not None:
             self.evidence.prepare(torch.from_numpy(pretrained.class_vectors()))
 
@@ -148,9 +147,9 @@ class _OfPackagedVectors(EmbeddingMatcher):
         return [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
 
     def _classes_of(self, evidence: ClassEvidence, sentences: Sentences) -> Tensor:
-        """The classes that sentences mean, by how much these count, (m, 1000)."""
+        """Return the classes that sentences mean, weighted, (m, 1000)."""
         classes, weights = evidence.embed_sentences(sentences.vectors)
-        # Maps learned from sentences, and tell less of a name by itself than the classes do.
+        # The maps learned from sentences, and know less about a single name than the classes do.
         words = sentences.lengths.clamp(min=1)[:, None].to(weights.dtype)
         return classes * (weights * (1 + words**-_OF_NAMES))
 
@@ -160,8 +159,8 @@ class Projection(_OfPackagedVectors):
     """An ensemble of perceptrons over packaged vectors, and class evidence.
 
     Args:
-        image_dims: widths of the joined arrays. The pooled features feed the members, each brought to one
-            length; arrays of 1,000 class logits feed the class evidence alone.
+        image_dims: widths of the joined arrays. Members read the pooled features, each scaled to one length;
+            arrays of 1,000 class logits are only used for class evidence.
         vocabulary_size: rows of the word embeddings.
         sentence_dim: width of the sentence encoder's vectors.
         dim: width of a member's embeddings.
@@ -169,10 +168,10 @@ class Projection(_OfPackagedVectors):
         word_dim: width of its word embedding.
         members: how many are averaged.
         image_dropout: on the image features.
-        sentence_dropout: on the sentence's vectors.
+        sentence_dropout: on the sentence vectors.
         hidden_dropout: on the hidden layer.
-        class_names: weight of class evidence for a sentence that means one class and nothing else, beside 1
-            for the members; other sentences have less. 0 for none.
+        class_names: weight of class evidence for a sentence that means a single class, relative to 1 for the
+            members; other sentences have less. 0 for none.
 
     Example:
         >>> import torch
@@ -209,10 +208,10 @@ class Projection(_OfPackagedVectors):
         self.evidence = ClassEvidence(sentence_dim, class_names) if class_names else None
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
-        """Return each member's own scores, and class evidence added to them.
+        """Return the scores of each member, with class evidence added.
 
-        Members learn by themselves, so that their errors differ, and they learn what the evidence does not
-        tell. There is none about images whose logits are all 0.
+        Members are trained separately, so that their errors differ, and learn what class evidence lacks.
+        Images whose logits are all 0 have none.
         """
         sentences, pooled = self._read(sentences), self._pooled(images)
         scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
@@ -256,8 +255,8 @@ class Projection(_OfPackagedVectors):
 class JointProjection(_OfPackagedVectors):
     """One pair of maps whose inputs include class evidence: a compressed `Projection`.
 
-    Images are mapped linearly. A sentence passes `members` hidden layers, each with word vectors of its own,
-    and one linear map of them all. It starts from an ensemble by `take_over`.
+    Images are mapped linearly. Sentences pass through `members` hidden layers, each with its own word
+    vectors, and a linear map of their concatenation. `take_over` initialises it from an ensemble.
 
     Args:
         image_dims: widths of the joined arrays, as for `Projection`.
@@ -266,11 +265,11 @@ class JointProjection(_OfPackagedVectors):
         dim: width of the embeddings.
         hidden: width of each hidden layer.
         word_dim: width of each word embedding.
-        members: hidden layers, as many as the ensemble has members.
+        members: the number of hidden layers, and of the members of the ensemble.
         image_dropout: on the image features.
-        sentence_dropout: on the sentence's vectors.
+        sentence_dropout: on the sentence vectors.
         hidden_dropout: on the hidden layers.
-        class_names: weight of class evidence in what is read of a sentence, as for `Projection`.
+        class_names: weight of class evidence in the input of sentences, as for `Projection`.
 
     Example:
         >>> import torch
@@ -335,16 +334,16 @@ class JointProjection(_OfPackagedVectors):
     def take_over(
         self, ensemble: Projection, image_axes: Tensor, sentence_axes: Tensor, images: Tensor, read: Sentences
     ) -> None:
-        """Start as an ensemble whose vectors are projected on axes.
+        """Initialise as an ensemble whose vectors are projected onto axes.
 
         Args:
-            ensemble: with class evidence, and with the widths that this one has.
+            ensemble: with class evidence, and of the same widths.
             image_axes: of its image vectors, (its dim, dim).
             sentence_axes: of its sentence vectors, (its dim, dim).
-            images: features (n, d), whose members' vectors are as long as usual.
-            read: sentences whose members' vectors are as long as usual.
+            images: features (n, d) of typical images.
+            read: typical sentences.
 
-        Members have unit vectors, and these maps have not: instead each is divided by its mean length.
+        Members have unit vectors, which these maps lack; instead each map is divided by its mean length.
         """
         members = ensemble.parts()
         width = len(image_axes) - CLASSES
@@ -385,7 +384,7 @@ def _linear(layers: nn.Sequential, at: int) -> nn.Linear:
 
 
 def _copy_as_large(like: nn.Linear, *found: tuple[Tensor, Tensor]) -> None:
-    """Copy weights that may have any common factor, as large as a trained layer's, which suits the optimizer.
+    """Copy weights, whose common factor is free, at the scale of a trained layer, as suits the optimizer.
 
     Args:
         like: the trained layer.

@@ -1,7 +1,7 @@
 """SCO (Huang, Wu, Song, Wang, CVPR 2018): concepts and context, fused, in the space of a sentence LSTM.
 
-The image vector is also made to generate the matching sentence while training, so that it learns the order
-of the concepts (section 3.3.2); see `decoder.py`. The concepts come from a multi-label CNN (section 3.2).
+In training, the image vector also generates the matching sentence, so that it learns the order of the
+concepts (section 3.3.2); see `decoder.py`. The concepts are predicted by a multi-label CNN (section 3.2).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class GenerationSettings(Settings):
 
     Attributes:
         weight: λ of eq. 4.
-        role: "supervision" of the image vector (section 3.3.2), or a "sentence" that itself stands for the
-            image in matching (the ablation ctx + sen).
-        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
-            ones, growing from none in the first epoch to this in the last.
-        shared: whether LSTM and decoder have one word embedding.
+        role: "supervision" of the image vector (section 3.3.2), or "sentence": the generated sentence
+            represents the image in matching (the ablation ctx + sen).
+        sampling: scheduled sampling: the share of true words that are replaced by the decoder's own, which
+            grows from 0 in the first epoch to this value in the last.
+        shared: whether LSTM and decoder share a word embedding.
     """
 
     weight: NonNegative = 1.0
@@ -55,13 +55,13 @@ class GenerationSettings(Settings):
 class GatedFusion(nn.Module):
     """The gated fusion unit, eq. 2: v = t ⊙ ‖W_l p‖₂ + (1 - t) ⊙ ‖W_g x‖₂ with t = σ(U_l p + U_g x).
 
-    Context x and concept scores p are brought to unit length first. `scaled-gate` is a reading: what the gate
-    reads of them is scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds
-    the two instead, and where there is only one of them it is all.
+    Context x and concept scores p are normalised first. `scaled-gate` is a reading: the gate's inputs are
+    scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds the two
+    projections; `context` and `concepts` use only one.
 
     Args:
-        kind: as `fusion` of `SCO`.
-        image_dims: widths of the image's arrays; the last is the concept scores, where `kind` takes them.
+        kind: the argument `fusion` of `SCO`.
+        image_dims: widths of the image's arrays; the last is of the concept scores, if `kind` uses them.
         dim: H.
     """
 
@@ -103,18 +103,18 @@ class SCO(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, an LSTM's state after the last word.
 
     Args:
-        image_dims: widths of the image's arrays; the last is the concept scores, where `fusion` takes them.
+        image_dims: widths of the image's arrays; the last is of the concept scores, if `fusion` uses them.
         vocabulary_size: rows of the word embedding.
         dim: H, width of the embeddings.
         word_dim: D, width of the word embedding.
-        max_length: words of a sentence that are read.
-        fusion: what the image vector is made of: context and concepts by the gated fusion unit, as printed
-            in eq. 2 or with scaled inputs (`GatedFusion`), their sum, or one of them.
-        generation: of the decoder; None for none.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
-            take their signed square roots first.
-        image_dropout: on the image features while training.
-        sentence_dropout: on the words' vectors and on the sentence's while training.
+        max_length: the number of words of a sentence that are read.
+        fusion: how the image vector combines context and concepts: by the gated fusion unit, as printed in
+            eq. 2 or with scaled inputs (`GatedFusion`), as their sum, or only one of them.
+        generation: settings of the decoder; None for no decoder.
+        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
+            takes their signed square roots first.
+        image_dropout: on the image features in training.
+        sentence_dropout: on the vectors of words and sentences in training.
 
     Example:
         >>> import torch
@@ -150,11 +150,11 @@ class SCO(EmbeddingMatcher):
         self.decoder = Decoder(vocabulary_size, word_dim, dim) if generation else None
         own_words = generation is not None and not generation.shared
         self.written_words = WordEmbedding(vocabulary_size + 1, word_dim) if own_words else None
-        self._batch: tuple[Tensor, Tensor] | None = None  # images that were matched last, and their vectors
+        self._batch: tuple[Tensor, Tensor] | None = None  # the images matched last, and their vectors
         self.matches_by_sentence = generation is not None and generation.role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, H): of v, or of the sentence that v generates (ctx + sen)."""
+        """Return unit vectors, (n, H), of v or of the sentence that v generates (ctx + sen)."""
         vectors = self._image_vectors(images)
         if self.training and self.generation is not None:
             self._batch = images, vectors  # until the loss of generation is computed
@@ -168,10 +168,10 @@ class SCO(EmbeddingMatcher):
         return functional.normalize(self.reader(self._read(sentences)), dim=1)
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
-        """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress.
+        """Return λ·L_gen of eq. 4, averaged over the pairs; scheduled sampling grows with progress.
 
-        It is that of the image vectors which were matched just before, if these are the same images: both
-        losses see one dropout, and v is computed once.
+        The image vectors that were just matched are reused if they are of the same images, so that both
+        losses see the same dropout, and v is computed once.
         """
         if self.generation is None:
             return None
@@ -185,7 +185,7 @@ class SCO(EmbeddingMatcher):
 
     @torch.no_grad()
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
-        """Return L_gen from the sentences' own image and from another: how much the decoder sees of it."""
+        """Return L_gen given the own image and another one, which shows how much the decoder uses it."""
         if self.decoder is None:
             return {}
         decoder, table = self._decoder()
@@ -194,7 +194,7 @@ class SCO(EmbeddingMatcher):
         return {name: decoder.loss(each, read, table).item() for name, each in shown.items()}
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
-        """Return for each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood."""
+        """Return the `count` most likely sentences of each image, (n, d): word ids and log-likelihood."""
         decoder, table = self._decoder()
         with torch.inference_mode():
             vectors = self._image_vectors(images)
@@ -220,16 +220,16 @@ def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:
     return functional.normalize(matrix(vectors), dim=1)
 
 
-_RARE = -4.0  # logit of a concept that one image in 55 shows
+_RARE = -4.0  # the logit of a concept that one image in 55 shows
 
 
 class ConceptSettings(MatcherSettings):
     """Additional settings of the concept classifier in a recipe.
 
     Attributes:
-        count: how many concepts are wanted at most.
-        folds: into how many the train images are dealt, each scored by a classifier that learned from the
-            others: what a matcher of concepts then learns from. 0 to score them by the classifier itself.
+        count: the maximum number of concepts.
+        folds: the number of folds of the train images. Each fold is scored by a classifier that was trained
+            on the others, and matchers learn from these scores; with 0, the classifier itself scores all.
     """
 
     count: PositiveInt = 256
@@ -237,7 +237,7 @@ class ConceptSettings(MatcherSettings):
 
     @property
     def concept_count(self) -> int:
-        """How many concepts are wanted at most."""
+        """The maximum number of concepts."""
         return self.count
 
 
@@ -245,16 +245,16 @@ class ConceptSettings(MatcherSettings):
 class ConceptClassifier(nn.Module):
     """The output layer of the multi-label CNN: from image features to a logit per concept.
 
-    It matches no sentences; a recipe takes its scores as an image encoder (`concepts:RUN`).
+    It does not match sentences; recipes use its scores as an image encoder (`concepts:RUN`).
 
     Args:
         image_dim: width of the image features.
         concepts: K.
-        hidden: width of a layer before it, with ReLU; 0 for none (the paper tunes the network instead).
+        hidden: width of a hidden layer with ReLU; 0 for none (the paper tunes the network instead).
         dropout: before the output layer.
-        instances: regions of an image that its features are laid end to end from. Each is classified by
-            itself, from the square roots of its numbers, of variance 1, and a concept's highest logit counts:
-            multi-instance learning, since nobody has said what each region shows.
+        instances: the number of regions whose features are concatenated. Each is classified separately, from
+            square roots scaled to variance 1, and the highest logit of a concept counts: multi-instance
+            learning, because it is unknown what each region shows.
 
     Example:
         >>> import torch
@@ -279,7 +279,7 @@ class ConceptClassifier(nn.Module):
         width = instance_width(image_dim, instances) if instances else image_dim
         layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
         output = nn.Linear(hidden or width, concepts)
-        if instances:  # the highest of many logits around zero would say that every image shows everything
+        if instances:  # the maximum of many logits near zero would predict every concept for every image
             nn.init.constant_(output.bias, _RARE)
         self.layers = nn.Sequential(*layers, nn.Dropout(dropout), output)
 

@@ -23,7 +23,7 @@ class Sentences:
 
     Attributes:
         words: all their word numbers, one sentence after the other, (total,) int64.
-        lengths: words in each, (m,) int64, at least 1; all 0 where there are vectors alone.
+        lengths: words in each, (m,) int64, at least 1; all 0 if there are only vectors.
         vectors: vectors of a frozen sentence encoder, (m, d) float32; (m, 0) without one.
 
     Example:
@@ -71,7 +71,7 @@ class Sentences:
 
     @classmethod
     def from_vectors(cls, vectors: Tensor) -> Sentences:
-        """Return sentences known by their vectors (m, d) alone; raise `SeesayError` for others."""
+        """Return sentences with only their vectors (m, d); raise `SeesayError` for other input."""
         if vectors.ndim != 2 or not vectors.is_floating_point():
             raise SeesayError(
                 f"sentences: expected float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
@@ -82,7 +82,7 @@ class Sentences:
 
     @classmethod
     def of_one_word(cls, dim: int) -> Sentences:
-        """Return the sentence of the unknown word with a vector of zeros, to try a matcher's shapes with."""
+        """Return a sentence of the unknown word with a zero vector, to find out a matcher's shapes."""
         one = torch.ones(1, dtype=torch.int64)
         return cls(one * UNKNOWN, one, torch.zeros(1, dim))
 
@@ -97,7 +97,7 @@ class Sentences:
     def packed(self, vectors: Tensor) -> PackedSequence:
         """Pack vectors of the words, (total, d), for a recurrent layer; no sentence is padded.
 
-        One gather, whose gradient is one scatter; that of `pack_sequence` takes 25 s for 1,000 sentences.
+        This is one gather, whose gradient is one scatter; `pack_sequence` takes 25 s for 1,000 sentences.
         """
         order = torch.argsort(self.lengths, descending=True, stable=True)
         starts = (self.lengths.cumsum(0) - self.lengths)[order]
@@ -110,7 +110,7 @@ class Sentences:
         """Return the chosen sentences, in that order; `chosen` is (k,) int64."""
         lengths = self.lengths[chosen]
         starts = (self.lengths.cumsum(0) - self.lengths)[chosen]
-        # Word j of the result is word j - (its sentence's first place) of that sentence.
+        # Word j of the result is word j - (the first position of its sentence) of that sentence.
         shift = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths)
         places = torch.arange(int(lengths.sum()), device=lengths.device) + shift
         return Sentences(self.words[places], lengths, self.vectors[chosen])
@@ -123,7 +123,7 @@ class Sentences:
         return Sentences(torch.where(kept, self.words, UNKNOWN), self.lengths, self.vectors)
 
     def truncated(self, max_length: int) -> Sentences:
-        """Return the sentences without what follows their first `max_length` words."""
+        """Return the sentences, cut after their first `max_length` words."""
         lengths = self.lengths
         if not torch.onnx.is_in_onnx_export() and not (lengths > max_length).any():
             return self
@@ -132,9 +132,9 @@ class Sentences:
 
 
 def word_places(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where among all words those of each sentence stand, and which there are, both (m, longest).
+    """Return the positions of each sentence's words, and a mask of those that exist, both (m, longest).
 
-    Behind a sentence's last word its first one stands again. Sizes stay tensors while a matcher is traced.
+    After a sentence's last word, its first position is repeated. Sizes stay tensors in a trace.
     """
     column = torch.arange(lengths.max(), device=lengths.device)  # type: ignore[call-overload]
     starts, there = lengths.cumsum(0) - lengths, column < lengths[:, None]
@@ -162,14 +162,14 @@ def as_sentences(sentences: SentencesLike) -> Sentences:
 
 
 def check_dtype(name: str, values: Tensor, like: Tensor | None) -> None:
-    """Raise `SeesayError` unless values have the type of the weights `like`, or autocast adapts it."""
+    """Raise `SeesayError` unless values have the dtype of the weights `like`, or autocast converts them."""
     if like is None or values.dtype == like.dtype or torch.is_autocast_enabled(values.device.type):
         return
     raise SeesayError(f"{name}: expected dtype {like.dtype}, that of the weights, got {values.dtype}.")
 
 
 def check_vocabulary(size: int) -> None:
-    """Raise `SeesayError` unless there are words to read."""
+    """Raise `SeesayError` unless the vocabulary has at least the unknown word."""
     if size < 1:
         raise SeesayError(f"vocabulary_size: expected at least 1, for the unknown word, got {size}.")
 
@@ -184,8 +184,8 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
         tensor([2])
     """
     read = as_sentences(sentences)
-    # Reading two numbers from a GPU waits for all that is under way there. Training hands over `Sentences`,
-    # whose words have been numbered by the vocabulary.
+    # Reading two numbers from a GPU waits for all pending work. Training passes `Sentences`, whose words were
+    # numbered by the vocabulary.
     trusted = read.words.is_cuda and isinstance(sentences, Sentences)
     if vocabulary_size is not None and len(read.words) and not trusted:
         least, most = (int(number) for number in read.words.aminmax())

@@ -44,15 +44,15 @@ class MatcherInputs:
 
     @property
     def concepts(self) -> int:
-        """How many concepts there are, where these are the vocabulary, the unknown word left out."""
+        """The number of concepts, if these are the vocabulary; the unknown word is not one."""
         return self.vocabulary_size - 1
 
 
 class MatcherSettings(Settings):
     """Base of the settings of matchers, which `register_matcher` generates from a matcher's constructor.
 
-    They also answer what others need to know of a matcher. Its class declares that as an attribute or, where
-    it depends on the settings, as a static method that takes them; see `Matcher`.
+    They also describe the matcher to other code. Its class declares this as attributes or, if it depends on
+    the settings, as static methods that take them; see `Matcher`.
 
     Example:
         >>> from seesay.matchers.settings import MATCHERS
@@ -66,7 +66,7 @@ class MatcherSettings(Settings):
     def build(self, inputs: MatcherInputs) -> nn.Module:
         """Return the matcher with its initial weights.
 
-        Its constructor takes these settings by name, and of `inputs` what it has an argument for.
+        Its constructor receives these settings by name, and those of `inputs` that it has an argument for.
         """
         implementation = MATCHERS.implementation(self)
         wanted = signature(implementation).parameters
@@ -75,7 +75,7 @@ class MatcherSettings(Settings):
 
     @property
     def matcher_class(self) -> type:
-        """The class that `build` makes an object of."""
+        """The class that `build` instantiates."""
         return MATCHERS.implementation(self)
 
     @property
@@ -100,18 +100,18 @@ class MatcherSettings(Settings):
 
     @property
     def max_words(self) -> int | None:
-        """How many words of a sentence it reads, a setting `max_length` or fixed; None for all."""
+        """The number of words of a sentence that it reads: `max_length`, or a constant; None for all."""
         most: int | None = getattr(self, "max_length", None) or self._declared("max_words", None)
         return most
 
     @property
     def instances_per_image(self) -> int | None:
-        """How many instances an image's features join, a setting `instances`; None for one vector."""
+        """The number of instances in an image's features, `instances`; None for a single vector."""
         return getattr(self, "instances", None)
 
     @property
     def concept_count(self) -> int | None:
-        """How many concepts it classifies images by, at most; None for a matcher."""
+        """The maximum number of concepts that it predicts; None for a matcher."""
         return None
 
     @property
@@ -132,7 +132,7 @@ class UncheckedMatcher(MatcherSettings):
 
     @property
     def matcher_class(self) -> type:
-        """One that says nothing of itself: words are read, since a vocabulary is empty where none are."""
+        """A class without declarations: words count as read, and a vocabulary may be empty."""
         return object
 
 
@@ -153,12 +153,12 @@ AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(
 class ComposedSettings(MatcherSettings):
     """Base of the settings of composed matchers, whose members are trained by their own recipes.
 
-    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
-    same order.
+    `members` names those recipes. Once the recipe is resolved, `matchers` holds their settings in the same
+    order.
 
     Attributes:
         rule: what its members must be, for error messages.
-        together: how error messages call its members.
+        together: what error messages call its members.
     """
 
     is_composed: ClassVar[bool] = True
@@ -176,12 +176,12 @@ class ComposedSettings(MatcherSettings):
     def with_members(
         self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
     ) -> ComposedSettings:
-        """Fill in the members' settings; `places` are each one's image arrays among those of the recipe."""
+        """Fill in the members' settings; `places` are the positions of their image arrays in the recipe."""
         del places
         return self.model_copy(update={"matchers": tuple(matchers)})
 
     def check_resolved(self, filled: int) -> None:
-        """Raise `SeesayError` unless the settings of so many members are those of all."""
+        """Raise `SeesayError` unless the settings of all members have been filled in."""
         if filled != len(self.members):
             raise SeesayError(
                 f"The members {', '.join(self.members)} come with the settings of {filled} matchers; "
@@ -200,6 +200,6 @@ class ComposedSettings(MatcherSettings):
 
     @property
     def max_words(self) -> int | None:
-        """How many words of a sentence all members read; None for all words."""
+        """The number of words of a sentence that all members read; None for all."""
         found = (member.max_words for member in self.matchers)
         return min((words for words in found if words is not None), default=None)

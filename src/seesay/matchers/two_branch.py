@@ -1,8 +1,8 @@
 """Two-branch networks (Wang, Li, Huang, Lazebnik, TPAMI 2019): the embedding and the similarity network.
 
-Each branch is fully connected, ReLU, dropout, fully connected, batch normalisation, unit length
-(section 3.2.1); the linear variant is the first layer and unit length alone. Weights start as in
-the paper's TensorFlow: Xavier's, with zero biases.
+Each branch is a fully connected layer, ReLU, dropout, a fully connected layer, batch normalisation and
+normalisation to unit length (section 3.2.1); the linear variant only has the first layer and the last step.
+Weights are initialised as by the paper's TensorFlow: Xavier's, with zero biases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Linear = Annotated[bool, AfterValidator(_one_width)]
 
 
 class _TwoBranch(Matcher):
-    """Both branches: images (n, d) and sentences to unit vectors."""
+    """Both branches, which map images (n, d) and sentences to unit vectors."""
 
     @staticmethod
     def reads_words(settings: Any) -> bool:
@@ -44,7 +44,7 @@ class _TwoBranch(Matcher):
 
     @staticmethod
     def reads_vectors(settings: Any) -> bool:
-        """Return whether a sentence encoder's vectors take the place of an LSTM."""
+        """Return whether the vectors of a sentence encoder replace an LSTM."""
         return not settings.lstm
 
     def __init__(
@@ -95,8 +95,8 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
 
     Args:
         image_dim: width of the image or region features.
-        sentence_dim: width of the sentence encoder's vectors, where no LSTM reads the words.
-        vocabulary_size: rows of the word embedding, where one does.
+        sentence_dim: width of the sentence encoder's vectors, without an LSTM.
+        vocabulary_size: rows of the word embedding, with an LSTM.
         image_hidden: width of the image branch's hidden layer.
         sentence_hidden: width of the sentence branch's hidden layer.
         dim: width of the embeddings.
@@ -104,10 +104,10 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         dropout: after the hidden layers.
         lstm: width of the LSTM; 0 for none.
         word_dim: width of its word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
-            take their signed square roots first.
-        image_dropout: on the image features while training.
-        sentence_dropout: on the LSTM's words and state, or on the sentence encoder's vectors, while training.
+        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
+            takes their signed square roots first.
+        image_dropout: on the image features in training.
+        sentence_dropout: on the LSTM's words and state, or on the sentence encoder's vectors, in training.
 
     Example:
         >>> import torch
@@ -124,10 +124,10 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
 
 @register_matcher("similarity-network")
 class SimilarityNetwork(_TwoBranch, PairMatcher):
-    """The similarity network: layers compute one score from the branches' product (section 3.3).
+    """The similarity network, whose layers compute a score from the product of the branches (section 3.3).
 
     Args:
-        head: widths of the layers behind the product; the other arguments are those of `TwoBranchEmbedding`.
+        head: widths of the layers after the product; the other arguments are those of `TwoBranchEmbedding`.
 
     Example:
         >>> import torch
@@ -181,13 +181,13 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
     encode_sentences = _TwoBranch.sentence_vectors
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the scores p of eq. 7 for pairs side by side, (n,)."""
+        """Return the scores p of eq. 7 of n images, each with one sentence, (n,)."""
         scores: Tensor = self.head(images * sentences)[..., 0]
         return scores
 
 
 def _branch(width: int, hidden: int, dim: int, dropout: float, linear: bool) -> nn.Sequential:
-    """One branch without its normalisation to unit length: R^width to R^dim, or to R^hidden when linear."""
+    """Return a branch before unit length: R^width to R^dim, or to R^hidden if linear."""
     if linear:
         return nn.Sequential(xavier(width, hidden))
     return nn.Sequential(

@@ -1,8 +1,8 @@
 """CCA: regularised, normalised canonical correlation analysis, the embedding networks' baseline.
 
-Projections that correlate most (Hotelling 1936), each scaled by a power of its eigenvalue and
-compared by cosine (Gong, Ke, Isard, Lazebnik 2014; Klein, Lev, Sadeh, Wolf 2015). It is fitted from
-covariances, which are streamed: the features are never all in memory.
+The projections with the highest correlations (Hotelling 1936), each scaled by a power of its eigenvalue, are
+compared by cosine (Gong, Ke, Isard, Lazebnik 2014; Klein, Lev, Sadeh, Wolf 2015). They are fitted to
+covariances that are accumulated in batches, so the features are never all in memory.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _Matrix = NDArray[np.float64]
 class Covariances:
     """Means and covariances of pairs (x, y), from any number of batches.
 
-    Products are computed in the batches' precision, at least float32, of rows that are centred first;
-    they are added up in float64 on the first batch's device.
+    Rows are centred, multiplied in the precision of the batches (at least float32), and added in float64 on
+    the device of the first batch.
     """
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class Covariances:
         self._products: list[Tensor] = []
 
     def add(self, x: Tensor, y: Tensor) -> None:
-        """Take in a batch, (b, p) and (b, q); row i of one belongs to row i of the other.
+        """Add a batch, (b, p) and (b, q), whose rows belong together.
 
         Raises:
-            SeesayError: the shapes do not fit each other or earlier batches, or a value is not finite.
+            SeesayError: the shapes differ from each other or from earlier batches, or a value is not finite.
         """
         sides = [side.double() if side.dtype == torch.float64 else side.float() for side in (x, y)]
         self._check(sides)
@@ -85,9 +85,9 @@ class Covariances:
         return self._products[2] / self.n
 
     def _centred(self, side: Tensor, mean: Tensor) -> Tensor:
-        """The centred batch, and a row with the change of the running mean, which is updated.
+        """Return the centred batch with a row for the change of the running mean, which is updated.
 
-        So the products add up to those of all rows less the mean of all (Chan, Golub, LeVeque 1983).
+        The products then add up to those of all rows minus the mean of all (Chan, Golub, LeVeque 1983).
         """
         own = side.mean(dim=0, dtype=torch.float64)
         b, n = len(side), self.n
@@ -119,14 +119,14 @@ def _products(left: Tensor, right: Tensor) -> Iterable[Tensor]:
 
 
 class CcaSolution(NamedTuple):
-    """Both sides' projections: `(x - x_mean) @ x_map` (n, k) correlates with `(y - y_mean) @ y_map`.
+    """The projections of both sides: `(x - x_mean) @ x_map` (n, k) correlates with `(y - y_mean) @ y_map`.
 
     Attributes:
         x_mean: (p,).
         y_mean: (q,).
-        x_map: (p, k); each projection has variance 1, the ridge counted in; zero where the correlation is.
+        x_map: (p, k); each projection has variance 1, including the ridge; zero if its correlation is zero.
         y_map: (q, k); the same.
-        correlations: (k,), falling, in [0, 1].
+        correlations: (k,), descending, in [0, 1].
     """
 
     x_mean: Tensor
@@ -137,15 +137,15 @@ class CcaSolution(NamedTuple):
 
 
 def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float) -> CcaSolution:
-    """The `dim` most correlated pairs of projections, in float64 on the processor.
+    """Compute the `dim` most correlated pairs of projections, in float64 on the CPU.
 
     The whitened cross-covariance K = Lx⁻¹ Σxy Ly⁻ᵀ, with Cholesky factors L Lᵀ = Σ + ridge·v·I, has the
     correlations as singular values. Only the leading ones are computed, from the smaller of K Kᵀ and KᵀK,
-    so correlations below 1e-7 are not told from 0.
+    so correlations below 1e-7 cannot be distinguished from 0.
 
     Args:
         covariances: of at least two pairs.
-        dim: how many; at most the smaller side's width.
+        dim: their number, at most the smaller side's width.
         ridge_x: share of x's mean variance v that is added to each variance of x; 0 for plain CCA.
         ridge_y: the same for y.
 
@@ -182,11 +182,11 @@ def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
     np.fill_diagonal(matrix, variances)
     try:
-        # Symmetric, so its transpose is the same in the order that LAPACK overwrites.
+        # Symmetric, so the transpose is equal, and has the memory order that LAPACK overwrites.
         factor: _Matrix = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         factor = np.zeros((width, width))
-    # What is left of a variance once the earlier features are known: nothing but rounding, if singular.
+    # The remaining variance given the earlier features: only rounding, if the matrix is singular.
     left_over = factor.diagonal() ** 2
     if (left_over <= 10 * torch.finfo(of.precision).eps * width**0.5 * variances).any():
         raise SeesayError(
@@ -198,7 +198,7 @@ def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _
 
 
 def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matrix]:
-    """The k leading singular triplets, (p, k), (k,) and (q, k); vectors are zero where the value is."""
+    """Return the k leading singular triplets, (p, k), (k,) and (q, k); vectors of zero values are zero."""
     if matrix.shape[0] > matrix.shape[1]:
         right, values, left = _leading_singular(matrix.T, k)
         return left, values, right
@@ -217,17 +217,17 @@ def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matri
 class CCA(EmbeddingMatcher):
     """Normalised CCA: the score is the cosine of projections scaled by eigenvalue**power.
 
-    The eigenvalues are those of Gong et al.'s problem, in which one block matrix holds all covariances:
-    1 + correlation. Nothing of it is trained by steps; `fit` fills the buffers.
+    The eigenvalues are those of Gong et al.'s problem, in which a block matrix contains all covariances:
+    1 + correlation. There are no training steps; `fit` fills the buffers.
 
     Args:
         image_dim: p.
         sentence_dim: q.
-        dim: components that are kept.
+        dim: the number of components.
         power: of the eigenvalues; 0 for plain CCA, 4 in Gong et al. 2014.
 
     Raises:
-        SeesayError: more components than the narrower side has features.
+        SeesayError: the narrower side has fewer features than components.
 
     Example:
         >>> import torch
@@ -268,11 +268,11 @@ class CCA(EmbeddingMatcher):
         self.solve(covariances, ridge)
 
     def solve(self, covariances: Covariances, ridge: float) -> None:
-        """Take the solution of these covariances; one pass over the pairs serves many ridges."""
+        """Set the solution for these covariances; one pass over the pairs is enough for many ridges."""
         self.fill(solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge))
 
     def fill(self, solution: CcaSolution) -> None:
-        """Take a solution's projections, x for images."""
+        """Set the projections of a solution; x are images."""
         names = ("image_mean", "sentence_mean", "image_map", "sentence_map", "correlations")
         for name, value in zip(names, solution, strict=True):
             self.get_buffer(name).copy_(value)

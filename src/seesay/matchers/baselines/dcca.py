@@ -1,14 +1,14 @@
 """Deep CCA (Andrew, Arora, Bilmes, Livescu 2013), used for images and text by Yan and Mikolajczyk 2015.
 
-A perceptron a side, H₁ and H₂ what they give of a mini-batch of m pairs, a row a pair, its mean taken off.
-They are trained so that their outputs correlate most: by the sum of the singular values of
+Each side has a perceptron. H₁ and H₂ are their centred outputs for a mini-batch of m pairs, a row for each
+pair. They are trained to maximise the correlation of the outputs: the sum of the singular values of
 
     T = Σ₁₁^(-1/2) Σ₁₂ Σ₂₂^(-1/2),   Σ₁₁ = H₁ᵀH₁ / (m - 1) + r I,   Σ₁₂ = H₁ᵀH₂ / (m - 1)
 
-(section 3). Behind each epoch linear CCA of all training pairs' outputs, by the same r, gives the projections
-whose cosine is the score. What is chosen here: inputs have length √d, so that a number is about 1 and
-what varies little stays little; hidden layers are rectified, with dropout; projections may be scaled as those
-of normalised CCA are.
+(section 3). After each epoch, linear CCA of the outputs of all training pairs, with the same r, gives the
+projections whose cosine is the score. Chosen here: inputs have length √d, so that components are about 1 and
+small variances stay small; hidden layers have ReLU and dropout; projections may be scaled as in normalised
+CCA.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DCCA(EmbeddingMatcher):
         image_dim: width of the image features.
         sentence_dim: width of the sentence encoder's vectors.
         hidden: widths of the hidden layers.
-        dim: width of the outputs, and how many projections are kept.
+        dim: width of the outputs, and number of projections.
         dropout: after each hidden layer.
         power: of the eigenvalues by which projections are scaled, as in `CCA`.
 
@@ -68,12 +68,12 @@ class DCCA(EmbeddingMatcher):
         self.projections = CCA(dim, dim, dim, power)
 
     def outputs(self, images: Tensor, sentences: SentencesLike) -> tuple[Tensor, Tensor]:
-        """Return H₁ (m, dim) and H₂ (m, dim) of images and sentences side by side."""
+        """Return H₁ and H₂, (m, dim) each, of m pairs of images and sentences."""
         return self._image_outputs(images), self._sentence_outputs(sentences)
 
     @torch.inference_mode()
     def fit_projections(self, batches: Iterable[tuple[Tensor, SentencesLike]], ridge: float) -> None:
-        """Fit linear CCA to the outputs of matching pairs; `ridge` is r, in the outputs' own unit.
+        """Fit linear CCA to the outputs of matching pairs; `ridge` is r, in the unit of the outputs.
 
         Raises:
             SeesayError: see `solve_cca`.

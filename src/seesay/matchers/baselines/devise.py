@@ -2,14 +2,14 @@
 
     loss(image, text) = Σ_{j ≠ text} max[0, margin - t_text M v + t_j M v]
 
-v is what a frozen CNN makes of the image, t a word vector of unit length that is not learned, M a matrix:
-all that is. As the matching papers do, a sentence is the mean of its words' vectors. What the paper leaves
-open, since there an image asks and words answer:
+v is the output of a frozen CNN for the image, t a word vector of unit length, which is not learned, and M the
+only matrix that is. As in the matching papers, a sentence is the mean of its word vectors. What the paper
+leaves open, because its queries are always images:
 
-* Where a sentence asks, products with M v would rank images by its length too: scores are cosines. Training
-  sees the products, as printed; an image ranks sentences by both alike.
+* With a sentence as the query, products with M v would also rank images by their length, so scores are
+  cosines. Training uses the products, as printed; both rank sentences equally for an image.
 * v has unit length.
-* The sentence encoder `mean` takes the mean over the train split off, so that t is about 0.
+* The sentence encoder `mean` subtracts the mean over the train split, so that t is centred.
 """
 
 from __future__ import annotations

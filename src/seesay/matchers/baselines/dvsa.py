@@ -5,10 +5,10 @@
     h_t^f = f(e_t + W_f h_(t-1)^f + b_f),   h_t^b = f(e_t + W_b h_(t+1)^b + b_b)
     score = Σ_t max_i v_i·h_t                                                          (eq. 8)
 
-f is the rectifier, x_t a word vector that is not learned. Here the regions are the instances that the
-encoder lays end to end, the whole image among them, each brought to the square roots of its numbers and to
-unit length as GVSE's are. What the paper leaves open: W_f and W_b start orthogonal, the others as Glorot and
-Bengio 2010 propose, biases at 0; a word without a vector is one of zeros; dropout acts on a_i and e_t.
+f is the rectifier, and x_t a word vector that is not learned. Here the regions are the encoder's instances,
+including the whole image: normalised square roots, as in GVSE. What the paper leaves open: W_f and W_b are
+initialised as orthogonal matrices, the others as proposed by Glorot and Bengio 2010, and biases as 0; unknown
+words have zero vectors; dropout is applied to a_i and e_t.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class BRNN(nn.Module):
         self.output = xavier(hidden, dim)
 
     def forward(self, sentences: Sentences, max_length: int) -> Tensor:
-        """Return h_t of each word, (m, max_length, dim); zeros behind the last word."""
+        """Return h_t of each word, (m, max_length, dim); zeros after the last word."""
         if torch.onnx.is_in_onnx_export():
             longest = max_length  # the loops over places are unrolled
         else:
@@ -66,7 +66,7 @@ class BRNN(nn.Module):
         padded = self.embedding.weight.new_zeros(*there.shape, self.embedding.embedding_dim)
         padded[there] = self.embedding(sentences.words)
         e = self.dropout(functional.relu(self.word_map(padded)))
-        # Behind the last word the backward state stays 0, as it is in front of the first one it reads.
+        # After the last word, the backward state stays at its initial 0.
         e, mask = e.unbind(dim=1), there[:, :, None].to(e.dtype).unbind(dim=1)
         ahead = _states(e, self.ahead, mask)
         back = _states(e[::-1], self.back, mask[::-1])[::-1]
@@ -82,15 +82,15 @@ class DVSA(PairMatcher):
     Args:
         image_dim: width of the joined instances.
         vocabulary_size: rows of the word embedding.
-        instances: regions of an image; one of zeros is none.
+        instances: the number of regions of an image; regions of zeros are padding.
         dim: width of the space of regions and words.
         hidden: width of the recurrent states.
-        max_length: words of a sentence that are read.
-        dropout: on regions and words while training.
+        max_length: the number of words of a sentence that are read.
+        dropout: on regions and words in training.
         word_vectors: the vectors x_t.
 
     Raises:
-        SeesayError: the features are not so many instances.
+        SeesayError: the features cannot be divided into that many instances.
 
     Example:
         >>> import torch
@@ -120,11 +120,11 @@ class DVSA(PairMatcher):
         self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_vectors)
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Take the words' pretrained vectors; they are not learned."""
+        """Set the pretrained vectors of the words, which are not learned."""
         self.reader.embedding.weight[1:], _ = pretrained_words(pretrained, self.word_vectors)
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Return the regions v_i, (n, instances, dim); one that an image lacks is its first again."""
+        """Return the regions v_i, (n, instances, dim); padding is replaced by the first region."""
         check_images(images, self.image_dim)
         regions = normalised_instances(images, self.instances, self.image_map.weight.dtype)
         first = regions[:, :1].expand_as(regions)
@@ -134,13 +134,13 @@ class DVSA(PairMatcher):
         return vectors
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return the words h_t, (m, max_length, dim); zeros behind the last, which add nothing to a score."""
+        """Return the words h_t, (m, max_length, dim); zeros after the last, which add nothing to scores."""
         read = read_words(sentences, self.reader.embedding.num_embeddings)
         vectors: Tensor = self.reader(read.truncated(self.max_length), self.max_length)
         return vectors
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the score matrix (n, m), so many words of all sentences at a time."""
+        """Return the score matrix (n, m), computed for some words of all sentences at a time."""
         words = sentences.flatten(0, 1)
         there = words.any(dim=1).nonzero()[:, 0]
         regions = images.flatten(0, 1).T
@@ -152,7 +152,7 @@ class DVSA(PairMatcher):
         return scores.index_add(0, there // sentences.shape[1], torch.cat(best).float()).T
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return scores (n,) of encoded images and sentences side by side."""
+        """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""
         return torch.bmm(sentences, images.transpose(1, 2)).amax(dim=2).float().sum(dim=1)
 
 
@@ -164,7 +164,7 @@ def _recurrent(width: int) -> nn.Linear:
 
 
 def _states(inputs: tuple[Tensor, ...], layer: nn.Linear, mask: tuple[Tensor, ...]) -> list[Tensor]:
-    """The states (m, width) after each input, in order."""
+    """Return the states (m, width) after each input, in order."""
     state, states = torch.zeros_like(inputs[0]), []
     for each, there in zip(inputs, mask, strict=True):
         state = functional.relu(each + layer(state)) * there

@@ -2,11 +2,10 @@
 
     E(s, i) = ‖max(0, s - i)‖²        score = -E
 
-s and i have no negative component, so the origin is the most general thing there is, and the penalty is 0
-where the sentence claims nothing beyond what the image holds. This is not an inner product: an index cannot
-rank by it, and every pair is looked at, though without a network. A linear image map and a GRU, the
-absolute values of both in unit length, as the paper's text has it (its code leaves the sentence's length
-free).
+s and i have no negative component, so the origin is the most general point, and the penalty is 0 if the
+sentence claims nothing that the image lacks. This is not an inner product: an index cannot rank by it, and
+every pair is scored, though without a network. The encoders are a linear image map and a GRU; the absolute
+values of both have unit length, as in the paper's text (its code does not normalise sentences).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from seesay.matchers.settings import register_matcher
 
 @register_matcher("order-embeddings")
 class OrderEmbeddings(LinearAndGRU, PairMatcher):
-    """The score is 0 where the sentence is more general than the image in each component, else negative.
+    """The score is 0 if the sentence is more general than the image in every component, else negative.
 
     The arguments are those of `VSEPlusPlus`.
 
@@ -51,10 +50,10 @@ class OrderEmbeddings(LinearAndGRU, PairMatcher):
         return torch.cat([_score(images[None], part[:, None]) for part in parts]).T
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return scores (n,) of encoded images and sentences side by side."""
+        """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""
         return _score(images, sentences)
 
 
 def _score(images: Tensor, sentences: Tensor) -> Tensor:
-    """-E along the last axis, in single precision: half of it knows too few numbers around a score."""
+    """Return -E along the last axis, in single precision; half precision has too few values near a score."""
     return -functional.relu(sentences - images).float().square().sum(dim=-1)

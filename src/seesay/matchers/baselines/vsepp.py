@@ -14,7 +14,7 @@ from seesay.settings import Dropout
 
 
 class LinearAndGRU(Matcher):
-    """A linear image map and a GRU, both to unit vectors; the arguments are those of `VSEPlusPlus`."""
+    """A linear image map and a GRU, which return unit vectors; the arguments are those of `VSEPlusPlus`."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LinearAndGRU(Matcher):
         self.gru = nn.GRU(word_dim, dim)
 
     def image_vectors(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
+        """Return unit vectors, (n, dim); features are normalised first, as by its authors."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
         return functional.normalize(
             self.image_map(functional.normalize(self.image_input(images), dim=1)), dim=1
@@ -58,10 +58,10 @@ class VSEPlusPlus(LinearAndGRU, EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
-            take their signed square roots first.
-        image_dropout: on the image features while training.
-        sentence_dropout: on the words' vectors and on the sentence's while training.
+        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
+            takes their signed square roots first.
+        image_dropout: on the image features in training.
+        sentence_dropout: on the vectors of words and sentences in training.
 
     Example:
         >>> import torch
