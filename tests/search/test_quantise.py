@@ -168,9 +168,9 @@ def test_no_recall_out_of_range(tmp_path: Path, wrong: float) -> None:
 
 
 def test_databases_have_settings_of_their_own(tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed")
     with (
-        Index.create(tmp_path / "index", Colours(), f"qdrant+path:{tmp_path}/vectors") as index,
+        Index.create(tmp_path / "index", Colours(), f"qdrant+edge:{tmp_path}/vectors") as index,
         pytest.raises(SeesayError, match="a database has its own settings"),
     ):
         index.set_recall(0.9)

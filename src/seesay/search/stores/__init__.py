@@ -118,13 +118,14 @@ def store_address(address: str) -> str:
         from seesay.search.stores.postgresql import checked_address
 
         return checked_address(rest)
+    embedded = "edge" if name == "qdrant" else "path"
     scheme, _, folder = rest.partition(":")
-    if scheme == "path" and folder:
-        return f"{name}+path:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
+    if scheme == embedded and folder:
+        return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
     if not _is_url(rest):
         raise SeesayError(
-            f"--store {address}: write {name}+http://HOST:PORT, or {name}+path:FOLDER for the edition within "
-            "this process."
+            f"--store {address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the edition "
+            "within this process."
         )
     return address
 

@@ -169,7 +169,7 @@ class Collection(ABC, Generic[Client]):
 
     def _is_remote(self) -> bool:
         """Whether the address is a server, and not an embedded edition."""
-        return not self.address.startswith("path:")
+        return not self.address.startswith(("edge:", "path:"))
 
     def close(self) -> None:
         """Close the client once no other collection uses it."""
@@ -216,7 +216,7 @@ class Collection(ABC, Generic[Client]):
             if self._marked(client) != new:
                 raise SeesayError(
                     f"{self.address}: the database cannot store metadata of a collection, so every "
-                    f"update would load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
+                    f"update would load all vectors again; upgrade it."
                 )
 
     def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
@@ -274,6 +274,13 @@ def facts_to_filter(facts: Facts) -> dict[str, Any]:
         "height": facts.height,
         "added": facts.added,
     }
+
+
+def bounds(limit: Limit) -> dict[str, float]:
+    """The least and greatest numbers of a limit, by Qdrant's names (`gte`, `lt`, …)."""
+    value = moment(str(limit.value)) if limit.field == "time" else float(limit.value)
+    names = {">": ("gt",), ">=": ("gte",), "<": ("lt",), "<=": ("lte",), "=": ("gte", "lte")}
+    return dict.fromkeys(names[limit.sign], value)
 
 
 def moment(text: str) -> int:

@@ -1,9 +1,10 @@
-"""Vectors in Qdrant, a database that grows past one machine: `qdrant+http://…`, `qdrant+path:FOLDER`."""
+"""Vectors in Qdrant, a database that grows past one machine: `qdrant+http://…`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import httpx
 import numpy as np
@@ -11,17 +12,22 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
+from seesay.errors import naming_extras
 from seesay.search.filters import Filter, Limit
-from seesay.search.store import Facts
-from seesay.search.stores import Found, register_store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Facts, Store
+from seesay.search.stores import Found, Queries, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
     SECONDS,
     Collection,
+    bounds,
     facts_to_filter,
-    moment,
 )
+
+if TYPE_CHECKING:
+    from seesay.search.stores.edge import Shards
 
 KEY = "QDRANT_API_KEY"
 _SCROLLED = 10_000  # ids in a request
@@ -36,27 +42,16 @@ _FIELDS = {
 }
 
 
-@register_store("qdrant")
 class Qdrant(Collection[QdrantClient]):
     """Vectors of one kind in a collection of Qdrant, in half precision.
 
-    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the embedded edition, which compares
-    all vectors and which only one process can open at a time. The environment variable QDRANT_API_KEY is sent
-    to a server as the key.
+    The address is "http://HOST:PORT" or "https://…". The environment variable QDRANT_API_KEY is sent as the
+    key.
     """
 
     title, secret, errors = "Qdrant", KEY, (ApiException, httpx.HTTPError, OSError)
 
-    def _told(self, failure: Exception) -> str | None:
-        if isinstance(failure, RuntimeError) and "already accessed" in str(failure):
-            return "another process is using it; close that process, or start a Qdrant server."
-        if isinstance(failure, ValueError) and "not found" in str(failure):  # of the edition in this process
-            return f"Qdrant cannot be used ({failure}); run `seesay index` again to load it."
-        return super()._told(failure)
-
     def _connect(self) -> QdrantClient:
-        if not self._is_remote():
-            return QdrantClient(path=self.address.removeprefix("path:"))
         key = os.environ.get(KEY)
         return QdrantClient(url=self.address, api_key=key, timeout=SECONDS, check_compatibility=False)
 
@@ -71,9 +66,8 @@ class Qdrant(Collection[QdrantClient]):
             size=self.dim, distance=models.Distance.DOT, datatype=models.Datatype.FLOAT16, on_disk=True
         )
         client.create_collection(self.name, vectors_config=vectors)
-        if self._is_remote():
-            for name, type_ in _FIELDS.items():
-                client.create_payload_index(self.name, name, type_)
+        for name, type_ in _FIELDS.items():
+            client.create_payload_index(self.name, name, type_)
 
     def _put(
         self,
@@ -117,7 +111,7 @@ class Qdrant(Collection[QdrantClient]):
             query=query.tolist(),
             limit=count,
             query_filter=among,
-            search_params=models.SearchParams(exact=True) if exact and self._is_remote() else None,
+            search_params=models.SearchParams(exact=exact),
             with_payload=False,
         )
         ids = np.array([point.id for point in answer.points], np.int64)
@@ -125,21 +119,24 @@ class Qdrant(Collection[QdrantClient]):
 
     def passing(self, where: Filter) -> models.Filter:
         """Return the filter in Qdrant's language."""
-        return models.Filter(
-            must=[
-                self._in_folder(limit) if limit.field == "folder" else _condition(limit)
-                for limit in where.limits
-            ]
-        )
+        return models.Filter(must=list(map(self._condition, where.limits)))
 
-    def _in_folder(self, limit: Limit) -> models.FieldCondition:
-        return models.FieldCondition(key="folder", match=models.MatchAny(any=self._folders(limit)))
+    def _condition(self, limit: Limit) -> models.FieldCondition:
+        if limit.field == "folder":
+            return models.FieldCondition(key=limit.field, match=models.MatchAny(any=self._folders(limit)))
+        if limit.field == "orientation":
+            return models.FieldCondition(key=limit.field, match=models.MatchValue(value=str(limit.value)))
+        return models.FieldCondition(key=limit.field, range=models.Range(**bounds(limit)))
 
 
-def _condition(limit: Limit) -> models.FieldCondition:
-    if limit.field == "orientation":
-        return models.FieldCondition(key="orientation", match=models.MatchValue(value=str(limit.value)))
-    value = moment(str(limit.value)) if limit.field == "time" else float(limit.value)
-    signs = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-    names = ["gte", "lte"] if limit.sign == "=" else [signs[limit.sign]]
-    return models.FieldCondition(key=limit.field, range=models.Range(**dict.fromkeys(names, value)))
+@register_store("qdrant")
+def open_qdrant(
+    address: str, store: Store, kind: Kind, queries: Queries | None = None
+) -> Collection[QdrantClient] | Collection[Shards]:
+    """Open the vectors of one kind on a server, or in a folder ("edge:FOLDER") within this process."""
+    if not address.startswith("edge:"):
+        return Qdrant(address, store, kind, queries)
+    with naming_extras():
+        from seesay.search.stores.edge import QdrantEdge
+
+    return QdrantEdge(address, store, kind, queries)
