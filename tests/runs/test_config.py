@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,9 +67,17 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     config = RunConfig.load(folder)
     replace(config, recipe={**config.recipe, key: [name] if key == "encoders" else name}).save(folder)
     assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
+    restored, key_of = tmp_path / "restored", Path(os.environ["SEESAY_CACHE"]) / "index.key"
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
-    with pytest.raises(SeesayError, match=r"run\.json: was not made here by you, and names files outside"):
+    told = (
+        r"run\.json: was not made here by you, and names files outside .*, put `index.key` of the cache there"
+    )
+    with pytest.raises(SeesayError, match=told):
         RunConfig.load(folder)
+    restored.mkdir()
+    shutil.copy(key_of, restored)
+    monkeypatch.setenv("SEESAY_CACHE", str(restored))
+    assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
 
 
 def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:

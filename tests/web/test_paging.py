@@ -88,7 +88,7 @@ def test_the_newest_come_first_and_months_count_them(
     images = client.get("/api/v1/images").json()["results"]
     assert [image["path"] for image in images] == sorted((i["path"] for i in images), reverse=True)
     assert images[0]["time"] == "2017-10-02T02:40:00"
-    months = client.get("/api/v1/images/months").json()
+    months = client.get("/api/v1/images/months").json()["months"]
     assert sum(month["images"] for month in months) == 5
     assert months[0] == {"month": "2017-10", "images": 1}
     assert client.get("/api/v1/images", params={"where": "folder:sub"}).json()["results"][0]["path"] == (

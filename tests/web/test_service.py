@@ -147,7 +147,7 @@ def test_several_indexes(index_path: Path, tmp_path: Path) -> None:
         other.update_images(tmp_path / "others")
     both = {"first": opened(index_path), "other": opened(tmp_path / "other")}
     with TestClient(create_app(both), base_url="http://localhost") as client:
-        assert [(each["name"], each["images"]) for each in client.get("/api/v1/indexes").json()] == [
+        assert [(each["index"], each["images"]) for each in client.get("/api/v1/indexes").json()] == [
             ("first", 5),
             ("other", 1),
         ]
@@ -244,12 +244,17 @@ def test_answers_name_their_index(index_path: Path) -> None:
             "images",
             "images/1",
             "images/duplicates",
+            "images/months",
+            "images/folders",
+            "faults",
+            "status",
             "update",
         ):
             for name in served:
                 sign = "&" if "?" in address else "?"
                 assert client.get(f"/api/v1/{address}{sign}index={name}").json()["index"] == name
         assert client.get("/api/v1/search?q=red").json()["index"] == "one"
+        assert [each["index"] for each in client.get("/api/v1/indexes").json()] == ["one", "two"]
         file = {"image": ("red.png", picture("red"), "image/png")}
         assert client.post("/api/v1/sentences?index=two", files=file).json()["index"] == "two"
 
@@ -282,6 +287,21 @@ def test_metrics_tell_when_updates_ended_and_how(client: TestClient, photos: Pat
     kinds = {f.name: f.type for f in text_string_to_metric_families(client.get("/metrics").text)}
     assert kinds["seesay_index_updates"] == "counter"
     assert kinds["seesay_index_update_timestamp_seconds"] == "gauge"
+
+
+def test_an_index_that_cannot_be_read_leaves_the_metrics_of_the_others(
+    index_path: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(index_path, tmp_path / "lost")
+    served = {"whole": opened(index_path), "lost": opened(tmp_path / "lost")}
+    with TestClient(create_app(served), base_url="http://localhost") as client:
+        shutil.rmtree(tmp_path / "lost")
+        families = text_string_to_metric_families(client.get("/metrics").text)
+        values = {(e.name, e.labels.get("index")): e.value for family in families for e in family.samples}
+    assert values["seesay_index_readable", "whole"] == 1
+    assert values["seesay_index_readable", "lost"] == 0
+    assert values["seesay_index_images", "whole"] == 5
+    assert ("seesay_index_images", "lost") not in values
 
 
 def test_metrics_count_requests_by_route(client: TestClient) -> None:
@@ -333,7 +353,7 @@ def test_an_update_is_started_and_followed(client: TestClient, photos: Path) -> 
         assert time.monotonic() < until
     assert (state["added"], state["error"]) == (1, None)
     assert client.get("/api/v1/search?q=white").json()["results"][0]["path"] == "white.png"
-    (fault,) = client.get("/api/v1/faults").json()
+    (fault,) = client.get("/api/v1/faults").json()["faults"]
     assert fault["path"] == "broken.png"
     assert fault["reason"]
     assert client.get("/api/v1/status").json()["faults"] == 1
@@ -343,7 +363,8 @@ def test_what_the_last_update_could_not_read_is_a_fault_too(client: TestClient, 
     (photos / "gone.png").symlink_to("nowhere")
     assert client.post("/api/v1/update").status_code == 202
     client.app.state.service.find(None).updates.join(20)
-    assert client.get("/api/v1/faults").json() == [{"path": "gone.png", "reason": "a link to nothing"}]
+    found = client.get("/api/v1/faults").json()
+    assert found["faults"] == [{"path": "gone.png", "reason": "a link to nothing"}]
 
 
 def test_a_second_update_has_to_wait_and_the_log_says_why_one_failed(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from seesay.encoders.spec import EXPORTED, names_path
 from seesay.errors import SeesayError
-from seesay.paths import file_digest, read_small_json, replace_text, unusable
+from seesay.paths import cache_dir, file_digest, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.seal import is_sealed, seal
 
@@ -142,9 +142,9 @@ class RunConfig:
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
         if (outside := _outside(config.recipe)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
-                f"{path}: was not made here by you, and names files outside its folder ({outside}); "
-                f"train it here, or use a folder written by `seesay export --out`, which contains "
-                f"everything."
+                f"{path}: was not made here by you, and names files outside its folder ({outside}). If you "
+                f"made it elsewhere, put `index.key` of the cache there into {cache_dir()}; otherwise train "
+                f"it here, or use a folder written by `seesay export --out`, which contains everything."
             )
         config = config.renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
         try:

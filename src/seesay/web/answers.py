@@ -23,7 +23,7 @@ _CORNERS = ("x1", "y1", "x2", "y2")
 class _OfIndex(BaseModel):
     """An answer that names the index which gave it."""
 
-    index: str = Field(description="the name of the index that answers")
+    index: str = Field(description="the name of the index that answers, as in the parameter `index`")
 
 
 class _HitAnswer(BaseModel):
@@ -224,11 +224,23 @@ class Month(BaseModel):
     images: int
 
 
+class Months(_OfIndex):
+    """The months of the images, newest first."""
+
+    months: list[Month]
+
+
 class Folder(BaseModel):
     """The number of images directly in a folder."""
 
     folder: str = Field(description="the beginning of the paths of its images")
     images: int
+
+
+class Folders(_OfIndex):
+    """The folders with the most images."""
+
+    folders: list[Folder]
 
 
 class ImageFacts(_OfIndex, _IndexedImage):
@@ -256,6 +268,12 @@ class Fault(BaseModel):
     reason: str
 
 
+class Faults(_OfIndex):
+    """The files that could not be indexed."""
+
+    faults: list[Fault]
+
+
 class UpdateState(_OfIndex):
     """How far the update of an index is."""
 
@@ -270,10 +288,9 @@ class UpdateState(_OfIndex):
     )
 
 
-class Status(BaseModel):
+class Status(_OfIndex):
     """A served index."""
 
-    name: str = Field(description="value of the parameter `index`")
     images: int
     sentences: int
     not_read: list[str] = Field(description="numbers of unsupported files by kind, and what to do")

@@ -26,8 +26,10 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay import __version__
+from seesay.errors import SeesayError
 from seesay.web.answers import failures, problem
 from seesay.web.routes.parameters import TheService
+from seesay.web.served import Served
 from seesay.web.service import Service
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
@@ -186,14 +188,27 @@ class IndexMetrics(Collector):
             "When an update last ended with that outcome; 0 for never.",
             labels=["index", "outcome"],
         )
+        readable = GaugeMetricFamily(
+            "seesay_index_readable", "0 if an index cannot be read; its counts are missing.", labels=["index"]
+        )
         for served in self._service.served.values():
-            images.add_metric([served.name], served.index.count("image"))
             updating.add_metric([served.name], served.updates.state().running)
-            faults.add_metric([served.name], len(served.updates.faults()))
-            changed.add_metric([served.name], served.index.changed())
+            counts = _counts(served)
+            readable.add_metric([served.name], bool(counts))
+            for family, count in zip((images, faults, changed), counts, strict=False):
+                family.add_metric([served.name], count)
             for outcome, times in served.updates.outcomes().items():
                 updates.add_metric([served.name, outcome], times.often)
                 ended.add_metric([served.name, outcome], times.last)
             for size, count in sorted(served.queries.sizes.items()):
                 batches.add_metric([served.name, str(size)], count)
-        yield from (images, updating, faults, changed, updates, ended, batches)
+        yield from (readable, images, updating, faults, changed, updates, ended, batches)
+
+
+def _counts(served: Served) -> tuple[float, ...]:
+    """The images of an index, its faults and when it was last written; nothing if it cannot be read."""
+    try:
+        served.index.check_readable()
+        return served.index.count("image"), len(served.updates.faults()), served.index.changed()
+    except SeesayError:
+        return ()

@@ -29,8 +29,10 @@ from seesay.web.answers import (
     DatedImages,
     Duplicates,
     Folder,
+    Folders,
     ImageFacts,
     Month,
+    Months,
     Responses,
     failures,
 )
@@ -108,17 +110,19 @@ async def newest(
 
 
 @router.get("/months", responses=failures(404, 422))
-async def months(service: TheService, served: TheIndex, where: Where = "") -> list[Month]:
+async def months(service: TheService, served: TheIndex, where: Where = "") -> Months:
     """Count the images of each month, newest first."""
     found = await service.run(lambda: served.index.store.months(Filter.parse(where)))
-    return [Month(month=month, images=images) for month, images in found.items()]
+    counted = [Month(month=month, images=images) for month, images in found.items()]
+    return Months(index=served.name, months=counted)
 
 
 @router.get("/folders", responses=failures(404, 422))
-async def folders(service: TheService, served: TheIndex) -> list[Folder]:
+async def folders(service: TheService, served: TheIndex) -> Folders:
     """Count the images directly in each of the thousand largest folders."""
     found = await service.run(served.index.store.folders)
-    return [Folder(folder=folder, images=images) for folder, images in found.items()]
+    counted = [Folder(folder=folder, images=images) for folder, images in found.items()]
+    return Folders(index=served.name, folders=counted)
 
 
 @router.get("/duplicates", responses=failures(404, 422))

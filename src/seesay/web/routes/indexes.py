@@ -11,7 +11,7 @@ from seesay.data.suffixes import unread_lines
 from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.grounding.ground import can_ground
 from seesay.search.index import Index
-from seesay.web.answers import Fault, Status, UpdateState, failures
+from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
 from seesay.web.options import API
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.served import Served
@@ -34,10 +34,11 @@ async def status(service: TheService, served: TheIndex) -> Status:
 
 
 @router.get("/faults", responses=failures(404, 422))
-async def faults(service: TheService, served: TheIndex) -> list[Fault]:
+async def faults(service: TheService, served: TheIndex) -> Faults:
     """List the files that could not be indexed, and why."""
     found = await service.run(served.updates.faults)
-    return [Fault(path=path, reason=reason) for path, reason in found.items()]
+    listed = [Fault(path=path, reason=reason) for path, reason in found.items()]
+    return Faults(index=served.name, faults=listed)
 
 
 @router.get("/update", responses=failures(404, 422))
@@ -59,7 +60,7 @@ async def update(service: TheService, served: TheIndex) -> UpdateState:
 def _status(service: Service, served: Served) -> Status:
     index = served.index
     return Status(
-        name=served.name,
+        index=served.name,
         images=index.count("image"),
         sentences=index.count("sentence"),
         not_read=unread_lines(index.store.not_read()),

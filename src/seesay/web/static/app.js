@@ -318,7 +318,7 @@ async function showYears(state, mine) {
   markYear(state);
   if (!isWanted) return;
   const counts = new Map();
-  for (const { month, images } of await api.months("", mine.leaving.signal)) {
+  for (const { month, images } of (await api.months("", mine.leaving.signal)).months) {
     counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
   }
   if (mine !== pages) return;

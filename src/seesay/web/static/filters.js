@@ -48,7 +48,7 @@ export class Filters {
   }
 
   async fill() {
-    const folders = await api.folders().catch(() => []);
+    const { folders } = await api.folders().catch(() => ({ folders: [] }));
     const chosen = conditionsIn(read().where).map(folderIn).find(Boolean) ?? "";
     const names = folders.map(({ folder }) => folder).filter((name) => !name.includes('"')); // which no filter can name
     const others = chosen && !names.includes(chosen) ? [chosen] : [];

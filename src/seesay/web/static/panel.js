@@ -44,11 +44,11 @@ export class Panel {
 
   // Takes what is served; returns the index that the address names, or the first.
   take(indexes) {
-    this.choice.replaceChildren(...indexes.map(({ name }) => new Option(name, name)));
+    this.choice.replaceChildren(...indexes.map(({ index }) => new Option(index, index)));
     this.choice.parentElement.hidden = indexes.length < 2;
     const before = this.status;
-    this.status = indexes.find(({ name }) => name === read().index) ?? indexes[0];
-    if (this.status?.name !== before?.name) [this.following, this.sawUpdate] = [null, false];
+    this.status = indexes.find(({ index }) => index === read().index) ?? indexes[0];
+    if (this.status?.index !== before?.index) [this.following, this.sawUpdate] = [null, false];
     return this.status;
   }
 
@@ -57,7 +57,7 @@ export class Panel {
     this.languages.value = language();
     this.stacked.checked = this.isStacked();
     this.take(await api.indexes());
-    this.choice.value = this.status.name;
+    this.choice.value = this.status.index;
     await this.describe();
   }
 
@@ -68,7 +68,7 @@ export class Panel {
     this.counts.textContent = facts.filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
     this.logout.hidden = !this.status.login;
-    const [faults] = await Promise.all([api.faults(), this.follow()]);
+    const [{ faults }] = await Promise.all([api.faults(), this.follow()]);
     this.listFaults(faults);
   }
 
@@ -111,7 +111,7 @@ export class Panel {
         if (this.sawUpdate) {
           this.sawUpdate = false;
           this.onUpdated();
-          this.listFaults(await api.faults());
+          this.listFaults((await api.faults()).faults);
         }
         return;
       }
