@@ -292,6 +292,13 @@ def test_rows_are_recorded(corpus: Corpus, copies: Path, tmp_path: Path) -> None
     ]
 
 
+def test_intervals_are_drawn_only_where_they_are_shown(corpus: Corpus, copies: Path) -> None:
+    drawn, plain = (table_of(corpus, copies / "one", **choice) for choice in ({}, {"resamples": 0}))
+    assert drawn.lines[0].interval("mR") is not None
+    assert plain.lines[0].interval("mR") is None
+    assert plain.cells() == drawn.cells()
+
+
 def test_what_is_no_run_or_is_named_twice_is_said(copies: Path) -> None:
     with pytest.raises(SeesayError, match="named twice"):
         open_entries([str(copies / "one"), str(copies / "one" / ".")])

@@ -279,6 +279,7 @@ def table(
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
         return
     from seesay.data.readers import read_corpus
+    from seesay.metrics.bootstrap import RESAMPLES
     from seesay.results.formats import check_format, for_terminal, write_table
     from seesay.results.rows import recorded_rows, source_commit
     from seesay.results.tables import recorded_table
@@ -286,6 +287,8 @@ def table(
     if out is not None:
         check_format(out)  # before anything is trained
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
+    columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
+    draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix == ".json") else 0
     definition = _definition(what, rows, protocol)
     if definition is None:
         from seesay.protocols.evaluate import open_entries
@@ -297,21 +300,21 @@ def table(
         entries = open_entries(what)
         loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
-        shown = measure_entries(entries, corpus, split, protocol, console.tell, record, commit)
+        shown = measure_entries(
+            entries, corpus, split, protocol, console.tell, record, commit, columns, draws
+        )
     elif data is None:
         needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
         _refuse(needing, "needs a corpus to measure on; name it with --data.")
         rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
-        shown = recorded_table(definition, rows_of, split)
+        shown = recorded_table(definition, rows_of, split, columns)
     else:
         from seesay.training.table import TableRuns, measure_table
 
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
-        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
-        shown = measure_table(runs, numbers, console.tell, record)
+        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
+        shown = measure_table(runs, numbers, console.tell, record, columns)
     shown.intervals = intervals
-    if metrics:
-        shown.metrics = tuple(name.strip() for name in metrics.split(","))
     if out is not None:
         write_table(shown, out)
     console.show(shown, as_json, lambda _: console.wide().print(for_terminal(shown)))

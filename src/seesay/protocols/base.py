@@ -200,6 +200,7 @@ class Protocol(ABC):
             scores, a "run", or "phrases" with boxes and a run that grounds them.
         monitor: the metric that training watches.
         columns: the metrics that a table of several results shows; by default those of the whole result.
+        metrics: of the whole result, without options; empty if they are not known before it is measured.
         identity: the keys of `Result.about` that distinguish recorded rows of one run.
         options: the names of its `Options`.
         images: the number of images that it requires; None for any.
@@ -210,6 +211,7 @@ class Protocol(ABC):
     needs: ClassVar[Need] = "scores"
     monitor: ClassVar[str] = "mR"
     columns: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = ()
     identity: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[int | None] = None

@@ -28,6 +28,7 @@ class Concepts(Protocol):
     summary = "the prediction of concepts from whole images"
     needs = "run"
     monitor = "mAP"
+    metrics = ("mAP", "image mAP")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure mean average precisions."""

@@ -67,6 +67,7 @@ class GroundingProtocol(Protocol):
     summary = "phrase localization: each phrase is a query for the proposals of its image"
     needs = "phrases"
     monitor = "R@1"
+    metrics = METRICS
     identity = ("convention", "IoU")
     options = ("iou", "boxes")
 

@@ -33,6 +33,7 @@ from seesay.protocols.base import (
     register_protocol,
     rounded_metrics,
 )
+from seesay.protocols.standard import BOTH_WAYS
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.text.vocabulary import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
 
@@ -104,6 +105,7 @@ class KShot(Protocol):
 class OneShot(Protocol):
     """One K of `KShot`: a row of the paper's Table 2."""
 
+    metrics = BOTH_WAYS
     identity = ("shortlist",)
     options = ("at",)
 

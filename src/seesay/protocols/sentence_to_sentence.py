@@ -16,6 +16,7 @@ from seesay.metrics import NO_ANSWER
 from seesay.metrics.bootstrap import RankSample
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import owners_of
+from seesay.metrics.recall import METRICS
 from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
@@ -30,6 +31,7 @@ class SentenceToSentence(Protocol):
     summary = "every sentence is a query for the other sentences of its image"
     needs = "embeddings"
     monitor = "R@1"
+    metrics = METRICS
     options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:

@@ -6,8 +6,11 @@ import numpy as np
 
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import owners_of
+from seesay.metrics.recall import METRICS
 from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
+
+BOTH_WAYS = (*(f"{way} {name}" for way in "SI" for name in METRICS), "mR")
 
 
 @register_protocol
@@ -19,6 +22,7 @@ class Standard(Protocol):
 
     name = "standard"
     summary = "every image and sentence of the split"
+    metrics = BOTH_WAYS
     identity = ("shortlist",)
     options = ("at",)
     fold: int | None = None

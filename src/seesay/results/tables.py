@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
-from seesay.protocols.base import Metrics
+from seesay.protocols.base import PROTOCOLS, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
@@ -100,7 +100,8 @@ class PaperTable:
     With `intervals`, cells of a single measurement have its 95 % interval.
 
     Raises:
-        SeesayError: a row names a published row that the paper does not have.
+        SeesayError: a row names a published row that the paper does not have, or no protocol of the table
+            measures one of the metrics.
     """
 
     def __init__(
@@ -110,6 +111,10 @@ class PaperTable:
         self.metrics = tuple(metrics) or definition.metrics
         self.intervals = False
         self.lines = [Line(row, self._published(row)) for row in definition.rows]
+        protocols = [PROTOCOLS[definition.protocol_of(row)] for row in definition.rows]
+        measured = [each.columns or each.metrics for each in protocols]
+        if all(measured):  # a mistyped metric is refused before anything is trained
+            self._chosen([*chain(*measured), *self.all_columns])
 
     def add(self, name: str, measured: Row) -> None:
         """Add a measured row to the line of that name."""
@@ -140,11 +145,8 @@ class PaperTable:
         Raises:
             SeesayError: there is no column of a name in `metrics`.
         """
-        if wanted := set(self.metrics):
-            known = {column: {column, column.partition(" ")[2]} for column in self.all_columns}
-            if missing := sorted(wanted.difference(*known.values())) if known else []:
-                raise SeesayError(f"No metric '{missing[0]}' in this table; there are: {', '.join(known)}.")
-            return [column for column, names in known.items() if names & wanted]
+        if self.metrics:
+            return self._chosen(self.all_columns)
         papers = [line.printed for line in self.lines if line.printed]
         return [
             column
@@ -152,6 +154,14 @@ class PaperTable:
             if not column.endswith(MEDIAN_RANK)
             or (papers and all(printed.get(column) is not None for printed in papers))
         ]
+
+    def _chosen(self, columns: Sequence[str]) -> list[str]:
+        """The columns that `metrics` names; raise a SeesayError if it names another."""
+        known = {column: {column, column.partition(" ")[2]} for column in columns}
+        wanted = set(self.metrics)
+        if missing := sorted(wanted.difference(*known.values())) if known else []:
+            raise SeesayError(f"No metric '{missing[0]}' in this table; there are: {', '.join(known)}.")
+        return [column for column, names in known.items() if names & wanted]
 
     def headings(self) -> list[str]:
         """The row's name, then each column, with the paper's beside it if a paper has it.

@@ -16,6 +16,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.settings import ComposedSettings
+from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
@@ -49,6 +50,7 @@ class TableRuns:
         changes: `key=value`, for every recipe.
         may_train: train runs that are missing or unfinished.
         commit: of the source, for the record.
+        resamples: bootstrap draws of the intervals; 0 for none.
     """
 
     definition: TableDefinition
@@ -58,6 +60,7 @@ class TableRuns:
     changes: Sequence[str] = ()
     may_train: bool = True
     commit: str | None = None
+    resamples: int = RESAMPLES
 
     def measured(self, row: TableRow, seed: int) -> Row:
         """Measure one row with one seed.
@@ -131,7 +134,7 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            return _measure_entry(runs[0], self.corpus, self.split, protocol, self.commit)
+            return _measure_entry(runs[0], self.corpus, self.split, protocol, self.commit, self.resamples)
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
@@ -167,7 +170,11 @@ class TableRuns:
 
 
 def measure_table(
-    runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
+    runs: TableRuns,
+    seeds: Sequence[int],
+    tell: Callable[[str], None],
+    record: Path | None = None,
+    metrics: Sequence[str] = (),
 ) -> PaperTable:
     """Measure a whole table; a row that fails does not stop the others.
 
@@ -176,12 +183,13 @@ def measure_table(
         seeds: of each row, in the order in which they are trained.
         tell: called with a line before and after each row.
         record: the folder of results that rows are recorded in.
+        metrics: the columns to show, see `PaperTable`.
 
     Raises:
-        SeesayError: the table does not fit the corpus, or a row cannot be recorded.
+        SeesayError: the table does not fit the corpus, has no such column, or a row cannot be recorded.
     """
     runs.check()
-    table, rows = PaperTable(runs.definition, runs.corpus.name, runs.split), runs.definition.rows
+    table, rows = PaperTable(runs.definition, runs.corpus.name, runs.split, metrics), runs.definition.rows
     for at, (row, seed) in enumerate(product(rows, seeds)):
         tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
         try:
@@ -205,6 +213,8 @@ def measure_entries(
     tell: Callable[[str], None],
     record: Path | None = None,
     commit: str | None = None,
+    metrics: Sequence[str] = (),
+    resamples: int = RESAMPLES,
 ) -> PaperTable:
     """Return a table of runs and external scores; runs that differ only in their seed share a row.
 
@@ -218,6 +228,8 @@ def measure_entries(
         tell: called with a line before each entry.
         record: the folder of results that rows are recorded in.
         commit: of the source, for the record.
+        metrics: the columns to show, see `PaperTable`.
+        resamples: bootstrap draws of the intervals; 0 for none.
 
     Raises:
         SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
@@ -233,19 +245,21 @@ def measure_entries(
         protocol=chosen,
         rows=tuple(dict.fromkeys(rows)),
     )
-    table = PaperTable(definition, corpus.name, split)
+    table = PaperTable(definition, corpus.name, split, metrics)
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {entry.name}")
-        measured = _measure_entry(entry, corpus, split, chosen, commit)
+        measured = _measure_entry(entry, corpus, split, chosen, commit, resamples)
         table.add(row.name, measured)
         if record is not None:
             record_row(record, corpus.name, measured)
     return table
 
 
-def _measure_entry(entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None) -> Row:
+def _measure_entry(
+    entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None, resamples: int
+) -> Row:
     started = time.monotonic()
-    result = evaluate(entry, corpus, protocol, split)
+    result = evaluate(entry, corpus, protocol, split, resamples=resamples)
     seconds = time.monotonic() - started
     if isinstance(entry, Run):
         return Row(provenance(entry, seconds, commit), result)
