@@ -6,7 +6,7 @@
 
 Times are of one processor core, which other work on the machine disturbs less than the clock.
 
-    pip install torchmetrics sentence-transformers
+    pip install sentence-transformers
     python -m benchmarks.peers --wheel dist/seesay-0.1.0-py3-none-any.whl
 """
 
@@ -71,6 +71,10 @@ def _ours(images: int) -> Found:
 
 def _torchmetrics(images: int) -> Found:
     import torch
+
+    from tests.fit_torchvision import fit_torchvision
+
+    fit_torchvision()
     from torchmetrics.retrieval import RetrievalHitRate, RetrievalMAP
 
     torch.set_num_threads(1)
@@ -118,6 +122,10 @@ def _send(pipe: Connection, work: Callable[[int], Found], images: int) -> None:
 def _search_row() -> dict[str, Any]:
     import faiss
     import torch
+
+    from tests.fit_torchvision import fit_torchvision
+
+    fit_torchvision()
     from sentence_transformers.util import dot_score, semantic_search
 
     from benchmarks.search import draw, fill

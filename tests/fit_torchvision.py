@@ -17,10 +17,11 @@ def fit_torchvision() -> torch.library.Library | None:
     if find_spec("torchvision") is None:
         return None
     try:
-        import torchvision  # noqa: F401
+        import torchvision  # type: ignore[import-untyped]  # noqa: F401
     except RuntimeError:
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            library.define(schema)  # type: ignore[no-untyped-call]
         return library
     return None
