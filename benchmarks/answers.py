@@ -38,7 +38,7 @@ from seesay.data.readers import read_corpus
 from seesay.metrics import auc, average_precision, calibration_error
 from seesay.runs.calibration import FITS
 from seesay.search import Index
-from seesay.search.detecting import with_detector
+from seesay.search.searcher import with_detector
 from seesay.text.concepts import nouns
 from seesay.text.vocabulary import replace_words
 

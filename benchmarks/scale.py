@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from psycopg.sql import SQL, Literal
 
 from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
@@ -31,6 +32,7 @@ from seesay.encoders.array_store import RECORD
 from seesay.encoders.feature_store import sources_of
 from seesay.runs.run import Run
 from seesay.search import thumbnails
+from seesay.search.ann import Neighbours
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.stores.postgresql import PostgreSQL
@@ -158,19 +160,22 @@ def _opened(folder: Path, way: str) -> tuple[Store, VectorStore]:
     where = address(way, folder) if way in DATABASES else ""
     (folder / "vectors").mkdir(exist_ok=True)
     hints = np.load(folder / "update.npz")["hints"]
-    return store, open_vectors(where, store, "image", folder / "vectors" / "lists", lambda: hints)
+    if where:
+        return store, open_vectors(where, store, "image", lambda: hints)
+    return store, Neighbours(store, "image", folder / "vectors" / "lists", queries=lambda: hints)
 
 
 def _build(folder: Path, way: str) -> dict[str, Any]:
     store, near = _opened(folder, way)
     if way == "recall":
         with store.write() as writer:
-            writer.set_recall(RECALL)
+            writer.set_meta(recall=repr(RECALL))
     started = time.perf_counter()
     near.save()
     seconds = time.perf_counter() - started
     if isinstance(near, PostgreSQL):
-        size = near.size()
+        query = SQL("SELECT pg_total_relation_size({}::regclass)").format(Literal(near.name))
+        ((size,),) = near.client.rows(query)
     else:
         size = sum(file.stat().st_size for file in (folder / "vectors").rglob("*") if file.is_file())
     near.close()

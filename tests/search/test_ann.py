@@ -242,7 +242,7 @@ def test_lists_of_somebody_else_do_not_reach_faiss(
 ) -> None:
     put(store, unit(600))
     file = tmp_path / "v.faiss"
-    write_lists(file, make_lists(store, everything(store)[0]).index, {"identity": "i", "generation": 1})
+    write_lists(file, make_lists(store, everything(store)[0]), {"identity": "i", "generation": 1})
     assert read_lists(file, "i", range(3)) is not None
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     assert read_lists(file, "i", range(3)) is None
@@ -252,7 +252,7 @@ def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, unit(600))
-    index = make_lists(store, everything(store)[0]).index
+    index = make_lists(store, everything(store)[0])
     write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 1})
     before = index.ntotal
     index.remove_ids(np.arange(1, 20))

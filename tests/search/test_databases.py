@@ -23,7 +23,7 @@ from seesay.search.hits import Place
 from seesay.search.index import Index
 from seesay.search.store import Facts, Store
 from seesay.search.stores import VectorStore, open_vectors
-from seesay.search.stores.database import FOLDER, Collection, facts_to_filter
+from seesay.search.stores.database import FOLDER, Collection, columns_of
 from tests.search.colours import Colours, gallery
 from tests.search.stores import DATABASES, address
 
@@ -54,8 +54,7 @@ def collection(index: Index) -> Collection[Any]:
 
 def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., object], *names: str) -> None:
     """Have `told` called with what a method of the database's client gets, whose name is one of these."""
-    with collection(index)._connected() as client:
-        kind = type(client)
+    kind = type(collection(index).client)
     (name,) = filter(partial(hasattr, kind), names)
     method = getattr(kind, name)
 
@@ -68,13 +67,12 @@ def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., obj
 
 def drop_collection(index: Index) -> None:
     near = collection(index)
-    with near._connected() as client:
-        if near.address.startswith("postgresql:"):
-            with client.transaction() as connection:
-                connection.execute(f'DROP TABLE "{near.name}"')
-            return
-        drop = getattr(client, "drop_collection", None) or client.delete_collection
-        drop(near.name)
+    if near.address.startswith("postgresql:"):
+        with near.client.transaction() as connection:
+            connection.execute(f'DROP TABLE "{near.name}"')
+        return
+    drop = getattr(near.client, "drop_collection", None) or near.client.delete_collection
+    drop(near.name)
 
 
 def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, where: str) -> None:
@@ -143,8 +141,7 @@ def test_some_that_are_lost_are_loaded_by_the_next_update(tmp_path: Path, photos
         index.update_images(photos)
         before = index.search("green")
         near = collection(index)
-        with near._connected() as client:
-            near._delete(client, [2])
+        near._delete([2])
         assert len(index.search("green")) == 2
         index.update_images(photos)
         assert index.search("green") == before
@@ -198,8 +195,7 @@ def test_a_database_that_forgets_the_mark_is_too_old(
     if where.startswith(("postgresql:", "qdrant+edge:")):
         pytest.skip("which always keeps it")
     with Index.create(tmp_path / "index", Colours(), where) as index:
-        with collection(index)._connected() as client:
-            kind = type(client)
+        kind = type(collection(index).client)
         for name in ("update_collection", "alter_collection_properties"):
             monkeypatch.setattr(kind, name, lambda *_, **__: None, raising=False)
         with pytest.raises(SeesayError, match="upgrade it"):
@@ -230,8 +226,8 @@ def test_an_index_that_is_closed_leaves_the_others_connected(
         one.update_images(photos)
         with Index.create(tmp_path / "two", Colours(), where) as two:
             two.update_images(photos)
-            client = collection(one)._client()
-        assert collection(one)._client() is client
+            client = collection(one).client
+        assert collection(one).client is client
         assert len(paths(one)) == 3
 
 
@@ -285,7 +281,7 @@ def test_a_shard_that_is_damaged_or_was_not_finished_is_written_again(
 
 
 def test_a_path_of_very_many_folders_is_bounded() -> None:
-    kept = facts_to_filter(Facts(1, "a.jpg", "a/" * 20_000, 1, 1, "2019-06-30T12:00:00", 0.0))["folder"]
+    kept = columns_of(Facts(1, "a.jpg", "a/" * 20_000, 1, 1, "2019-06-30T12:00:00", 0.0))["folder"]
     assert kept == ("a/" * 20_000)[:FOLDER]
 
 
@@ -324,7 +320,7 @@ def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, f
 
 def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path, where: str) -> None:
     embedded = Neighbours(store, "image", tmp_path / "v.faiss")
-    database = open_vectors(where, store, "image", tmp_path / "unused")
+    database = open_vectors(where, store, "image", lambda: np.empty((0, DIM), np.float32))
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
     if where.startswith("qdrant+http"):  # which rounds queries as it does vectors
         query = query.astype(np.float16).astype(np.float32)

@@ -12,7 +12,8 @@ from seesay.encoders.detector import Detection, Detector
 from seesay.errors import SeesayError
 from seesay.runs.calibration import USUAL
 from seesay.search import Index
-from seesay.search.detecting import Detecting, with_detector
+from seesay.search.detecting import Detecting
+from seesay.search.searcher import with_detector
 from tests.encoders.test_detector import graph, rows
 from tests.search.colours import Colours, gallery, photo_of, picture
 from tests.search.test_gallery import Named

@@ -70,10 +70,25 @@ def test_hits_have_falling_probabilities(index: Index) -> None:
     assert [row["probability"] for row in answer.to_dict()["results"]] == [round(each, 4) for each in chances]
 
 
-def test_a_calibration_of_scores_judges_each_image_by_its_own(tmp_path: Path, photos: Path) -> None:
-    class Absolute(Named):
-        calibration = ScoreCalibration(Calibration(-4.0, 8.0), Calibration(-9.0, 10.0))
+class Absolute(Named):
+    """Colours whose scores are calibrated by themselves."""
 
+    calibration = ScoreCalibration(Calibration(-4.0, 8.0), Calibration(-9.0, 10.0))
+
+
+@pytest.mark.parametrize(("matcher", "searches"), [(Named, 2), (Absolute, 1)])
+def test_the_best_of_the_gallery_is_looked_for_only_where_it_counts(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, matcher: type[Named], searches: int
+) -> None:
+    with Index.create(tmp_path / "index", matcher()) as index:
+        index.update_images(photos)
+        first, searched, nearest = index.search("red", k=3), list[int](), index.nearest
+        monkeypatch.setattr(index, "nearest", lambda *given: searched.append(given[2]) or nearest(*given))
+        assert len(index.search("red", k=3, after=first.end)) == 3
+        assert len(searched) == searches
+
+
+def test_a_calibration_of_scores_judges_each_image_by_its_own(tmp_path: Path, photos: Path) -> None:
     with Index.create(tmp_path / "absolute", Absolute()) as index:
         index.update_images(photos)
         for text, (intercept, slope) in {"red": (-4, 8), "a red": (-4, 8), "red - blue": (-4, 8)}.items():
@@ -197,7 +212,7 @@ def test_an_index_that_stores_none_learns_it(tmp_path: Path, index: Index, store
             if stored is None:
                 writer._connection.execute("DELETE FROM meta WHERE key = 'background'")
             else:
-                writer.set_background(stored)
+                writer.set_meta(background=stored)
         assert [hit.probability for hit in opened.search("red")] == pytest.approx(expected)
         opened.search("blue")
         assert opened.run.asked.count(unrelated_sentences()[0]) == 1

@@ -29,6 +29,7 @@ from psycopg.sql import SQL, Literal
 from seesay.search.stores.postgresql import RECALL, Connections, PostgreSQL
 
 DIM, COUNT = 32, 3000
+NONE = np.empty((0, DIM), np.float32)  # queries for which recall is measured
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def graph(
     """Their vectors in PostgreSQL, with a graph."""
     queries = np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32)
     where = address("postgresql", tmp_path_factory.mktemp("unused"))
-    opened = open_vectors(where, store, "image", Path(), lambda: queries)
+    opened = open_vectors(where, store, "image", lambda: queries)
     assert isinstance(opened, PostgreSQL)
     opened.graph_from = 1000
     opened.save()
@@ -91,14 +92,15 @@ def test_how_wide_the_graph_is_searched_is_told_and_remembered(
         for number, vector in enumerate(vectors[:500]):
             writer.put_vector("image", str(number), vector, (1, 1))
             writer.put_image(f"{number}.png", str(number), 0, 0)
-    near = PostgreSQL(address("postgresql", tmp_path), few, "image")
+    near = PostgreSQL(address("postgresql", tmp_path), few, "image", lambda: NONE)
     near.graph_from = 500
     near.save()
     told = re.search(r"500 vectors, hnsw.ef_search ([0-9]+); recall@10 ([0-9.]+)", capsys.readouterr().err)
     assert told
     assert float(told[2]) >= RECALL
-    with near._connected() as client:
-        ((comment,),) = client.rows(SQL("SELECT obj_description(to_regclass({}))").format(Literal(near.name)))
+    client = Connections(near.address)
+    ((comment,),) = client.rows(SQL("SELECT obj_description(to_regclass({}))").format(Literal(near.name)))
+    client.close()
     assert json.loads(comment)["ef"] == int(told[1])
     near.save()
     assert not capsys.readouterr().err  # nothing is measured again
@@ -135,11 +137,14 @@ def test_connections_that_the_server_has_closed_are_made_again(
     graph: PostgreSQL, vectors: NDArray[np.float32]
 ) -> None:
     before = found(graph, vectors[0])
-    with graph._connected() as client, client.transaction() as connection:
-        connection.execute(
+    client = Connections(graph.address)
+    client.execute(
+        SQL(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE pid != pg_backend_pid() AND datname = current_database()"
         )
+    )
+    client.close()
     assert found(graph, vectors[0]) == before
 
 
@@ -175,7 +180,7 @@ def test_connections_are_used_again_where_a_thousand_files_are_open(graph: Postg
 
 
 def test_a_server_that_does_not_answer_is_given_up(store: Store) -> None:
-    near = PostgreSQL("postgresql://127.0.0.1:1/photos", store, "image")
+    near = PostgreSQL("postgresql://127.0.0.1:1/photos", store, "image", lambda: NONE)
     started = time.monotonic()
     with pytest.raises(SeesayError, match="PostgreSQL cannot be used"):
         near.search(np.zeros(DIM, np.float32), 1)
@@ -185,7 +190,7 @@ def test_a_server_that_does_not_answer_is_given_up(store: Store) -> None:
 
 def test_vectors_that_no_graph_takes_are_refused(graph: PostgreSQL, tmp_path: Path) -> None:
     wide = Store.create(tmp_path / "index.sqlite", "noise", "1", 4001)
-    near = PostgreSQL(graph.address, wide, "image")
+    near = PostgreSQL(graph.address, wide, "image", lambda: NONE)
     with pytest.raises(SeesayError, match="up to 4000 dimensions, but those of this run have 4001"):
         near.save()
     near.close()

@@ -48,7 +48,7 @@ def neighbours(store: Store, tmp_path: Path) -> Neighbours:
 
 def set_recall(store: Store, recall: float) -> None:
     with store.write() as writer:
-        writer.set_recall(recall)
+        writer.set_meta(recall=repr(recall))
 
 
 def measured(near: Neighbours, store: Store, queries: NDArray[np.float32]) -> float:
@@ -159,6 +159,8 @@ def test_an_index_remembers_the_recall(tmp_path: Path) -> None:
         assert len(index.search("red")) == 2  # few are all compared
     with Index.open(tmp_path / "index", Colours()) as index:
         assert index.store.recall() == 0.9
+        index.set_recall(1)
+        assert index.store.recall() == 1.0
 
 
 @pytest.mark.parametrize("wrong", [0.4, 1.1, float("nan")])

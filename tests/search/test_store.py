@@ -177,10 +177,10 @@ def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Sto
     assert store.months(Filter.parse("taken:2019")) == {"2019-06": 2}
 
 
-@pytest.mark.parametrize("where", [None, Filter.parse("taken:2019 folder:italy")])
+@pytest.mark.parametrize("where", [Filter(), Filter.parse("taken:2019 folder:italy")])
 @pytest.mark.parametrize("after", [None, ("2019-06-30T12:00:00", 7)])
 def test_a_page_of_the_newest_images_sorts_nothing(
-    store: Store, where: Filter | None, after: tuple[str, int] | None
+    store: Store, where: Filter, after: tuple[str, int] | None
 ) -> None:
     asked: list[str] = []
     store._connection.set_trace_callback(asked.append)
@@ -190,6 +190,17 @@ def test_a_page_of_the_newest_images_sorts_nothing(
     plan = [row[-1] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
     assert "items_by_time" in plan[0]
     assert not any("TEMP B-TREE" in step for step in plan)
+
+
+def test_folders_are_counted_once_a_change(store: Store) -> None:
+    put(store, "italy/a.jpg", "italy/rome/b.jpg")
+    asked: list[str] = []
+    store._connection.set_trace_callback(asked.append)
+    for _ in range(3):
+        assert store.folders() == {"italy": 1, "italy/rome": 1}
+    assert len([query for query in asked if "SELECT path" in query]) == 1
+    put(store, "italy/c.jpg")
+    assert store.folders() == {"italy": 2, "italy/rome": 1}
 
 
 @pytest.mark.parametrize("id_", [1 << 63, 1 << 70, -1, -(1 << 70)])

@@ -83,8 +83,8 @@ def index(
     from seesay.data.remote import path_of
     from seesay.progress import progress_of
     from seesay.search import Index
-    from seesay.search.detecting import with_detector
     from seesay.search.look import check_images
+    from seesay.search.searcher import with_detector
     from seesay.search.store import FILE, Store
     from seesay.search.update import read_sentences
 
@@ -165,9 +165,9 @@ def search(
         if rerank is None:
             answer = opened.search(asked, k, where)
         else:
-            from seesay.search.rerank import open_reranker
+            from seesay.search.rerank import Reranker
 
-            answer = console.print_reranking(open_reranker(rerank, shortlist).search(opened, asked, k, where))
+            answer = console.print_reranking(Reranker(rerank, shortlist).search(opened, asked, k, where))
         console.show_answer(answer, opened, query, as_json)
     if not answer:
         if where:
@@ -209,9 +209,9 @@ def sentences(
         if rerank is None:
             answer = opened.sentences_for(image, k)
         else:
-            from seesay.search.rerank import open_reranker
+            from seesay.search.rerank import Reranker
 
-            reranked = open_reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
+            reranked = Reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
             answer = console.print_reranking(reranked)
         console.show_answer(answer, opened, str(image), as_json)
     if not answer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from seesay.search.hits import Place
 from seesay.search.quantise import (
     REFINED,
     VECTORS,
-    Lists,
     is_mapped,
     lists_of_recall,
     make_lists,
@@ -115,7 +114,7 @@ class Neighbours:
         if after is None:
             return self._best(query, k, among)
         everything = self._ids if among is None else among
-        return next_page(lambda asked: self._best(query, asked, everything), k, after, len(everything))
+        return next_page(lambda asked: self._best(query, asked, everything), k, after)
 
     def passing(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter."""
@@ -140,19 +139,29 @@ class Neighbours:
     def _best_in_lists(
         self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        everywhere = among is not None
+        """As `_best`; with `among` all lists are searched, else more than usual if few are found."""
+        import faiss
+
+        library, index = cast(Any, faiss), self._lists  # stubs of C++
+        only, lists = self._valid, index.nprobe if among is None else index.nlist
         if among is None or among is self._ids:
             among = self._listed
-            only = self._valid
         else:
             among = among[np.isin(among, self._listed)]
             only = _packed(among)
         k = min(k, len(among))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        coded = self.quantiser != VECTORS
-        ids, scores = _search_lists(self._lists, query, k * REFINED if coded else k, k, only, everywhere)
-        return refined(*self._store.vectors(ids.tolist()), query, k) if coded else (ids, scores)
+        is_coded = self.quantiser != VECTORS
+        selected = {} if only is None else {"sel": library.IDSelectorBitmap(only)}
+        while True:
+            parameters = library.SearchParametersIVF(nprobe=lists, **selected)
+            (scores,), (ids,) = index.search(query[None], REFINED * k if is_coded else k, params=parameters)
+            if lists >= index.nlist or (ids >= 0).sum() >= k:
+                break
+            lists = min(4 * lists, index.nlist)
+        ids, scores = ids[ids >= 0], scores[ids >= 0]
+        return refined(*self._store.vectors(ids.tolist()), query, k) if is_coded else (ids, scores)
 
     def save(self) -> None:
         """Write inverted lists to the cache; an exact index is faster to build than to read.
@@ -272,10 +281,10 @@ class Neighbours:
         self._recall, self.quantiser, self.trained = recall, VECTORS, 0
         self._take_lists(None, np.empty(0, np.int64))
         if len(ids) > self._exact_up_to:
-            made = self._made_lists(ids, recall)
-            self.trained, self.quantiser = len(ids), made.quantiser
-            self._ids = np.sort(_ids_in_lists(made.index))  # without those that are gone meanwhile
-            self._take_lists(made.index, self._ids)
+            lists, self.quantiser = self._made_lists(ids, recall)
+            self.trained = len(ids)
+            self._ids = np.sort(_ids_in_lists(lists))  # without those that are gone meanwhile
+            self._take_lists(lists, self._ids)
         else:
             self._ids = self._add(ids, ids)
 
@@ -288,16 +297,17 @@ class Neighbours:
         there = np.concatenate(found)
         return alive if len(there) == len(ids) else alive[~np.isin(alive, ids) | np.isin(alive, there)]
 
-    def _made_lists(self, ids: NDArray[np.int64], recall: float | None) -> Lists:
+    def _made_lists(self, ids: NDArray[np.int64], recall: float | None) -> tuple[Any, str]:
+        """New lists of items (n,), and their quantiser."""
         if recall is None:
-            return make_lists(self._store, ids, divisor=self._probe_divisor)
+            return make_lists(self._store, ids, self._probe_divisor), VECTORS
         queries = np.empty((0, self._store.dim), np.float32) if self._queries is None else self._queries()
-        made = lists_of_recall(self._store, ids, queries, recall)
+        lists, quantiser, reached = lists_of_recall(self._store, ids, queries, recall)
         tell(
-            f"Lists of {len(ids)} vectors: {made.quantiser}, {made.index.code_size} bytes a vector, "
-            f"{made.index.nprobe} of {made.index.nlist} lists searched; recall@10 {made.recall:.3f}."
+            f"Lists of {len(ids)} vectors: {quantiser}, {lists.code_size} bytes a vector, "
+            f"{lists.nprobe} of {lists.nlist} lists searched; recall@10 {reached:.3f}."
         )
-        return made
+        return lists, quantiser
 
 
 class Exact:
@@ -343,37 +353,6 @@ class Exact:
         first = equal[np.argsort(ids[equal])][: k - len(above)]
         best = np.concatenate([above, first])
         return ids[best], scores[best]
-
-
-def _search_lists(
-    index: Any,
-    query: NDArray[np.float32],
-    count: int,
-    least: int,
-    only: NDArray[np.uint8] | None,
-    everywhere: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return ids and scores of the `count` best in inverted lists, or fewer.
-
-    Args:
-        index: of FAISS.
-        query: (dim,).
-        count: of items.
-        least: number of items for which more lists than usual are searched.
-        only: the ids that count, as bits (`_packed`); None for all.
-        everywhere: whether all lists are searched.
-    """
-    import faiss
-
-    library: Any = faiss  # whose stubs are of C++
-    selected = {} if only is None else {"sel": library.IDSelectorBitmap(only)}
-    lists = index.nlist if everywhere else index.nprobe
-    while True:
-        parameters = library.SearchParametersIVF(nprobe=lists, **selected)
-        (scores,), (ids,) = index.search(query[None], count, params=parameters)
-        if lists >= index.nlist or (ids >= 0).sum() >= least:
-            return ids[ids >= 0], scores[ids >= 0]
-        lists = min(4 * lists, index.nlist)
 
 
 def _packed(ids: NDArray[np.int64]) -> NDArray[np.uint8]:

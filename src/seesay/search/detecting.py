@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 from lemminflect import getLemma  # type: ignore[import-untyped]
@@ -18,8 +17,6 @@ from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, Detector
 from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.embedder import Embedder, Vectors
-from seesay.search.searcher import DEFAULT_RUN, load_embedder
-from seesay.search.store import FILE, Store
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import tokenize
 
@@ -144,19 +141,6 @@ class Detecting(Embedder):
             if numbers := self._named.named(text):
                 row[numbers] = _WEIGHT / _OF_IMAGES * self._named.share(text) ** _POWER / len(numbers)
         return np.concatenate([rows, weights], axis=1)
-
-
-def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
-    """Load a run (by default that of the index in a folder, or seesay-small) and a detector.
-
-    Raises:
-        SeesayError: the run does not exist, or the file is not a detector.
-    """
-    if run is None and Store.exists(folder / FILE):
-        store = Store.open(folder / FILE)
-        run = store.meta["embedder"]
-        store.close()
-    return load_embedder(run or DEFAULT_RUN, detector)
 
 
 class NamedObjects:

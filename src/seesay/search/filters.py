@@ -38,8 +38,6 @@ _SHAPES = ("portrait", "landscape", "square")
 _ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
     ELSE 'square' END"""
 
-Values = tuple[str | int | float, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -59,9 +57,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """SQL conditions on the columns `folded`, `time`, `width`, `height` and `added`, with their parameters.
-
-    `limits` are the same conditions for stores without SQL.
+    """Conditions on the metadata of images, all of which must hold.
 
     Example:
         >>> from seesay.search.filters import Filter
@@ -69,9 +65,17 @@ class Filter:
         ('2019-06-01', '2020-02-01', 3000)
     """
 
-    sql: str
-    values: Values
     limits: tuple[Limit, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """A condition on the columns `folded`, `time`, `width`, `height` and `added`; `values` go with it."""
+        return " AND ".join(f"({_sql(limit)})" for limit in self.limits) or "1"
+
+    @property
+    def values(self) -> tuple[str | int | float, ...]:
+        """The parameters of `sql`."""
+        return tuple(limit.value for limit in self.limits)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -84,7 +88,7 @@ class Filter:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         if _SURROGATE.search(text):
             raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
-        conditions, limits, at = list[str](), list[Limit](), 0
+        limits, at = list[Limit](), 0
         text = text.strip()
         while at < len(text):
             found = _CONDITION.match(text, at)
@@ -99,12 +103,9 @@ class Filter:
                 raise QueryError(
                     f"Unknown filter '{name}'{did_you_mean(name, _CONDITIONS) or f'. Try {known}'}"
                 )
-            found_limits = _CONDITIONS[name](value)
-            conditions += [_sql(limit) for limit in found_limits]
-            limits += found_limits
+            limits += _CONDITIONS[name](value)
             at = found.end()
-        sql = " AND ".join(f"({each})" for each in conditions) or "1"
-        return cls(sql, tuple(limit.value for limit in limits), tuple(limits))
+        return cls(tuple(limits))
 
 
 def _sql(limit: Limit) -> str:

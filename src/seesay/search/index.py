@@ -185,16 +185,16 @@ class Index(Searcher):
             raise SeesayError("recall: only for vectors in this process; a database has its own settings.")
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
-                writer.set_recall(recall)
+                writer.set_meta(recall=repr(float(recall)))
             self._recall_is_new = True
 
     def _record(self, run: Embedder) -> None:
         """Record the name of the loaded run: it is the index's, but its folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
-            detector = str(run.detector or "")
+            named = {"embedder": run.name, "detector": str(run.detector or "")}
             with self.store.write() as writer:
-                writer.set_embedder(run.name, detector)
-            self.store.meta |= {"embedder": run.name, "detector": detector}
+                writer.set_meta(**named)
+            self.store.meta |= named
 
     def update_images(
         self, folders: str | Path | Iterable[str | Path] = (), progress: Progress | None = None
@@ -301,9 +301,9 @@ class Index(Searcher):
         seen = self.look(folders)
         before = {seen.path_now(item.path or ""): item.state for item in self.store.items().values()}
         images = [
-            CorpusImage(file.path, "", FileSource(seen.file(file.path)))
-            for file in seen.there.files.values()
-            if before.get(file.path) != file.state
+            CorpusImage(path, "", FileSource(seen.file(path)))
+            for path, state in seen.there.files.items()
+            if before.get(path) != state
         ]
         fill_stores_on_cluster(run.encoders, stores_folder(), images, address)
 

@@ -32,8 +32,7 @@ from seesay.runs.calibration import (
 )
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.hits import Hit
-from seesay.search.prepared import PreparedQuery, finite
-from seesay.search.query import Text
+from seesay.search.query import PreparedQuery, Query, Text, finite
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
@@ -116,7 +115,7 @@ class Judge:
             if count and not (former and former.count == count and former.sample[-1:].tolist() == [last]):
                 learned = self._learned(run, *self._sampled()).to_json()
                 with self._store.write() as writer:
-                    writer.set_background(learned)
+                    writer.set_meta(background=learned)
 
     def _sampled(self) -> tuple[int, NDArray[np.int64]]:
         """Return the number of images, and the ids of the sample, evenly spaced among them."""
@@ -140,7 +139,7 @@ class Judge:
             hits: to be judged.
             asked: their query.
             run: that embeds.
-            best: the best hit in the whole gallery, if it may not be among the hits.
+            best: the best hit in the whole gallery, if it may not be among the hits and `needs_best`.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
@@ -188,6 +187,11 @@ def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image
     """Return log-odds (k,) from the position of images between the gallery's mean and the query itself."""
     mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
+
+
+def needs_best(query: Query, run: Embedder) -> bool:
+    """Return whether hits of a query are judged beside the best of the whole gallery."""
+    return query.is_text and not isinstance(run.calibration, ScoreCalibration)
 
 
 def unrelated_vectors(run: Embedder) -> Vectors:

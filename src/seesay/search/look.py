@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from seesay.data.remote import is_folder, is_remote, is_same
@@ -13,7 +13,7 @@ from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
-from seesay.search.store import MOST_ROOTS, Store
+from seesay.search.store import MOST_ROOTS, State, Store
 from seesay.search.writer import Writer
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -23,29 +23,14 @@ _LATEST = 2**63 - 1
 """Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """An image file; `path` is relative to the folder, with `/`.
-
-    `state` changes with the contents: a copy can keep size and modification time, but not `st_ctime_ns`.
-    """
-
-    path: str
-    mtime_ns: int
-    size: int
-    ctime_ns: int
-
-    @property
-    def state(self) -> tuple[int, int, int]:
-        """Time of modification, size and time of change."""
-        return self.mtime_ns, self.size, self.ctime_ns
-
-
 @dataclass
 class Found:
-    """Files by path, skipped ones as (path, reason), unreadable paths, and counts of other kinds."""
+    """The states of files by path, skipped ones as (path, reason), unreadable paths, counts of other kinds.
 
-    files: dict[str, FoundFile] = field(default_factory=dict)
+    Paths are relative to the folder, with `/`.
+    """
+
+    files: dict[str, State] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     not_read: Counter[str] = field(default_factory=Counter)
@@ -58,8 +43,7 @@ class Found:
 
     def add(self, other: Found, prefix: str) -> None:
         """Add the contents of another folder, with a prefix of its paths such as "italy/"."""
-        for path, file in other.files.items():
-            self.files[prefix + path] = replace(file, path=prefix + path) if prefix else file
+        self.files |= {prefix + path: state for path, state in other.files.items()}
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
         here = prefix.rstrip("/") or "."
         self.unread |= {here if place == "." else prefix + place for place in other.unread}
@@ -111,8 +95,8 @@ def _take_up(path: str, file: Path, result: Found) -> None:
             result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
             changed = getattr(stat, "st_ctime_ns", 0)  # which stores at a URL do not have
-            found = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size, min(changed, _LATEST))
-            result.files[path] = found
+            state = State(min(stat.st_mtime_ns, _LATEST), stat.st_size, min(changed, _LATEST))
+            result.files[path] = state
 
 
 @dataclass
@@ -257,7 +241,7 @@ def _moved(store: Store, former: Sequence[Root], there: Found) -> Root | None:
             sizes = store.paths(root)
             start = len(root.path(""))
             same = sum(
-                (file := there.files.get(path[start:])) is not None and file.size == size
+                (state := there.files.get(path[start:])) is not None and state.size == size
                 for path, size in sizes.items()
             )
             if 2 * same > len(sizes):

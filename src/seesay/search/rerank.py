@@ -24,8 +24,7 @@ from seesay.runs.images import join_features, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index
-from seesay.search.prepared import PreparedQuery
-from seesay.search.query import Query
+from seesay.search.query import PreparedQuery, Query
 
 SHORTLIST = 100
 
@@ -53,18 +52,18 @@ class Reranker:
     """Orders an index's shortlists by the scores of a run. Thread-safe.
 
     Args:
-        run: usually a pair matcher, or any other run that scores whole images, such as an embedding whose
-            features are too costly to compute for all images.
+        run: or its name; usually a pair matcher, or any other run that scores whole images, such as an
+            embedding whose features are too costly to compute for all images.
         shortlist: the minimum number of re-ranked hits.
 
     Raises:
         SeesayError: the run grounds phrases, its encoder is missing, or its matcher is asymmetric.
     """
 
-    def __init__(self, run: Run, shortlist: int = SHORTLIST) -> None:
-        check_one_score(run)
-        self.run, self.shortlist = run, shortlist
-        self._encoders = run.encoders
+    def __init__(self, run: str | Run, shortlist: int = SHORTLIST) -> None:
+        self.run, self.shortlist = Run.load(run) if isinstance(run, str) else run, shortlist
+        check_one_score(self.run)
+        self._encoders = self.run.encoders
         self._stores = fill_stores(self._encoders, stores_folder(), ()).stores
         self._lock = threading.Lock()
 
@@ -156,11 +155,6 @@ class Reranker:
 
 def _decoded_apart(data: bytes, name: str, side: int) -> Pixels:
     return read_apart(data, name, side).pixels
-
-
-def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
-    """Load the run of that name as a re-ranker."""
-    return Reranker(Run.load(name), shortlist)
 
 
 def check_reranks(name: str) -> None:

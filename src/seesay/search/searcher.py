@@ -18,14 +18,14 @@ from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.seal import is_sealed
+from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
-from seesay.search.judging import Judge, unrelated_vectors
-from seesay.search.prepared import PreparedQuery, embed_image, prepare_queries
-from seesay.search.query import Indexed, Query
+from seesay.search.judging import Judge, needs_best, unrelated_vectors
+from seesay.search.query import Indexed, PreparedQuery, Query, embed_image, prepare_queries
 from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Item, Store
+from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.thumbnails import Thumbnails
 
@@ -49,6 +49,19 @@ def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> E
     from seesay.search.detecting import Detecting
 
     return Detecting(loaded, Detector(detector))
+
+
+def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
+    """Load a run (by default that of the index in a folder, or seesay-small) and a detector.
+
+    Raises:
+        SeesayError: the run does not exist, or the file is not a detector.
+    """
+    if run is None and Store.exists(folder / FILE):
+        store = Store.open(folder / FILE)
+        run = store.meta["embedder"]
+        store.close()
+    return load_embedder(run or DEFAULT_RUN, detector)
 
 
 class Searcher:
@@ -79,13 +92,14 @@ class Searcher:
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._judge = Judge(store)
+        self._near: dict[Kind, VectorStore] = {}
         kinds: tuple[Kind, Kind] = ("image", "sentence")
-        self._near = {
-            kind: open_vectors(
-                vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
-            )
-            for kind in kinds
-        }
+        for kind in kinds:
+            if vectors:
+                self._near[kind] = open_vectors(vectors, store, kind, self._queries)
+            else:
+                file = folder / f"vectors-{kind}.faiss"
+                self._near[kind] = Neighbours(store, kind, file, queries=self._queries)
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
@@ -125,6 +139,10 @@ class Searcher:
                 self._check_there()
                 self._embedder = self._checked(load_embedder(self.run_name, self.detector))
             return self._embedder
+
+    def _queries(self) -> NDArray[np.float32]:
+        """Queries (q, dim) for which the recall of a vector store is measured."""
+        return unrelated_vectors(self.run)
 
     def _check_there(self) -> None:
         """Raise a SeesayError with advice if the folder of the run, or its detector, is missing."""
@@ -172,11 +190,10 @@ class Searcher:
         asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
-        # The best of the whole gallery is needed to judge sentences, and may not be on this page.
-        is_elsewhere = bool(asked.query.sentences) and (among is not None or after is not None or bool(own))
-        best = self.nearest("image", asked.vector, 1) if is_elsewhere else []
+        is_first = among is None and after is None  # else the best of the whole gallery may not be on it
         meant = self.filter_meant(where) if where and not found and after is None else None
-        return Answer(self._judged(found, asked, best), asked.unknown, found.end, asked.corrected, meant)
+        hits = self._judged(found, asked, is_first)
+        return Answer(hits, asked.unknown, found.end, asked.corrected, meant)
 
     def filter_meant(self, where: str) -> str | None:
         """Return a similar filter for one that no image matches; None if there is none."""
@@ -193,7 +210,7 @@ class Searcher:
         return self.nearest("sentence", self.embed_image(image, query=True), k)
 
     def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
-        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.prepared`."""
+        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.query`."""
         return embed_image(self.run, image, query)
 
     def _prepared(self, query: Query) -> PreparedQuery:
@@ -251,14 +268,13 @@ class Searcher:
         with nullcontext() if near.concurrent else self._searching:
             yield near
 
-    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, best: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits with their probabilities, and the objects in them that the query names.
-
-        `best` is the nearest image overall, if it may not be among the hits.
-        """
+    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, is_first: bool) -> Sequence[Hit]:
+        """The hits with their probabilities, and the objects in them that the query names."""
         if not hits:
             return hits
         run = self.run
+        needed = not is_first and needs_best(asked.query, run)
+        best = self.nearest("image", asked.vector, 1) if needed else ()
         chances = self._judge.probabilities(hits, asked, run, best)
         hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if names := run.named(asked.query.wanted):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
+_EVERYTHING = Filter()
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -51,6 +52,17 @@ _ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 5)
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
 _FACTS = f"SELECT items.id, path, folded, width, height, time, added {_IMAGES}"
 _FACT_TYPES = (int, str, str, int, int, str, float)
+
+
+class State(NamedTuple):
+    """The state of a file, which changes with its contents.
+
+    A copy can keep size and modification time, but not `st_ctime_ns`.
+    """
+
+    mtime_ns: int
+    size: int
+    ctime_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,7 @@ class Item:
 
     @property
     def state(self) -> tuple[int | None, int | None, int | None]:
-        """The state of an image's file when it was indexed, see `FoundFile`."""
+        """The `State` of an image's file when it was indexed."""
         return self.mtime_ns, self.size, self.ctime_ns
 
 
@@ -125,6 +137,7 @@ class Store:
         self._connection = connection
         self._lock = threading.RLock()
         self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
+        self._in_folders = -1, Counter[str]()  # images by folder, with the generation
         with file_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
         try:
@@ -260,11 +273,11 @@ class Store:
         return dict(total)
 
     def background(self) -> str | None:
-        """Return the value of `Writer.set_background`, or None."""
+        """Return the gallery that was stored, see `seesay.search.judging`, or None."""
         return self._meta("background")
 
     def recall(self) -> float | None:
-        """Return the value of `Writer.set_recall`, or None."""
+        """Return the target recall@10 of vector lists, or None."""
         text = self._meta("recall")
         if text is not None and not _RECALL.fullmatch(text):
             raise self._damaged("its recall")
@@ -281,9 +294,13 @@ class Store:
         return int(mark.partition("-")[0]) if mark in known else None
 
     def _meta(self, key: str) -> str | None:
-        with self._read() as connection:
-            rows = _typed(connection.execute("SELECT value FROM meta WHERE key = ?", (key,)), str)
+        rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,), str)
         return str(rows[0][0]) if rows else None
+
+    def _rows(self, query: str, values: Sequence[object], *types: type | UnionType) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, whose columns have these types."""
+        with self._read() as connection:
+            return _typed(connection.execute(query, values), *types)
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
@@ -317,9 +334,7 @@ class Store:
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
         """Return the metadata of existing images, by id."""
         query = f"{_FACTS} AND items.id IN (SELECT value FROM json_each(?))"
-        with self._read() as connection:
-            rows = _typed(connection.execute(query, (_as_json(ids),)), *_FACT_TYPES)
-        return {row[0]: Facts(*row) for row in rows}
+        return {row[0]: Facts(*row) for row in self._rows(query, (_as_json(ids),), *_FACT_TYPES)}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
@@ -329,7 +344,7 @@ class Store:
         return np.sort(ids)
 
     def newest(
-        self, count: int, where: Filter | None = None, after: tuple[str, int] | None = None
+        self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
     ) -> list[Facts]:
         """Return the newest images, newest first.
 
@@ -338,42 +353,35 @@ class Store:
             where: a filter that they must match.
             after: time and id of the last image of the previous page.
         """
-        where = where or Filter("1", ())
         behind, place = "1", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        with self._read() as connection:
-            rows = connection.execute(
-                f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ?",
-                (*where.values, *place, min(count, _LAST)),
-            )
-            return [Facts(*row) for row in _typed(rows, *_FACT_TYPES)]
+        query = f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ?"
+        rows = self._rows(query, (*where.values, *place, min(count, _LAST)), *_FACT_TYPES)
+        return [Facts(*row) for row in rows]
 
-    def months(self, where: Filter | None = None) -> dict[str, int]:
+    def months(self, where: Filter = _EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        among = f"AND id IN (SELECT items.id {_among(where)})" if where and where.limits else ""
-        with self._read() as connection:
-            rows = connection.execute(
-                f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
-                GROUP BY month ORDER BY month DESC""",
-                where.values if where else (),
-            )
-            return dict(_typed(rows, str, int))
+        among = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""
+        query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
+            GROUP BY month ORDER BY month DESC"""
+        return dict(self._rows(query, where.values, str, int))
 
     def folders_with(self, part: str) -> list[str]:
         """Return the image folders whose path contains a text; both folded."""
-        with self._read() as connection:
-            query = "SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr(folded, ?)"
-            return [str(folder) for (folder,) in _typed(connection.execute(query, (part,)), str)]
+        query = "SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr(folded, ?)"
+        return [str(folder) for (folder,) in self._rows(query, (part,), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
         """Return the number of images directly in each folder by path, in order, for the largest folders."""
-        counts = Counter[str]()
-        with self._read() as connection:  # SQLite has no function that finds the last slash in linear time
-            paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
-            counts.update(str.rpartition(path, "/")[0] for (path,) in paths)
-        del counts[""]
-        return dict(sorted(counts.most_common(limit)))
+        with self._read() as connection:
+            if self._in_folders[0] != (generation := self._generation()):
+                # In Python: SQLite has no function that finds the last slash in linear time.
+                paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
+                counts = Counter(str.rpartition(path, "/")[0] for (path,) in paths)
+                del counts[""]
+                self._in_folders = generation, counts
+            return dict(sorted(self._in_folders[1].most_common(limit)))
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image, or None if there is no image with that id.
@@ -414,16 +422,15 @@ class Store:
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
         """Return detected objects with those names, best first, by image id."""
-        with self._read() as connection:
-            rows = connection.execute(
-                """SELECT items.id, name, x1, y1, x2, y2, confidence
-                FROM items JOIN objects ON objects.vector = items.vector
-                WHERE items.id IN (SELECT value FROM json_each(?))
-                    AND name IN (SELECT value FROM json_each(?))
-                ORDER BY confidence DESC""",
-                (_as_json(ids), json.dumps(list(names))),
-            )
-            seen = _typed(rows, int, str, *[float] * 5)
+        seen = self._rows(
+            """SELECT items.id, name, x1, y1, x2, y2, confidence
+            FROM items JOIN objects ON objects.vector = items.vector
+            WHERE items.id IN (SELECT value FROM json_each(?))
+                AND name IN (SELECT value FROM json_each(?))
+            ORDER BY confidence DESC""",
+            (_as_json(ids), json.dumps(list(names))),
+            *(int, str, *[float] * 5),
+        )
         found: dict[int, list[Detection]] = {}
         for id_, name, x1, y1, x2, y2, confidence in seen:
             found.setdefault(id_, []).append(Detection(name, (x1, y1, x2, y2), confidence))
@@ -432,15 +439,14 @@ class Store:
     def paths(self, root: Root) -> dict[str, int]:
         """Return the paths of a folder's images with the sizes of their files in bytes."""
         prefix = root.path("")
-        with self._read() as connection:
-            query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
-            return dict(_typed(connection.execute(query, (len(prefix), prefix)), str, int))
+        query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
+        return dict(self._rows(query, (len(prefix), prefix), str, int))
 
-    def skipped(self) -> dict[str, tuple[int, int, int, str]]:
-        """Return (mtime_ns, size, ctime_ns, reason) of unusable files by path."""
-        with self._read() as connection:
-            found = connection.execute("SELECT path, mtime_ns, size, ctime_ns, reason FROM skipped")
-            return {path: (*state, reason) for path, *state, reason in _typed(found, str, int, int, int, str)}
+    def skipped(self) -> dict[str, tuple[State, str]]:
+        """Return the states of unusable files, and why they are, by path."""
+        query = "SELECT path, mtime_ns, size, ctime_ns, reason FROM skipped"
+        rows = self._rows(query, (), str, int, int, int, str)
+        return {path: (State(*state), reason) for path, *state, reason in rows}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""

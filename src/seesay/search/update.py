@@ -20,9 +20,9 @@ from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
-from seesay.search.look import FoundFile, Look
-from seesay.search.prepared import finite
-from seesay.search.store import Item, Store
+from seesay.search.look import Look
+from seesay.search.query import finite
+from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer
 
@@ -211,7 +211,7 @@ class _Update:
 
     def run(self, progress: Progress) -> None:
         """Embed new and changed files."""
-        todo = [file for file in self._files.values() if not self._is_unchanged(file)]
+        todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
         done = 0
         progress(done, len(todo))
         for batch in read_ahead(self._seen.file, todo):
@@ -234,28 +234,25 @@ class _Update:
         self.report.deleted += len(gone)
         return orphans
 
-    def _is_unchanged(self, file: FoundFile) -> bool:
-        former = self._before.get(file.path)
-        if former is not None and former.state == file.state:
+    def _is_unchanged(self, path: str, state: State) -> bool:
+        former = self._before.get(path)
+        if former is not None and former.state == state:
             self.report.unchanged += 1
             return True
-        if skipped := self._skipped.get(file.path):
-            *state, reason = skipped
-            if tuple(state) == file.state:
-                self.report.skipped.append((file.path, reason))
-                return True
-        return False
+        known, reason = self._skipped.get(path, (None, ""))
+        if known == state:
+            self.report.skipped.append((path, reason))
+        return known == state
 
     def _take(self, batch: Batch) -> None:
         contents: dict[str, tuple[str, bytes]] = {}
-        keyed: list[tuple[FoundFile, str]] = []
-        for file, data in batch:
+        keys: dict[str, str] = {}  # by path
+        for path, data in batch.items():
             if isinstance(data, OSError):  # may be temporary: its item stays, and the file is tried again
-                self.report.skipped.append((file.path, data.strerror or str(data)))
+                self.report.skipped.append((path, data.strerror or str(data)))
                 continue
-            key = content_key(data)
-            keyed.append((file, key))
-            contents.setdefault(key, (file.path, data))
+            keys[path] = content_key(data)
+            contents.setdefault(keys[path], (path, data))
         for key in self._store.known("image", contents):
             del contents[key]
         found = entries_of(contents, self._embedder)
@@ -263,45 +260,39 @@ class _Update:
             for key, entry in found.items():
                 if isinstance(entry, Entry):
                     writer.put_vector("image", key, entry.vector, entry.size, entry.taken, entry.objects)
-            for file, key in keyed:
+            for path, key in keys.items():
                 failure = found.get(key)
                 if not isinstance(failure, ImageError):
-                    self._put(writer, file, key)
-                elif isinstance(failure, UnavailableImageError):  # tried again, as above
-                    self.report.skipped.append((file.path, _without_name(failure, contents[key][0])))
-                else:
-                    self._skip(writer, file, _without_name(failure, contents[key][0]))
+                    self._put(writer, path, key)
+                    continue
+                reason = str(failure).removeprefix(f"{contents[key][0]}: ")
+                self.report.skipped.append((path, reason))
+                if not isinstance(failure, UnavailableImageError):  # which are tried again, as above
+                    writer.put_skipped(path, *self._files[path], reason)
+                    self.report.deleted += path in self._before
         kept = [(key, entry.thumbnail) for key, entry in found.items() if isinstance(entry, Entry)]
         for _ in in_threads(lambda each: self._thumbnails.keep(*each), kept):  # which wait for the disk
             pass
 
-    def _put(self, writer: Writer, file: FoundFile, key: str) -> None:
-        former = self._before.get(file.path)
+    def _put(self, writer: Writer, path: str, key: str) -> None:
+        former, state = self._before.get(path), self._files[path]
         if former is not None and former.key == key:
-            writer.place(former.id, file.path, *file.state)
+            writer.place(former.id, path, *state)
             self.report.unchanged += 1
         elif former is None and self._gone.get(key):
-            writer.place(self._gone[key].pop().id, file.path, *file.state)
+            writer.place(self._gone[key].pop().id, path, *state)
             self.report.moved += 1
         else:
-            writer.put_image(file.path, key, *file.state)
+            writer.put_image(path, key, *state)
             self.report.added += former is None
             self.report.changed += former is not None
 
-    def _skip(self, writer: Writer, file: FoundFile, reason: str) -> None:
-        writer.put_skipped(file.path, *file.state, reason)
-        self.report.skipped.append((file.path, reason))
-        self.report.deleted += file.path in self._before
+
+Batch = dict[str, bytes | OSError]
+"""The bytes of files by path, or why they cannot be read."""
 
 
-def _without_name(failure: ImageError, name: str) -> str:
-    return str(failure).removeprefix(f"{name}: ")
-
-
-Batch = list[tuple[FoundFile, bytes | OSError]]
-
-
-def read_ahead(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iterator[Batch]:
+def read_ahead(place: Callable[[str], Path], files: Mapping[str, State]) -> Iterator[Batch]:
     """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one.
 
     Args:
@@ -316,7 +307,7 @@ def read_ahead(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iter
             yield batch
 
 
-def _batches(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iterator[Batch]:
+def _batches(place: Callable[[str], Path], files: Mapping[str, State]) -> Iterator[Batch]:
     def read(path: Path) -> bytes | OSError:
         try:
             return path.read_bytes()
@@ -325,18 +316,18 @@ def _batches(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iterat
 
     with ThreadPoolExecutor(_REQUESTS, "seesay-request") as requests:
         for batch in _divided(files):
-            paths = [place(file.path) for file in batch]
+            paths = list(map(place, batch))
             contents = requests.map(read, paths) if any(map(is_remote, paths)) else map(read, paths)
-            yield list(zip(batch, contents, strict=True))
+            yield dict(zip(batch, contents, strict=True))
 
 
-def _divided(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
+def _divided(files: Mapping[str, State]) -> Iterator[list[str]]:
     """Divide files into batches that fit into memory."""
-    batch: list[FoundFile] = []
+    batch: list[str] = []
     room = _BATCH_BYTES
-    for file in files:
-        batch.append(file)
-        room -= file.size
+    for path, state in files.items():
+        batch.append(path)
+        room -= state.size
         if len(batch) == _BATCH_FILES or room <= 0:
             yield batch
             batch, room = [], _BATCH_BYTES

@@ -54,23 +54,20 @@ class Writer:
         self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
         return deleted
 
-    def set_embedder(self, name: str, detector: str) -> None:
-        """Store the name or folder of the run, and the file of its detector, if it has one."""
-        pairs = [(name, "embedder"), (detector, "detector")]
-        self._connection.executemany("UPDATE meta SET value = ? WHERE key = ?", pairs)
+    def set_meta(self, **values: str) -> None:
+        """Store what the index says of itself.
+
+        Args:
+            **values: by key: "embedder", the name or folder of the run; "detector", the file of its detector
+                or ""; "background", the gallery, see `seesay.search.judging`; "recall", the target recall@10
+                of vector lists, see `seesay.search.quantise`.
+        """
+        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
         """Set the numbers of unsupported files in a folder, by kind."""
         row = (json.dumps(counts), root.name)
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
-
-    def set_background(self, text: str) -> None:
-        """Store the gallery, see `seesay.search.judging`."""
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
-
-    def set_recall(self, recall: float) -> None:
-        """Store the target recall@10 of vector lists, see `seesay.search.quantise`."""
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
 
     def add_mark(self, kind: Kind) -> str:
         """Return a new mark of this generation for the vectors of a kind in a database."""
@@ -78,7 +75,7 @@ class Writer:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', str(row[0])) if row else []
         marks = [*known, mark][-_MARKS:]
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(marks)))
+        self.set_meta(**{key: json.dumps(marks)})
         return mark
 
     def put_vector(

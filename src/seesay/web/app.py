@@ -30,9 +30,8 @@ from seesay.search.rerank import check_reranks
 from seesay.web import log_line
 from seesay.web.access import Access, is_open
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
-from seesay.web.compress import Compressed
 from seesay.web.connections import Connection, is_local, networks
-from seesay.web.guard import Guard
+from seesay.web.guard import Compressed, Guard
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
 from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
 from seesay.web.routes import images, indexes, queries
@@ -93,7 +92,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service, app.state.access = service, access
-    app.add_middleware(Compressed)
+    app.add_middleware(Compressed, minimum_size=1000, compresslevel=6)
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
     app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)

@@ -34,6 +34,13 @@ from seesay.web.service import Service
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _METHODS = ("GET", "HEAD", "POST")
+_GAUGES = {
+    "readable": "0 if an index cannot be read; its counts are missing.",
+    "images": "Images of an index.",
+    "updating": "1 while an index is being updated.",
+    "faults": "Files that could not be indexed.",
+    "changed_timestamp_seconds": "When an index was last written, by any process.",
+}
 
 
 class Metrics:
@@ -163,23 +170,10 @@ class IndexMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of all indexes."""
-        images = GaugeMetricFamily("seesay_index_images", "Images of an index.", labels=["index"])
-        updating = GaugeMetricFamily(
-            "seesay_index_updating", "1 while an index is being updated.", labels=["index"]
-        )
-        batches = CounterMetricFamily(
-            "seesay_query_batches",
-            "Batches of queries that were embedded together, by their size.",
-            labels=["index", "queries"],
-        )
-        faults = GaugeMetricFamily(
-            "seesay_index_faults", "Files that could not be indexed.", labels=["index"]
-        )
-        changed = GaugeMetricFamily(
-            "seesay_index_changed_timestamp_seconds",
-            "When an index was last written, by any process.",
-            labels=["index"],
-        )
+        gauges = {
+            name: GaugeMetricFamily(f"seesay_index_{name}", about, labels=["index"])
+            for name, about in _GAUGES.items()
+        }
         updates = CounterMetricFamily(
             "seesay_index_updates", "Updates that this server ended.", labels=["index", "outcome"]
         )
@@ -188,27 +182,29 @@ class IndexMetrics(Collector):
             "When an update last ended with that outcome; 0 for never.",
             labels=["index", "outcome"],
         )
-        readable = GaugeMetricFamily(
-            "seesay_index_readable", "0 if an index cannot be read; its counts are missing.", labels=["index"]
+        batches = CounterMetricFamily(
+            "seesay_query_batches",
+            "Batches of queries that were embedded together, by their size.",
+            labels=["index", "queries"],
         )
         for served in self._service.served.values():
-            updating.add_metric([served.name], served.updates.state().running)
-            counts = _counts(served)
-            readable.add_metric([served.name], bool(counts))
-            for family, count in zip((images, faults, changed), counts, strict=False):
-                family.add_metric([served.name], count)
+            values = {"updating": served.updates.state().running, "readable": 0.0} | _counts(served)
+            for name, value in values.items():
+                gauges[name].add_metric([served.name], value)
             for outcome, times in served.updates.outcomes().items():
                 updates.add_metric([served.name, outcome], times.often)
                 ended.add_metric([served.name, outcome], times.last)
             for size, count in sorted(served.queries.sizes.items()):
                 batches.add_metric([served.name, str(size)], count)
-        yield from (readable, images, updating, faults, changed, updates, ended, batches)
+        yield from (*gauges.values(), updates, ended, batches)
 
 
-def _counts(served: Served) -> tuple[float, ...]:
-    """The images of an index, its faults and when it was last written; nothing if it cannot be read."""
+def _counts(served: Served) -> dict[str, float]:
+    """The metrics of an index that are read from it; nothing if it cannot be read."""
+    index = served.index
     try:
-        served.index.check_readable()
-        return served.index.count("image"), len(served.updates.faults()), served.index.changed()
+        index.check_readable()
+        counts = {"images": index.count("image"), "faults": len(served.updates.faults())}
+        return {"readable": 1.0, "changed_timestamp_seconds": index.changed(), **counts}
     except SeesayError:
-        return ()
+        return {}

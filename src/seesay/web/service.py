@@ -22,8 +22,8 @@ from seesay.grounding.ground import Grounder, can_ground
 from seesay.runs.run import Run
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
-from seesay.search.query import Embedded, Query
-from seesay.search.rerank import Reranked, Reranker, open_reranker
+from seesay.search.query import Query
+from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import Reranking
 from seesay.web.guard import too_large
 from seesay.web.options import ServerOptions
@@ -66,7 +66,7 @@ class Service:
         self.options, limits = options, options.limits
         self.grounder = Lazy(lambda: Grounder(Run.load(options.ground_run)))
         rerank_run = options.rerank_run
-        self.reranker = None if rerank_run is None else Lazy(lambda: open_reranker(rerank_run))
+        self.reranker = None if rerank_run is None else Lazy(lambda: Reranker(rerank_run))
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
@@ -139,22 +139,19 @@ class Service:
         return found, round((time.perf_counter() - started) * 1e3, 3)
 
     async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
-        """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
-        reranker = self.find_reranker()
-        return await self.run(lambda: self.rerank(reranker, query), self._rerankings)
+        """Query the re-ranker in a thread, see `rerank`."""
+        return await self.run(lambda: self.rerank(query), self._rerankings)
 
-    def find_reranker(self) -> Lazy[Reranker]:
-        """Return the re-ranker; 422 if the server has none."""
-        if self.reranker is None:
+    def rerank(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
+        """Query the re-ranker, one at a time; return hits, milliseconds and a summary.
+
+        Raises:
+            HTTPException: 422 if the server has none.
+        """
+        if (reranker := self.reranker) is None:
             raise HTTPException(
                 422, "This server has no re-ranking run; start seesay serve with --rerank RUN."
             )
-        return self.reranker
-
-    def rerank(
-        self, reranker: Lazy[Reranker], query: Callable[[Reranker], Reranked]
-    ) -> tuple[Answer, float, Reranking]:
-        """Query the re-ranker in this thread, one at a time; see `reranked`."""
         with self._reranking:
             found, took = clocked(lambda: query(reranker.get()))
         milliseconds = round(found.seconds * 1e3, 3)
@@ -184,10 +181,6 @@ class Service:
             return work(self.decoders.decode(data, "the image", side, pixels))
 
         return await self.run(decode_and_work, self._uploads)
-
-    async def remembered(self, served: Served, file: UploadFile) -> Embedded:
-        """Embed an uploaded image, and remember its vector."""
-        return await self.with_upload(file, served.remember)
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, float]:

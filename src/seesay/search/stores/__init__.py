@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,36 +64,28 @@ class VectorStore(Protocol):
         ...
 
 
-Opened = Callable[[str, Store, Kind, Queries | None], VectorStore]
+Opened = Callable[[str, Store, Kind, Queries], VectorStore]
 """Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
 
-_SPACE = re.compile(r"\s")
 _DATABASES = ("milvus", "postgresql", "qdrant")  # whose modules need an extra each
 
 VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
 register_store = VECTOR_STORES.register
 
 
-def open_vectors(
-    address: str, store: Store, kind: Kind, cache: Path, queries: Queries | None = None
-) -> VectorStore:
+def open_vectors(address: str, store: Store, kind: Kind, queries: Queries) -> VectorStore:
     """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
 
     Args:
-        address: a registered scheme, "+" and its address, or "postgresql://…"; empty for this process.
+        address: a registered scheme, "+" and its address, or "postgresql://…".
         store: of the items.
         kind: of the items.
-        cache: a file for the embedded store.
         queries: the queries for measuring recall.
 
     Raises:
         SeesayError: there is no such store.
         MissingExtraError: its package is not installed.
     """
-    if not address:
-        from seesay.search.ann import Neighbours
-
-        return Neighbours(store, kind, cache, queries=queries)
     name, rest = _divided(address)
     return VECTOR_STORES[name](rest, store, kind, queries)
 
@@ -114,34 +102,8 @@ def store_address(address: str) -> str:
     name, rest = _divided(address)
     if name not in _DATABASES:
         return address
-    if name == "postgresql":
-        from seesay.search.stores.postgresql import checked_address
-
-        return checked_address(rest)
-    embedded = "edge" if name == "qdrant" else "path"
-    scheme, _, folder = rest.partition(":")
-    if scheme == embedded and folder:
-        return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
-    if not _is_url(rest):
-        raise SeesayError(
-            f"--store {address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the edition "
-            "within this process."
-        )
-    return address
-
-
-def _is_url(text: str) -> bool:
-    """Whether a text is the address of a server; database clients do not check this."""
-    try:
-        parts = urlsplit(text)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not _SPACE.search(text)
-        )
-    except ValueError:  # of the port
-        return False
+    checked: str = import_module(f"seesay.search.stores.{name}").checked_address(rest)
+    return checked
 
 
 def _divided(address: str) -> tuple[str, str]:
@@ -163,20 +125,19 @@ def _divided(address: str) -> tuple[str, str]:
     return name, rest
 
 
-def next_page(best: Callable[[int], Found], k: int, after: Place, total: int) -> Found:
+def next_page(best: Callable[[int], Found], k: int, after: Place) -> Found:
     """Return the `k` best items after the end of a page.
 
     Args:
-        best: returns that many of the best items, in order.
+        best: returns that many of the best items, in order, or all if there are fewer.
         k: number of items.
         after: the end of the page before.
-        total: the total number of items.
     """
     asked = after.seen + k
     while True:
         ids, scores = best(asked)
         behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
         # Items may have come before that place since the page before was read.
-        if behind.sum() >= k or asked >= total:
+        if behind.sum() >= k or len(ids) < asked:
             return ids[behind][:k], scores[behind][:k]
         asked *= 2

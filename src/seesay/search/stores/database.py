@@ -8,19 +8,22 @@ know the mark, which then belongs to another copy of its folder.
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, first_line
-from seesay.search.filters import Filter, Limit
+from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
@@ -32,6 +35,8 @@ class _Closable(Protocol):
 
 
 Client = TypeVar("Client", bound=_Closable)
+Columns = dict[str, Any]
+"""Metadata of an image by the columns that filters compare."""
 
 
 @dataclass
@@ -74,7 +79,7 @@ class Collection(ABC, Generic[Client]):
     errors: ClassVar[tuple[type[Exception], ...]]
     numbers_at_once = 500_000
 
-    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
+    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries) -> None:
         self._queries = queries
         self.address, self.dim = address, store.dim
         self.name = f"seesay_{store.meta['identity']}_{kind}"
@@ -85,10 +90,10 @@ class Collection(ABC, Generic[Client]):
         self.concurrent = self._is_remote()
 
     @contextmanager
-    def _connected(self) -> Iterator[Client]:
-        """Yield the client; the database's errors become a SeesayError."""
+    def _errors(self) -> Iterator[None]:
+        """Make a SeesayError of the database's errors."""
         try:
-            yield self._client()
+            yield
         except Exception as failure:
             if (told := self._told(failure)) is None:
                 raise
@@ -102,50 +107,55 @@ class Collection(ABC, Generic[Client]):
         return f"{self.title} cannot be used ({reason}); start it, or check the address and {self.secret}."
 
     @abstractmethod
-    def _marked(self, client: Client) -> str | None:
+    def _marked(self) -> str | None:
         """Return the last mark, `NO_MARK` without a mark, or None without a collection."""
 
     @abstractmethod
-    def _create(self, client: Client) -> None:
+    def _create(self) -> None:
         """Create the collection."""
 
     @abstractmethod
-    def _put(
-        self, client: Client, ids: list[int], vectors: NDArray[np.float32], facts: Sequence[Facts | None]
-    ) -> None:
+    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
         """Write vectors (n, dim) with the metadata of images, replacing those with the same ids."""
 
     @abstractmethod
-    def _mark(self, client: Client, mark: str) -> None:
+    def _mark(self, mark: str) -> None:
         """Write a mark of the collection."""
 
     @abstractmethod
-    def _count(self, client: Client, among: Any = None) -> int:
-        """Count the vectors, or those that match a filter."""
+    def _count(self) -> int:
+        """Count the vectors."""
 
     @abstractmethod
-    def _ids(self, client: Client) -> Iterator[Sequence[int]]:
+    def _ids(self) -> Iterator[Sequence[int]]:
         """Iterate over all ids."""
 
     @abstractmethod
-    def _delete(self, client: Client, ids: list[int]) -> None:
+    def _delete(self, ids: list[int]) -> None:
         """Delete vectors."""
 
     @abstractmethod
-    def _nearest(
-        self, client: Client, query: NDArray[np.float32], count: int, among: Any, exact: bool
-    ) -> Found:
+    def _nearest(self, query: NDArray[np.float32], count: int, among: Any, exact: bool) -> Found:
         """Return ids and scores of the `count` nearest or fewer, best first; `exact` compares all vectors."""
 
-    def _folders(self, limit: Limit) -> list[str]:
-        """The folders whose path holds that text: databases compare whole values, or only their beginning."""
-        return [folder[:FOLDER] for folder in self._store.folders_with(str(limit.value))]
+    def _conditions(self, where: Filter) -> Iterator[tuple[str, str, Any]]:
+        """Yield the column, sign and value of each condition.
+
+        The value of "folder" is a list of folders: databases compare whole values, or only their beginning.
+        """
+        for limit in where.limits:
+            value: Any = limit.value
+            if limit.field == "folder":
+                value = [folder[:FOLDER] for folder in self._store.folders_with(str(value))]
+            elif limit.field == "time":
+                value = moment(str(value))
+            yield limit.field, limit.sign, value
 
     @abstractmethod
     def passing(self, where: Filter) -> Any:
         """Return the filter in the language of the database, which applies it."""
 
-    def _settle(self, client: Client) -> None:
+    def _settle(self) -> None:
         """Build structures that the database does not build itself, after an update."""
 
     @abstractmethod
@@ -156,8 +166,9 @@ class Collection(ABC, Generic[Client]):
         """Close a client."""
         client.close()
 
-    def _client(self) -> Client:
-        """Return the shared client of the address."""
+    @property
+    def client(self) -> Client:
+        """The client of the address, which all collections there share."""
         key = type(self), self.address
         with _CONNECTING:
             if key not in _CLIENTS:
@@ -187,8 +198,8 @@ class Collection(ABC, Generic[Client]):
         generation = self._store.generation()
         if self._seen == generation:
             return
-        with self._connected() as client:
-            if self._marked(client) in (None, NO_MARK) and self._store.count(self._kind):
+        with self._errors():
+            if self._marked() in (None, NO_MARK) and self._store.count(self._kind):
                 raise SeesayError(
                     f"{self.address}: has no vectors of this index; run `seesay index` again to load them."
                 )
@@ -196,66 +207,64 @@ class Collection(ABC, Generic[Client]):
 
     def save(self) -> None:
         """Write vectors that the collection lacks, and delete those that the index no longer has."""
-        with self._connected() as client:
-            mark = self._marked(client)
+        with self._errors():
+            mark = self._marked()
             since = self._store.marked(self._kind, mark) if mark else None
             if since == self._store.generation():
                 return
             if mark is None:
-                self._create(client)
+                self._create()
             elif since is None:  # of another copy of the folder, of which nothing may stay
-                self._mark(client, NO_MARK)
+                self._mark(NO_MARK)
             with self._store.write() as writer:
                 new = writer.add_mark(self._kind)
             changes = self._store.changes(self._kind, since or 0)
-            self._write(client, changes.ids)
-            if self._count(client) != len(changes.alive):
-                self._write(client, self._lost(client, changes.alive))
-            self._settle(client)
-            self._mark(client, new)
-            if self._marked(client) != new:
+            self._write(changes.ids)
+            if self._count() != len(changes.alive):
+                self._write(self._lost(changes.alive))
+            self._settle()
+            self._mark(new)
+            if self._marked() != new:
                 raise SeesayError(
                     f"{self.address}: the database cannot store metadata of a collection, so every "
                     f"update would load all vectors again; upgrade it."
                 )
 
-    def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
+    def _write(self, ids: NDArray[np.int64]) -> None:
         """Write vectors and facts of items to the collection."""
         at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
         for start in range(0, len(ids), at_once):
             here, rows = self._store.vectors(ids[start : start + at_once].tolist())
             those = here.tolist()
             known = self._store.facts(those) if self._has_facts else {}
-            self._put(client, those, rows.astype(np.float32), [known.get(id_) for id_ in those])
+            columns = [columns_of(known[id_]) if id_ in known else _UNKNOWN for id_ in those]
+            self._put(those, rows.astype(np.float32), columns)
 
-    def _lost(self, client: Client, alive: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _lost(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
         """Delete vectors that are not alive, and return missing ones."""
         there = [np.empty(0, np.int64)]
-        for some in self._ids(client):
+        for some in self._ids():
             there.append(np.asarray(some, np.int64))
             if gone := np.setdiff1d(there[-1], alive).tolist():
-                self._delete(client, gone)
+                self._delete(gone)
         return np.setdiff1d(alive, np.concatenate(there))
 
     def search(
         self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
     ) -> Found:
         """See `VectorStore`; pages after the first compare all vectors."""
-        with self._connected() as client:
-            self._is_there = self._is_there or self._marked(client) is not None
+        with self._errors():
+            self._is_there = self._is_there or self._marked() is not None
             if not self._is_there:  # nothing of this kind was ever indexed
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             if after is None:
-                return self._best(client, query, k, among, exact=False)
-            total = self._count(client, among)
-            return next_page(
-                lambda asked: self._best(client, query, asked, among, exact=True), k, after, total
-            )
+                return self._best(query, k, among, exact=False)
+            return next_page(lambda asked: self._best(query, asked, among, exact=True), k, after)
 
-    def _best(self, client: Client, query: NDArray[np.float32], k: int, among: Any, exact: bool) -> Found:
+    def _best(self, query: NDArray[np.float32], k: int, among: Any, exact: bool) -> Found:
         asked = k + 1
         while True:
-            ids, scores = self._nearest(client, query, asked, among, exact)
+            ids, scores = self._nearest(query, asked, among, exact)
             # Of equal ones those with the lowest ids are wanted, and a database gives any: ask for all.
             if len(ids) < asked or scores[-1] < scores[k - 1]:
                 order = np.lexsort((ids, -scores))[:k]
@@ -263,24 +272,59 @@ class Collection(ABC, Generic[Client]):
             asked *= 2
 
 
-def facts_to_filter(facts: Facts) -> dict[str, Any]:
+def columns_of(facts: Facts) -> Columns:
     """The metadata of an image for filters."""
     orientation = "square" if facts.width == facts.height else "landscape"
     return {
         "folder": facts.folder[:FOLDER],
-        "time": moment(facts.time),
         "orientation": "portrait" if facts.height > facts.width else orientation,
+        "time": moment(facts.time),
         "width": facts.width,
         "height": facts.height,
         "added": facts.added,
     }
 
 
-def bounds(limit: Limit) -> dict[str, float]:
-    """The least and greatest numbers of a limit, by Qdrant's names (`gte`, `lt`, …)."""
-    value = moment(str(limit.value)) if limit.field == "time" else float(limit.value)
+# Of sentences, in databases in which every column has a value.
+_UNKNOWN: Columns = {"folder": "", "orientation": "", "time": 0, "width": 0, "height": 0, "added": 0.0}
+
+
+def bounds(sign: str, value: float) -> dict[str, float]:
+    """The least and greatest numbers of a condition, by Qdrant's names (`gte`, `lt`, …)."""
     names = {">": ("gt",), ">=": ("gte",), "<": ("lt",), "<=": ("lte",), "=": ("gte", "lte")}
-    return dict.fromkeys(names[limit.sign], value)
+    return dict.fromkeys(names[sign], value)
+
+
+def checked_url(name: str, address: str, embedded: str) -> str:
+    """Return the address of a server or folder as an index stores it, with the absolute path of the folder.
+
+    Args:
+        name: of the database.
+        address: without the name.
+        embedded: how the address of an edition within this process begins.
+
+    Raises:
+        SeesayError: it is neither.
+    """
+    scheme, _, folder = address.partition(":")
+    if scheme == embedded and folder:
+        return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
+    if not _is_url(address):
+        raise SeesayError(
+            f"--store {name}+{address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
+            "edition within this process."
+        )
+    return f"{name}+{address}"
+
+
+def _is_url(text: str) -> bool:
+    """Whether a text is the address of a server; database clients do not check this."""
+    try:
+        parts = urlsplit(text)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port
+        return False
+    return is_valid and not re.search(r"\s", text)
 
 
 def moment(text: str) -> int:

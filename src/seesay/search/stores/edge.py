@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import qdrant_edge as edge
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 
 from seesay.errors import first_line
 from seesay.paths import replace_text
-from seesay.search.filters import Filter, Limit
-from seesay.search.store import Facts
+from seesay.search.filters import Filter
 from seesay.search.stores import Found
-from seesay.search.stores.database import MARK, NO_MARK, Collection, bounds, facts_to_filter
+from seesay.search.stores.database import MARK, NO_MARK, Collection, Columns, bounds
 
 _SCROLLED = 10_000  # ids in a request
 
@@ -86,43 +86,43 @@ class QdrantEdge(Collection[Shards]):
     def _connect(self) -> Shards:
         return Shards(Path(self.address.removeprefix("edge:")))
 
-    def _marked(self, client: Shards) -> str | None:
-        return client.get_mark(self.name)
+    def _marked(self) -> str | None:
+        return self.client.get_mark(self.name)
 
-    def _create(self, client: Shards) -> None:
-        client.create_collection(self.name, self.dim)
-        self._mark(client, NO_MARK)
+    def _create(self) -> None:
+        self.client.create_collection(self.name, self.dim)
+        self._mark(NO_MARK)
 
     def _put(
-        self, client: Shards, ids: list[int], vectors: NDArray[np.float32], facts: Sequence[Facts | None]
+        self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]
     ) -> None:
-        payloads = [facts_to_filter(each) if each else None for each in facts]
-        client.upsert(self.name, list(map(edge.Point, ids, vectors, payloads)))
+        payloads = [each if self._has_facts else None for each in columns]
+        self.client.upsert(self.name, list(map(edge.Point, ids, vectors, payloads)))
 
-    def _mark(self, client: Shards, mark: str) -> None:
-        client.set_mark(self.name, mark)
+    def _mark(self, mark: str) -> None:
+        self.client.set_mark(self.name, mark)
 
-    def _settle(self, client: Shards) -> None:
+    def _settle(self) -> None:
         """Build the graph of vectors, from Qdrant's own threshold on, and drop deleted ones."""
-        client.shard(self.name).optimize()
+        self.client.shard(self.name).optimize()
 
-    def _count(self, client: Shards, among: edge.Filter | None = None) -> int:
-        return client.shard(self.name).count(edge.CountRequest(exact=True, filter=among))
+    def _count(self) -> int:
+        return self.client.shard(self.name).count(edge.CountRequest(exact=True))
 
-    def _ids(self, client: Shards) -> Iterator[Sequence[int]]:
+    def _ids(self) -> Iterator[Sequence[int]]:
         at = None
         while True:
             request = edge.ScrollRequest(offset=at, limit=_SCROLLED, with_payload=False, with_vector=False)
-            points, at = client.shard(self.name).scroll(request)
+            points, at = self.client.shard(self.name).scroll(request)
             yield [int(str(point.id)) for point in points]
             if at is None:
                 return
 
-    def _delete(self, client: Shards, ids: list[int]) -> None:
-        client.shard(self.name).update(edge.UpdateOperation.delete_points(list(ids)))
+    def _delete(self, ids: list[int]) -> None:
+        self.client.shard(self.name).update(edge.UpdateOperation.delete_points(list(ids)))
 
     def _nearest(
-        self, client: Shards, query: NDArray[np.float32], count: int, among: edge.Filter | None, exact: bool
+        self, query: NDArray[np.float32], count: int, among: edge.Filter | None, exact: bool
     ) -> Found:
         request = edge.QueryRequest(
             limit=count,
@@ -131,17 +131,18 @@ class QdrantEdge(Collection[Shards]):
             params=edge.SearchParams(exact=exact),
             with_payload=False,
         )
-        found = client.shard(self.name).query(request)
+        found = self.client.shard(self.name).query(request)
         ids = np.array([point.id for point in found], np.int64)
         return ids, np.array([point.score for point in found], np.float32)
 
     def passing(self, where: Filter) -> edge.Filter:
         """Return the filter in the engine's language."""
-        return edge.Filter(must=list(map(self._condition, where.limits)))
+        return edge.Filter(must=[_condition(*each) for each in self._conditions(where)])
 
-    def _condition(self, limit: Limit) -> edge.FieldCondition:
-        if limit.field == "folder":
-            return edge.FieldCondition(limit.field, match=edge.MatchAny(self._folders(limit)))
-        if limit.field == "orientation":
-            return edge.FieldCondition(limit.field, match=edge.MatchValue(str(limit.value)))
-        return edge.FieldCondition(limit.field, range=edge.RangeFloat(**bounds(limit)))
+
+def _condition(column: str, sign: str, value: Any) -> edge.FieldCondition:
+    if column == "folder":
+        return edge.FieldCondition(column, match=edge.MatchAny(value))
+    if column == "orientation":
+        return edge.FieldCondition(column, match=edge.MatchValue(value))
+    return edge.FieldCondition(column, range=edge.RangeFloat(**bounds(sign, value)))

@@ -16,8 +16,7 @@ from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import ConnectionConfigException, MilvusException
 
 from seesay.progress import tell
-from seesay.search.filters import Filter, Limit
-from seesay.search.store import Facts
+from seesay.search.filters import Filter
 from seesay.search.stores import Found, register_store
 from seesay.search.stores.database import (
     FOLDER,
@@ -25,8 +24,8 @@ from seesay.search.stores.database import (
     NO_MARK,
     SECONDS,
     Collection,
-    facts_to_filter,
-    moment,
+    Columns,
+    checked_url,
 )
 
 TOKEN = "MILVUS_TOKEN"
@@ -37,6 +36,11 @@ _HALVES = (2, 4)  # version with vectors in half precision; the edition within a
 # Errors are raised, and become one line; client and edition would print each with its traceback, too.
 for _name in ("pymilvus", "grpc"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+def checked_address(address: str) -> str:
+    """Return an address as an index stores it; raise a SeesayError if it is none."""
+    return checked_url("milvus", address, "path")
 
 
 @register_store("milvus")
@@ -67,21 +71,21 @@ class Milvus(Collection[MilvusClient]):
         file.parent.mkdir(parents=True, exist_ok=True)
         return MilvusClient(str(file))
 
-    def _marked(self, client: MilvusClient) -> str | None:
-        if not client.has_collection(self.name):
+    def _marked(self) -> str | None:
+        if not self.client.has_collection(self.name):
             return None
-        if self._loaded_by is not client:  # what is not in memory is not searched
-            client.load_collection(self.name, timeout=SECONDS)
-            self._loaded_by = client
-        described = client.describe_collection(self.name)
+        if self._loaded_by is not self.client:  # what is not in memory is not searched
+            self.client.load_collection(self.name, timeout=SECONDS)
+            self._loaded_by = self.client
+        described = self.client.describe_collection(self.name)
         kinds = {field["name"]: field["type"] for field in described["fields"]}
         self._precision = np.float16 if kinds["vector"] == DataType.FLOAT16_VECTOR else np.float32
         return str((described.get("properties") or {}).get(MARK, NO_MARK))
 
-    def _create(self, client: MilvusClient) -> None:
-        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    def _create(self) -> None:
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
-        self._precision = np.float16 if self._knows_halves(client) else np.float32
+        self._precision = np.float16 if self._knows_halves() else np.float32
         halves = self._precision is np.float16
         schema.add_field("vector", DataType.FLOAT16_VECTOR if halves else DataType.FLOAT_VECTOR, dim=self.dim)
         if self._has_facts:
@@ -90,63 +94,52 @@ class Milvus(Collection[MilvusClient]):
             for name in ("time", "width", "height"):
                 schema.add_field(name, DataType.INT64)
             schema.add_field("added", DataType.DOUBLE)
-        indexes = client.prepare_index_params()
+        indexes = self.client.prepare_index_params()
         indexes.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
         # An update that has ended is seen by the next search.
-        client.create_collection(
+        self.client.create_collection(
             self.name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=SECONDS
         )
 
-    def _knows_halves(self, client: MilvusClient) -> bool:
+    def _knows_halves(self) -> bool:
         """Whether vectors can be in half precision; asking an older server for that ends its process."""
         if not self._is_remote():
             return False
-        version = str(client.get_server_version())
+        version = str(self.client.get_server_version())
         numbers = re.findall("[0-9]+", version)[:2]
         if tuple(map(int, numbers)) >= _HALVES:
             return True
         tell(f"{self.address}: Milvus {version} has no vectors in half precision; they take twice the bytes.")
         return False
 
-    def _put(
-        self,
-        client: MilvusClient,
-        ids: list[int],
-        vectors: NDArray[np.float32],
-        facts: Sequence[Facts | None],
-    ) -> None:
+    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
         items = [
-            {"id": id_, "vector": row, **(_columns(each) if self._has_facts else {})}
-            for id_, row, each in zip(ids, self._as_stored(vectors), facts, strict=True)
+            {"id": id_, "vector": row, **(each if self._has_facts else {})}
+            for id_, row, each in zip(ids, self._as_stored(vectors), columns, strict=True)
         ]
-        client.upsert(self.name, items, timeout=SECONDS)
+        self.client.upsert(self.name, items, timeout=SECONDS)
 
-    def _mark(self, client: MilvusClient, mark: str) -> None:
-        client.alter_collection_properties(self.name, {MARK: mark})
+    def _mark(self, mark: str) -> None:
+        self.client.alter_collection_properties(self.name, {MARK: mark})
 
-    def _count(self, client: MilvusClient, among: str | None = None) -> int:
-        (found,) = client.query(self.name, among or "", output_fields=["count(*)"], timeout=SECONDS)
+    def _count(self) -> int:
+        (found,) = self.client.query(self.name, "", output_fields=["count(*)"], timeout=SECONDS)
         return int(found["count(*)"])
 
-    def _ids(self, client: MilvusClient) -> Iterator[Sequence[int]]:
-        pages = client.query_iterator(self.name, batch_size=_READ, filter="id >= 0", output_fields=["id"])
+    def _ids(self) -> Iterator[Sequence[int]]:
+        pages = self.client.query_iterator(
+            self.name, batch_size=_READ, filter="id >= 0", output_fields=["id"]
+        )
         while rows := pages.next():
             yield [row["id"] for row in rows]
         pages.close()
 
-    def _delete(self, client: MilvusClient, ids: list[int]) -> None:
-        client.delete(self.name, ids=ids, timeout=SECONDS)
+    def _delete(self, ids: list[int]) -> None:
+        self.client.delete(self.name, ids=ids, timeout=SECONDS)
 
-    def _nearest(
-        self,
-        client: MilvusClient,
-        query: NDArray[np.float32],
-        count: int,
-        among: str | None,
-        exact: bool,
-    ) -> Found:
+    def _nearest(self, query: NDArray[np.float32], count: int, among: str | None, exact: bool) -> Found:
         del exact  # Milvus has no such choice: how it searches is its index's
-        (found,) = client.search(
+        (found,) = self.client.search(
             self.name,
             [self._as_stored(query)],
             filter=among or "",
@@ -159,18 +152,7 @@ class Milvus(Collection[MilvusClient]):
 
     def passing(self, where: Filter) -> str:
         """Return the filter as an expression of Milvus."""
-        return " and ".join(map(self._condition, where.limits))
-
-    def _condition(self, limit: Limit) -> str:
-        if limit.field == "folder":
-            # Strings as JSON has them are Milvus's, whatever is in them. No item has an id below zero.
-            folders = self._folders(limit)
-            return f"folder in {json.dumps(folders, ensure_ascii=False)}" if folders else "id < 0"
-        if limit.field == "orientation":
-            return f"orientation == {json.dumps(str(limit.value))}"
-        sign = "==" if limit.sign == "=" else limit.sign
-        value = moment(str(limit.value)) if limit.field == "time" else limit.value
-        return f"{limit.field} {sign} {value}"
+        return " and ".join(_condition(*each) for each in self._conditions(where))
 
     def _disconnect(self, client: MilvusClient) -> None:
         client.close()
@@ -187,14 +169,8 @@ class Milvus(Collection[MilvusClient]):
         return vectors.astype(self._precision)
 
 
-def _columns(facts: Facts | None) -> dict[str, Any]:
-    """Every column has a value."""
-    unknown: dict[str, Any] = {
-        "folder": "",
-        "orientation": "",
-        "time": 0,
-        "width": 0,
-        "height": 0,
-        "added": 0.0,
-    }
-    return unknown | (facts_to_filter(facts) if facts else {})
+def _condition(column: str, sign: str, value: Any) -> str:
+    # Strings as JSON has them are Milvus's, whatever is in them. No item has an id below zero.
+    if column == "folder":
+        return f"folder in {json.dumps(value, ensure_ascii=False)}" if value else "id < 0"
+    return f"{column} {'==' if sign == '=' else sign} {json.dumps(value)}"

@@ -7,9 +7,9 @@ import json
 import re
 import selectors
 import struct
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from queue import Empty, LifoQueue
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -23,18 +23,17 @@ from psycopg.pq import Format
 
 from seesay.errors import SeesayError
 from seesay.progress import tell
-from seesay.search.filters import Filter, Limit
-from seesay.search.quantise import tenth_best
+from seesay.search.filters import Filter
+from seesay.search.quantise import asked_for_recall
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Facts, Store
+from seesay.search.store import Store
 from seesay.search.stores import Found, Queries, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
     SECONDS,
     Collection,
-    facts_to_filter,
-    moment,
+    Columns,
 )
 
 RECALL = 0.95
@@ -51,14 +50,13 @@ _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
 _READ = 100_000  # ids in a request
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
 
-_COLUMNS: dict[str, LiteralString] = {
-    "folder": "uuid",
-    "orientation": "text",
-    "time": "bigint",
-    "width": "integer",
-    "height": "integer",
-    "added": "double precision",
-}
+_CREATE = """CREATE TABLE {table} (id bigint PRIMARY KEY, vector halfvec({dim}) NOT NULL, folder uuid,
+    orientation text, time bigint, width integer, height integer, added double precision)"""
+_PUT = """INSERT INTO {table} VALUES (%(id)s, %(vector)s::halfvec, %(folder)s, %(orientation)s, %(time)s,
+    %(width)s, %(height)s, %(added)s)
+    ON CONFLICT (id) DO UPDATE SET (vector, folder, orientation, time, width, height, added) =
+    (excluded.vector, excluded.folder, excluded.orientation, excluded.time, excluded.width, excluded.height,
+    excluded.added)"""
 _INDEXED = ("folder", "time", "added")  # what few images may share
 _PORT = re.compile("[0-9,]*")
 _SIGNS: dict[str, LiteralString] = {"=": "=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
@@ -99,8 +97,9 @@ class Connections:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._idle: list[psycopg.Connection] = []
-        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        self._free = LifoQueue[psycopg.Connection | None]()
+        for _ in range(_CONNECTIONS):
+            self._free.put(None)  # which are opened when they are needed
 
     @contextmanager
     def transaction(
@@ -112,30 +111,30 @@ class Connections:
             settings: of PostgreSQL, for this transaction.
             seconds: the time limit of a statement; 0 for none.
         """
-        if not self._free.acquire(timeout=SECONDS):
-            raise SeesayError(f"{self._address}: all {_CONNECTIONS} connections are busy; try again later.")
         try:
-            connection = self._connection()
+            connection = self._free.get(timeout=SECONDS)
+        except Empty:
+            raise SeesayError(
+                f"{self._address}: all {_CONNECTIONS} connections are busy; try again later."
+            ) from None
+        try:
+            connection = self._opened(connection)
             settings = {"statement_timeout": round(seconds * 1000), **(settings or {})}
             values = [str(each) for pair in settings.items() for each in pair]
             calls = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
-            try:
-                with connection.pipeline(), connection.transaction():
-                    connection.execute(sql.SQL("SELECT {}").format(calls), values)
-                    yield connection
-            finally:
-                self._idle.append(connection)
+            with connection.pipeline(), connection.transaction():
+                connection.execute(sql.SQL("SELECT {}").format(calls), values)
+                yield connection
         finally:
-            self._free.release()
+            self._free.put(connection)
 
-    def _connection(self) -> psycopg.Connection:
-        """An idle connection that is still open, or a new one."""
-        with suppress(IndexError):  # there is none
-            while connection := self._idle.pop():
-                # Nothing arrives at an idle connection but its end, or a last message.
-                if not connection.closed and not _has_input(connection):
-                    return connection
-                connection.close()
+    def _opened(self, connection: psycopg.Connection | None) -> psycopg.Connection:
+        """A connection if it is still open, else a new one."""
+        if connection is not None:
+            # Nothing arrives at an idle connection but its end, or a last message.
+            if not connection.closed and not _has_input(connection):
+                return connection
+            connection.close()
         # Prepared statements are planned for any parameters, and poolers do not keep them.
         return psycopg.connect(
             self._address, autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
@@ -159,10 +158,11 @@ class Connections:
             connection.cursor().executemany(query, rows)
 
     def close(self) -> None:
-        """Close the connections."""
-        with suppress(IndexError):
-            while connection := self._idle.pop():
+        """Close the idle connections."""
+        for connection in [self._free.get() for _ in range(self._free.qsize())]:
+            if connection is not None:
                 connection.close()
+            self._free.put(None)
 
 
 def _has_input(connection: psycopg.Connection) -> bool:
@@ -207,116 +207,91 @@ class PostgreSQL(Collection[Connections]):
     title, secret, errors = "PostgreSQL", "PGPASSWORD", (psycopg.Error,)
     graph_from = 10_000
 
-    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries | None = None) -> None:
+    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries) -> None:
         super().__init__(address, store, kind, queries)
         self._table = sql.Identifier(self.name)
         self._comment: Values = {}
 
+    def _sql(self, statement: LiteralString, **parts: sql.Composable | int) -> sql.Composed:
+        """A statement with the table, its name and other parts filled in."""
+        name = sql.Literal(self._table.as_string())
+        return sql.SQL(statement).format(table=self._table, name=name, **parts)
+
     def _connect(self) -> Connections:
         return Connections(self.address)
 
-    def _marked(self, client: Connections) -> str | None:
-        query = sql.SQL("SELECT to_regclass({0})::oid, obj_description(to_regclass({0}), 'pg_class')")
-        ((table, comment),) = client.rows(query.format(sql.Literal(self._table.as_string())))
+    def _marked(self) -> str | None:
+        query = "SELECT to_regclass({name})::oid, obj_description(to_regclass({name}), 'pg_class')"
+        ((table, comment),) = self.client.rows(self._sql(query))
         self._comment = _read_comment(comment)
         return None if table is None else str(self._comment.get(MARK, NO_MARK))
 
-    def _create(self, client: Connections) -> None:
+    def _create(self) -> None:
         if self.dim > _MOST_DIMENSIONS:
             raise SeesayError(
                 f"{self.address}: pgvector supports vectors of up to {_MOST_DIMENSIONS} dimensions, but "
                 f"those of this run have {self.dim}; use another store."
             )
-        self._check_pgvector(client)
-        columns = [sql.SQL("id bigint PRIMARY KEY"), sql.SQL("vector halfvec({}) NOT NULL").format(self.dim)]
-        if self._has_facts:
-            columns += [
-                sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
-                for name, kind in _COLUMNS.items()
-            ]
-        create = sql.SQL("CREATE TABLE {} ({})").format(self._table, sql.SQL(", ").join(columns))
-        client.execute(create)
+        self._check_pgvector()
+        self.client.execute(self._sql(_CREATE, dim=self.dim))
 
-    def _check_pgvector(self, client: Connections) -> None:
+    def _check_pgvector(self) -> None:
         """Create the extension if necessary, and check its version."""
         available = sql.SQL("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
-        if not client.rows(available):
+        if not self.client.rows(available):
             raise SeesayError(
                 f"{self.address}: PostgreSQL has no pgvector; install 0.8 or newer on the server."
             )
-        client.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS vector"))
+        self.client.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS vector"))
         found = sql.SQL("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-        ((version,),) = client.rows(found)
+        ((version,),) = self.client.rows(found)
         if tuple(int(part) for part in str(version).split(".")[:2]) < _NEEDS:
             raise SeesayError(
                 f"{self.address}: pgvector is {version}, but 0.8 is needed; upgrade it, and run "
                 "`ALTER EXTENSION vector UPDATE`."
             )
 
-    def _put(
-        self,
-        client: Connections,
-        ids: list[int],
-        vectors: NDArray[np.float32],
-        facts: Sequence[Facts | None],
-    ) -> None:
-        names = ["id", "vector", *(_COLUMNS if self._has_facts else ())]
-        values = [
-            sql.SQL("%(vector)s::halfvec") if name == "vector" else sql.Placeholder(name) for name in names
-        ]
-        query = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (id) DO UPDATE SET {}").format(
-            self._table,
-            sql.SQL(", ").join(map(sql.Identifier, names)),
-            sql.SQL(", ").join(values),
-            sql.SQL(", ").join(
-                sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names[1:]
-            ),
-        )
+    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
         rows = [
-            {"id": id_, "vector": _Vector.of(row, ">f2"), **_columns(each)}
-            for id_, row, each in zip(ids, vectors, facts, strict=True)
+            {**each, "id": id_, "vector": _Vector.of(row, ">f2"), "folder": _digest(each["folder"])}
+            for id_, row, each in zip(ids, vectors, columns, strict=True)
         ]
-        client.upsert(query, rows)
+        self.client.upsert(self._sql(_PUT), rows)
 
-    def _settle(self, client: Connections) -> None:
+    def _settle(self) -> None:
         """Build the graph once there are enough vectors, and choose the width of searches."""
-        count = self._count(client)
+        count = self._count()
         if count < self.graph_from or count < 2 * self._comment.get("measured", 0):
             return
-        self._build(client, count)
-        self._comment |= {"ef": self._ef_of_recall(client), "measured": count}
+        self._build(count)
+        self._comment |= {"ef": self._ef_of_recall(), "measured": count}
 
-    def _build(self, client: Connections, count: int) -> None:
+    def _build(self, count: int) -> None:
         """Build missing indexes, and analyse the table for the planner."""
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
-        with client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
-            for name in _INDEXED if self._has_facts else ():
-                connection.execute(
-                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} ({})").format(
-                        sql.Identifier(f"{self.name}_{name}"), self._table, sql.Identifier(name)
-                    )
-                )
-            connection.execute(
-                sql.SQL(
-                    "CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_ip_ops) "
-                    "WITH (m = {}, ef_construction = {})"
-                ).format(sql.Identifier(f"{self.name}_graph"), self._table, _LINKS, _EF_CONSTRUCTION)
+        with self.client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
+            for column in _INDEXED if self._has_facts else ():
+                index, indexed = sql.Identifier(f"{self.name}_{column}"), sql.Identifier(column)
+                create = "CREATE INDEX IF NOT EXISTS {index} ON {table} ({indexed})"
+                connection.execute(self._sql(create, index=index, indexed=indexed))
+            graph = self._sql(
+                "CREATE INDEX IF NOT EXISTS {graph} ON {table} USING hnsw (vector halfvec_ip_ops) "
+                "WITH (m = {links}, ef_construction = {width})",
+                graph=sql.Identifier(f"{self.name}_graph"),
+                links=_LINKS,
+                width=_EF_CONSTRUCTION,
             )
-            connection.execute(sql.SQL("ANALYZE {}").format(self._table))
+            connection.execute(graph)
+            connection.execute(self._sql("ANALYZE {table}"))
 
-    def _ef_of_recall(self, client: Connections) -> int:
+    def _ef_of_recall(self) -> int:
         """The least search width that reaches `RECALL`, for images and for sentences."""
         alive = self._store.changes(self._kind).alive
-        own = np.random.default_rng(0).permutation(alive)[:_SAMPLE]
-        asked = [self._store.vectors(own.tolist())[1].astype(np.float32)]
-        if self._queries is not None:
-            asked.append(self._queries()[:_SAMPLE])
-        truths = tenth_best(self._store, alive, asked)
+        asked = asked_for_recall(self._store, alive, self._queries(), _SAMPLE)
         for ef in _EFS:
             found = min(
-                np.mean([self._share(client, ef, *each) for each in zip(queries, tenth, strict=True)])
-                for queries, tenth in zip(asked, truths, strict=True)
-                if len(queries)
+                np.mean([self._share(ef, *each) for each in zip(queries, tenth, strict=True)])
+                for queries, tenth in asked
             )
             if found >= RECALL:
                 break
@@ -326,65 +301,54 @@ class PostgreSQL(Collection[Connections]):
         )
         return ef
 
-    def _share(self, client: Connections, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
+    def _share(self, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
         """The share of the ten nearest that a search finds, by the score of the tenth."""
-        _, scores = self._in_graph(client, query, 10, None, ef)
+        _, scores = self._in_graph(query, 10, None, ef)
         return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
 
-    def _mark(self, client: Connections, mark: str) -> None:
+    def _mark(self, mark: str) -> None:
         text = sql.Literal(json.dumps(self._comment | {MARK: mark}))
-        client.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._table, text))
+        self.client.execute(self._sql("COMMENT ON TABLE {table} IS {text}", text=text))
 
-    def _count(self, client: Connections, among: Among | None = None) -> int:
-        where, values = among or _ALL
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._table, where)
-        return int(client.rows(query, values)[0][0])
+    def _count(self) -> int:
+        return int(self.client.rows(self._sql("SELECT count(*) FROM {table}"))[0][0])
 
-    def _ids(self, client: Connections) -> Iterator[Sequence[int]]:
-        query = sql.SQL("SELECT id FROM {} WHERE id > %(after)s ORDER BY id LIMIT {}").format(
-            self._table, _READ
-        )
+    def _ids(self) -> Iterator[Sequence[int]]:
+        query = self._sql("SELECT id FROM {table} WHERE id > %(after)s ORDER BY id LIMIT {most}", most=_READ)
         after = -1
-        while rows := client.rows(query, {"after": after}):
+        while rows := self.client.rows(query, {"after": after}):
             yield [id_ for (id_,) in rows]
             after = rows[-1][0]
 
-    def _delete(self, client: Connections, ids: list[int]) -> None:
-        client.execute(sql.SQL("DELETE FROM {} WHERE id = ANY(%(ids)s)").format(self._table), {"ids": ids})
+    def _delete(self, ids: list[int]) -> None:
+        self.client.execute(self._sql("DELETE FROM {table} WHERE id = ANY(%(ids)s)"), {"ids": ids})
 
-    def _nearest(
-        self,
-        client: Connections,
-        query: NDArray[np.float32],
-        count: int,
-        among: Among | None,
-        exact: bool,
-    ) -> Found:
+    def _nearest(self, query: NDArray[np.float32], count: int, among: Among | None, exact: bool) -> Found:
         if not exact and (ef := self._comment.get("ef")):
-            ids, scores = self._in_graph(client, query, count, among, ef)
+            ids, scores = self._in_graph(query, count, among, ef)
             # Where a filter lets few through, the graph is left before they are found.
             if len(ids) == count:
                 return ids, scores
         where, values = among or _ALL
-        return self._scored(client, query, self._table, where, values, count)
+        return self._scored(query, self._table, where, values, count)
 
-    def _in_graph(
-        self, client: Connections, query: NDArray[np.float32], count: int, among: Among | None, ef: int
-    ) -> Found:
+    def _in_graph(self, query: NDArray[np.float32], count: int, among: Among | None, ef: int) -> Found:
         """Search the graph; the nearest in half precision are re-scored with the full query."""
         where, values = among or _ALL
-        near = sql.SQL(
-            "(SELECT id, vector FROM {} WHERE {} ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {})"
-        ).format(self._table, where, 2 * count)
+        near = self._sql(
+            "(SELECT id, vector FROM {table} WHERE {where} "
+            "ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {most})",
+            where=where,
+            most=2 * count,
+        )
         settings = {
             "hnsw.ef_search": max(ef, min(2 * count, _EFS[-1])),
             "hnsw.iterative_scan": "relaxed_order",
         }
-        return self._scored(client, query, near, sql.SQL("true"), values, count, settings)
+        return self._scored(query, near, sql.SQL("true"), values, count, settings)
 
     def _scored(
         self,
-        client: Connections,
         query: NDArray[np.float32],
         table: sql.Composable,
         where: Statement,
@@ -397,43 +361,21 @@ class PostgreSQL(Collection[Connections]):
             "SELECT id, -(vector::vector <#> %(query)s::vector) AS score FROM {} AS items WHERE {} "
             "ORDER BY score DESC, id LIMIT {}"
         ).format(table, where, count)
-        rows = client.rows(statement, {**values, "query": _Vector.of(query, ">f4")}, settings)
+        rows = self.client.rows(statement, {**values, "query": _Vector.of(query, ">f4")}, settings)
         return np.array([id_ for id_, _ in rows], np.int64), np.array([s for _, s in rows], np.float32)
-
-    def size(self) -> int:
-        """Return the bytes of the table and its indexes on the server's disk."""
-        with self._connected() as client:
-            query = sql.SQL("SELECT pg_total_relation_size({}::regclass)")
-            return int(client.rows(query.format(sql.Literal(self._table.as_string())))[0][0])
 
     def passing(self, where: Filter) -> Among:
         """Return the filter as a condition in SQL with its parameters."""
         parts, values = list[Statement](), Values()
-        for number, limit in enumerate(where.limits):
+        for number, (column, sign, value) in enumerate(self._conditions(where)):
             name = f"value{number}"
-            values[name] = self._value(limit)
-            if limit.field == "folder":
-                parts.append(sql.SQL("folder = ANY({})").format(sql.Placeholder(name)))
-            else:
-                comparison = sql.SQL("{} {} {}")
-                column, sign = sql.Identifier(limit.field), sql.SQL(_SIGNS[limit.sign])
-                parts.append(comparison.format(column, sign, sql.Placeholder(name)))
+            values[name] = [_digest(folder) for folder in value] if column == "folder" else value
+            compared = sql.SQL("{} = ANY({})" if column == "folder" else f"{{}} {_SIGNS[sign]} {{}}")
+            parts.append(compared.format(sql.Identifier(column), sql.Placeholder(name)))
         return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
-
-    def _value(self, limit: Limit) -> Any:
-        if limit.field == "folder":
-            return [_digest(folder) for folder in self._folders(limit)]
-        return moment(str(limit.value)) if limit.field == "time" else limit.value
 
 
 _ALL: Among = (sql.SQL("true"), {})
-
-
-def _columns(facts: Facts | None) -> Values:
-    if facts is None:
-        return dict.fromkeys(_COLUMNS)
-    known = facts_to_filter(facts)
-    return known | {"folder": _digest(known["folder"])}
 
 
 def _digest(folder: str) -> UUID:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
@@ -13,17 +13,18 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
 from seesay.errors import naming_extras
-from seesay.search.filters import Filter, Limit
+from seesay.search.filters import Filter
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Facts, Store
+from seesay.search.store import Store
 from seesay.search.stores import Found, Queries, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
     SECONDS,
     Collection,
+    Columns,
     bounds,
-    facts_to_filter,
+    checked_url,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ _FIELDS = {
 }
 
 
+def checked_address(address: str) -> str:
+    """Return an address as an index stores it; raise a SeesayError if it is none."""
+    return checked_url("qdrant", address, "edge")
+
+
 class Qdrant(Collection[QdrantClient]):
     """Vectors of one kind in a collection of Qdrant, in half precision.
 
@@ -55,58 +61,56 @@ class Qdrant(Collection[QdrantClient]):
         key = os.environ.get(KEY)
         return QdrantClient(url=self.address, api_key=key, timeout=SECONDS, check_compatibility=False)
 
-    def _marked(self, client: QdrantClient) -> str | None:
-        if not client.collection_exists(self.name):
+    def _marked(self) -> str | None:
+        if not self.client.collection_exists(self.name):
             return None
-        metadata = client.get_collection(self.name).config.metadata or {}
+        metadata = self.client.get_collection(self.name).config.metadata or {}
         return str(metadata.get(MARK, NO_MARK))
 
-    def _create(self, client: QdrantClient) -> None:
+    def _create(self) -> None:
         vectors = models.VectorParams(
             size=self.dim, distance=models.Distance.DOT, datatype=models.Datatype.FLOAT16, on_disk=True
         )
-        client.create_collection(self.name, vectors_config=vectors)
+        self.client.create_collection(self.name, vectors_config=vectors)
         for name, type_ in _FIELDS.items():
-            client.create_payload_index(self.name, name, type_)
+            self.client.create_payload_index(self.name, name, type_)
 
     def _put(
         self,
-        client: QdrantClient,
         ids: list[int],
         vectors: NDArray[np.float32],
-        facts: Sequence[Facts | None],
+        columns: Sequence[Columns]
     ) -> None:
-        payloads = [facts_to_filter(each) if each else {} for each in facts]
-        client.upsert(self.name, models.Batch(ids=ids, vectors=vectors.tolist(), payloads=payloads))
+        payloads = [each if self._has_facts else {} for each in columns]
+        self.client.upsert(self.name, models.Batch(ids=ids, vectors=vectors.tolist(), payloads=payloads))
 
-    def _mark(self, client: QdrantClient, mark: str) -> None:
-        client.update_collection(self.name, metadata={MARK: mark})
+    def _mark(self, mark: str) -> None:
+        self.client.update_collection(self.name, metadata={MARK: mark})
 
-    def _count(self, client: QdrantClient, among: models.Filter | None = None) -> int:
-        return client.count(self.name, count_filter=among, exact=True).count
+    def _count(self) -> int:
+        return self.client.count(self.name, exact=True).count
 
-    def _ids(self, client: QdrantClient) -> Iterator[Sequence[int]]:
+    def _ids(self) -> Iterator[Sequence[int]]:
         at = None
         while True:
-            points, at = client.scroll(
+            points, at = self.client.scroll(
                 self.name, limit=_SCROLLED, offset=at, with_payload=False, with_vectors=False
             )
             yield [int(str(point.id)) for point in points]
             if at is None:
                 return
 
-    def _delete(self, client: QdrantClient, ids: list[int]) -> None:
-        client.delete(self.name, models.PointIdsList(points=list(ids)))
+    def _delete(self, ids: list[int]) -> None:
+        self.client.delete(self.name, models.PointIdsList(points=list(ids)))
 
     def _nearest(
         self,
-        client: QdrantClient,
         query: NDArray[np.float32],
         count: int,
         among: models.Filter | None,
-        exact: bool,
+        exact: bool
     ) -> Found:
-        answer = client.query_points(
+        answer = self.client.query_points(
             self.name,
             query=query.tolist(),
             limit=count,
@@ -119,19 +123,20 @@ class Qdrant(Collection[QdrantClient]):
 
     def passing(self, where: Filter) -> models.Filter:
         """Return the filter in Qdrant's language."""
-        return models.Filter(must=list(map(self._condition, where.limits)))
+        return models.Filter(must=[_condition(*each) for each in self._conditions(where)])
 
-    def _condition(self, limit: Limit) -> models.FieldCondition:
-        if limit.field == "folder":
-            return models.FieldCondition(key=limit.field, match=models.MatchAny(any=self._folders(limit)))
-        if limit.field == "orientation":
-            return models.FieldCondition(key=limit.field, match=models.MatchValue(value=str(limit.value)))
-        return models.FieldCondition(key=limit.field, range=models.Range(**bounds(limit)))
+
+def _condition(column: str, sign: str, value: Any) -> models.FieldCondition:
+    if column == "folder":
+        return models.FieldCondition(key=column, match=models.MatchAny(any=value))
+    if column == "orientation":
+        return models.FieldCondition(key=column, match=models.MatchValue(value=value))
+    return models.FieldCondition(key=column, range=models.Range(**bounds(sign, value)))
 
 
 @register_store("qdrant")
 def open_qdrant(
-    address: str, store: Store, kind: Kind, queries: Queries | None = None
+    address: str, store: Store, kind: Kind, queries: Queries
 ) -> Collection[QdrantClient] | Collection[Shards]:
     """Open the vectors of one kind on a server, or in a folder ("edge:FOLDER") within this process."""
     if not address.startswith("edge:"):

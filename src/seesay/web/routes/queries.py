@@ -82,7 +82,7 @@ async def search_with_images(
     if len(image) > MAX_UPLOADS:
         raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
     with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded
-    terms = [await service.remembered(served, each) for each in image]
+    terms = [await service.with_upload(each, served.remember) for each in image]
     query = served.recalled(with_uploads(q, terms))
     return await _found(service, served, query, limit, where, None)
 
@@ -98,12 +98,10 @@ async def sentences(
             image, lambda photo: clocked(lambda: index.sentences_for(photo, limit))
         )
         return SentenceAnswers.of(served.name, found, took)
-    reranker = service.find_reranker()
     return SentenceAnswers.of(
         served.name,
         *await service.with_upload(
-            image,
-            lambda photo: service.rerank(reranker, lambda by: by.sentences_for(index, photo, limit)),
+            image, lambda photo: service.rerank(lambda by: by.sentences_for(index, photo, limit))
         ),
     )
 
