@@ -17,7 +17,6 @@ from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
 from seesay.search.look import Look, find_images, look
-from seesay.search.quantise import check_recall
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
@@ -183,7 +182,9 @@ class Index(Searcher):
         """
         if "store" in self.store.meta:
             raise SeesayError("recall: only for vectors in this process; a database has its own settings.")
-        if check_recall(recall) != self.store.recall():
+        if not 0.5 <= recall <= 1:
+            raise SeesayError(f"recall {recall:g}: expected a number from 0.5 to 1.")
+        if recall != self.store.recall():
             with self.store.write() as writer:
                 writer.set_meta(recall=repr(float(recall)))
             self._recall_is_new = True

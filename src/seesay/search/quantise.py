@@ -22,7 +22,6 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
 from seesay.paths import replacing
 from seesay.seal import seal
 from seesay.search.store import Store
@@ -50,13 +49,6 @@ class Lists(NamedTuple):
     index: Any
     quantiser: str
     recall: float
-
-
-def check_recall(recall: float) -> float:
-    """Check a requested recall; raise SeesayError if it is out of range."""
-    if not 0.5 <= recall <= 1:
-        raise SeesayError(f"recall {recall:g}: expected a number from 0.5 to 1.")
-    return recall
 
 
 def make_lists(

@@ -93,9 +93,7 @@ class QdrantEdge(Collection[Shards]):
         self.client.create_collection(self.name, self.dim)
         self._mark(NO_MARK)
 
-    def _put(
-        self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]
-    ) -> None:
+    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
         payloads = [each if self._has_facts else None for each in columns]
         self.client.upsert(self.name, list(map(edge.Point, ids, vectors, payloads)))
 

@@ -75,12 +75,7 @@ class Qdrant(Collection[QdrantClient]):
         for name, type_ in _FIELDS.items():
             self.client.create_payload_index(self.name, name, type_)
 
-    def _put(
-        self,
-        ids: list[int],
-        vectors: NDArray[np.float32],
-        columns: Sequence[Columns]
-    ) -> None:
+    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
         payloads = [each if self._has_facts else {} for each in columns]
         self.client.upsert(self.name, models.Batch(ids=ids, vectors=vectors.tolist(), payloads=payloads))
 
@@ -104,11 +99,7 @@ class Qdrant(Collection[QdrantClient]):
         self.client.delete(self.name, models.PointIdsList(points=list(ids)))
 
     def _nearest(
-        self,
-        query: NDArray[np.float32],
-        count: int,
-        among: models.Filter | None,
-        exact: bool
+        self, query: NDArray[np.float32], count: int, among: models.Filter | None, exact: bool
     ) -> Found:
         answer = self.client.query_points(
             self.name,
