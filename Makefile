@@ -82,7 +82,7 @@ pictures: .venv/.dev ## pictures of the demo served on port 8000; tools/picture.
 	$(BIN)/python tools/picture.py docs/images start viewer
 
 release: .venv/.dev ## dist/: a wheel, an sdist and the documentation, checked; the wheel tried alone
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/release.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.release
 
 clean: ## remove everything generated, .venv and the demo too
 	rm -rf .venv demo dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

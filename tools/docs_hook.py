@@ -26,8 +26,8 @@ ELSEWHERE = {
     "src/seesay/weights/seesay-ground/README.md": "weights/seesay-ground.md",
 }
 _SOURCES = {page: source for source, page in ELSEWHERE.items()}
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
-_IMAGE = re.compile(r"(!\[[^\]]*\]\()(?P<target>[^)\s]+)\)")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+IMAGE = re.compile(r"(!\[[^\]]*\]\()(?P<target>[^)\s]+)\)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -56,8 +56,8 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) ->
         target = in_site(found["target"])
         return found["text"] if target is None else f"[{found['text']}]({target})"
 
-    markdown = _IMAGE.sub(lambda found: f"{found[1]}{in_site(found['target'])})", markdown)
-    return _LINK.sub(link, markdown)
+    markdown = IMAGE.sub(lambda found: f"{found[1]}{in_site(found['target'])})", markdown)
+    return LINK.sub(link, markdown)
 
 
 class Examples(griffe.Extension):

@@ -1,5 +1,9 @@
 """Build a release in dist/, check it, and try its wheel in its own environment: python tools/release.py.
 
+A package index shows the README alone. Its links then lead to the pages of the documentation, below the
+address that pyproject.toml names under `urls`; as long as it names none, they become text, and pictures are
+left out.
+
 Nothing is tagged or published; the last lines say how. The sources are those of the last commit, so that
 nothing is released which is not recorded.
 """
@@ -14,10 +18,13 @@ import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from tools.docs_hook import ELSEWHERE, IMAGE, LINK
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ("build", "twine", "check-wheel-contents")
@@ -67,6 +74,50 @@ def problems_of_wheel(wheel: Path) -> list[str]:
     return found
 
 
+def readme_of_index(text: str, site: str | None) -> str:
+    """Return the README for a package index, which has none of the files that it links.
+
+    Args:
+        text: of the README, whose links are relative to the repository.
+        site: the address of this version's documentation, if it has one.
+    """
+
+    def address(target: str) -> str | None:
+        path, mark, anchor = target.partition("#")
+        if not path or ":" in path:
+            return target
+        page = ELSEWHERE.get(path, path.removeprefix("docs/"))
+        return site and f"{site}/{page.removesuffix('.md')}{'.html' * page.endswith('.md')}{mark}{anchor}"
+
+    def link(found: re.Match[str]) -> str:
+        there = address(found["target"])
+        return f"[{found['text']}]({there})" if there else found["text"]
+
+    def image(found: re.Match[str]) -> str:
+        there = address(found["target"])
+        return f"{found[1]}{there})" if there else ""
+
+    return LINK.sub(link, IMAGE.sub(image, text))
+
+
+def problems_of_readme(text: str, site: str | None, built: Path) -> list[str]:
+    """Return the links of the README on a package index that lead nowhere.
+
+    Args:
+        text: the description in the wheel.
+        site: see `readme_of_index`.
+        built: the folder of the documentation that will be at that address.
+    """
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.partition("#")[0]
+        if not re.match("https?://", target):
+            found.append(f"README: {target} leads nowhere on a package index")
+        elif site and path.startswith(f"{site}/") and not (built / path.removeprefix(f"{site}/")).is_file():
+            found.append(f"README: {target} is no page of the documentation")
+    return found
+
+
 def problems_of_licences(lines: Iterable[str]) -> list[str]:
     """Return the lines of `tools/licences.py` whose licence is unknown or asks for the same one of seesay."""
     return [line for line in lines if line.endswith("not stated") or _COPYLEFT.search(line)]
@@ -80,6 +131,12 @@ def main() -> None:
         work = Path(temporary)
         tree = _exported(work / "seesay")
         version = version_of(tree)
+        project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        home = project.get("urls", {}).get("Documentation")
+        site = home and f"{home.rstrip('/')}/{version}"
+        _document(tree, version, dist / "site")
+        readme = tree / "README.md"
+        readme.write_text(readme_of_index(readme.read_text(encoding="utf-8"), site), encoding="utf-8")
         python = _environment(work / "tools")
         _run(python, "-m", "pip", "install", "-q", *TOOLS)
         _run(python, "-m", "build", "--outdir", dist, tree)
@@ -87,13 +144,22 @@ def main() -> None:
         _run(python, "-m", "twine", "check", "--strict", wheel, source)
         _run(python, "-m", "check_wheel_contents", wheel)
         _refuse(problems_of_wheel(wheel))
+        _refuse(problems_of_readme(_description(wheel), site, dist / "site" / version))
         for made in (wheel, source):
             print(f"{made.name}: {made.stat().st_size / 1e6:.1f} MB")
         _try(wheel, work)
-        _document(tree, version, dist / "site")
+    if site is None:
+        print("pyproject.toml names no address of the documentation: the links of the README became text.")
     print(f"\nChecked: dist/{wheel.name}, dist/{source.name} and dist/site. To release them:")
     print(f"  git tag -a v{version} -m 'seesay {version}' && git push origin v{version}")
     print("  python -m twine upload dist/*.whl dist/*.tar.gz")
+
+
+def _description(wheel: Path) -> str:
+    """The text that a package index shows."""
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (each for each in opened.namelist() if each.endswith(".dist-info/METADATA"))
+        return opened.read(name).decode().partition("\n\n")[2]
 
 
 def _exported(folder: Path) -> Path:

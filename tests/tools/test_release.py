@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 import seesay
-from tools.release import NEEDED, problems_of_licences, problems_of_wheel, version_of
+from tools.release import (
+    NEEDED,
+    problems_of_licences,
+    problems_of_readme,
+    problems_of_wheel,
+    readme_of_index,
+    version_of,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +50,28 @@ def test_a_wheel_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
             for name in names:
                 made.writestr(name, "")
         assert problems_of_wheel(tmp_path / "x.whl") == said
+
+
+def test_the_readme_of_a_package_index_leads_to_the_documentation_or_nowhere(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    site = "https://docs.example.org/seesay/0.1.0"
+    assert problems_of_readme(text, site, tmp_path)
+    shown = readme_of_index(text, site)
+    assert f"]({site}/benchmarks.html)" in shown
+    assert f"]({site}/weights/seesay-small.html#limits)" in shown
+    assert f"]({site}/images/page.png)" in shown
+    missing = problems_of_readme(shown, site, tmp_path)
+    assert len(missing) > 20
+    assert all(each.endswith("is no page of the documentation") for each in missing)
+    for each in missing:
+        page = tmp_path / each.split()[1].partition("#")[0].removeprefix(f"{site}/")
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
+    assert problems_of_readme(shown, site, tmp_path) == []
+    plain = readme_of_index(text, None)
+    assert problems_of_readme(plain, None, tmp_path) == []
+    assert "![" not in plain
+    assert "[measured]" not in plain
 
 
 def test_licences_are_known_and_ask_nothing_of_seesay() -> None:
