@@ -65,6 +65,7 @@ torture: .venv/.dev ## kills, bombs, damage, hostile clients (SECONDS=900, WRITE
 	$(BIN)/python -m tools.torture --seconds $(or $(SECONDS),900) $(if $(WRITE),--write)
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
+	@$(BIN)/pip install -q sentence-transformers # which benchmarks.peers compares with
 	@failed=0; for file in benchmarks/[a-z]*.py; do \
 	    name=$$(basename $$file .py); echo "== $$name"; \
 	    $(BIN)/python -m benchmarks.$$name --record || failed=1; done; exit $$failed

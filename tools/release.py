@@ -11,6 +11,7 @@ nothing is released which is not recorded.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -182,7 +183,10 @@ def _try(wheel: Path, work: Path) -> None:
     here = work / "empty"
     here.mkdir()
     python = _environment(work / "alone")
-    _run(python, "-m", "pip", "install", "-q", wheel, cwd=here)
+    _run(python, "-m", "pip", "download", "-q", "-d", work / "packages", wheel, cwd=here)
+    _run(
+        python, "-m", "pip", "install", "-q", "--no-index", "--find-links", work / "packages", wheel, cwd=here
+    )
     licences = subprocess.run(
         [python, ROOT / "tools" / "licences.py"], capture_output=True, text=True, check=True
     )
@@ -215,12 +219,19 @@ def _document(tree: Path, version: str, site: Path) -> None:
 
 def _run(*command: object, cwd: Path | None = None) -> None:
     shown = " ".join(map(str, command[:1] if command[0] == sys.executable else command))
-    started = time.monotonic()
+    started, before = time.monotonic(), _processor()
     done = subprocess.run(list(map(str, command)), cwd=cwd)
     if done.returncode:
         raise SystemExit(f"failed: {shown}")
     name, *arguments = map(str, command[:4])
-    print(f"  {time.monotonic() - started:.1f} s: {Path(name).name} {' '.join(arguments)}", flush=True)
+    took = f"{time.monotonic() - started:.1f} s, {_processor() - before:.1f} s of processor"
+    print(f"  {took}: {Path(name).name} {' '.join(arguments)}", flush=True)
+
+
+def _processor() -> float:
+    """The processor time of the commands so far, in seconds."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _refuse(problems: list[str]) -> None:
