@@ -68,7 +68,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
         Raises:
             SeesayError: there is none, or its package cannot be imported.
-            MissingExtraError: the shipped ones need a package that is not installed.
+            MissingExtraError: the included ones need a package that is not installed.
         """
         self._import_package()
         if name not in self._known and name in self._entry_points():
@@ -85,7 +85,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._known or name in self._entry_points()
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names: shipped ones in order of registration, then those of installed packages."""
+        """Iterate over the names: included ones in order of registration, then those of packages."""
         self._import_package()
         return iter(dict.fromkeys((*self._known, *self._entry_points())))
 
@@ -106,7 +106,7 @@ class Registry(Mapping[str, T], Generic[T]):
             raise
 
     def _entry_points(self) -> dict[str, EntryPoint]:
-        from importlib.metadata import entry_points  # slow to import, and most names are shipped ones
+        from importlib.metadata import entry_points  # slow to import, and most names are included ones
 
         if self._plugins is None:
             self._plugins = {}

@@ -48,7 +48,7 @@ class SettingsRegistry(Registry[Registered]):
         group: the entry-point group, such as "seesay.losses".
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
-        package: the package whose modules hold the shipped ones.
+        package: the package whose modules hold the included ones.
         unchecked: settings with any keys, which stand in where an extra that the package needs is missing.
     """
 

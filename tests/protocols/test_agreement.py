@@ -19,7 +19,7 @@ from seesay.protocols.agreement import judged_pairs
 from seesay.protocols.base import Options
 from seesay.protocols.evaluate import evaluate, measure
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import MatrixScores
+from seesay.runs.scores import MatrixScores, SplitScores
 from tests.protocols.drawn import WORDS, Embedding, Pairs, corpus_of, flat, run_subject
 
 FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"
@@ -141,9 +141,9 @@ def test_only_the_judged_pairs_are_scored(matcher, tmp_path):
     texts, owners = [" ".join(draw.choice(WORDS, 3)) for _ in range(90)], np.arange(90) % 30
     subject = run_subject(matcher(asymmetric=True), texts, owners, 30, tmp_path)
     images, sentences = draw.integers(0, 30, 2000), draw.integers(0, 90, 2000)  # more than a block
-    found = subject.pair_scores(images, sentences)
+    found = subject.scores.pairs(images, sentences)
     assert not isinstance(subject.run.matcher, Pairs) or subject.run.matcher.pairs == 2000
-    expected = Subject("drawn", "test", subject.corpus, subject.scores).pair_scores(images, sentences)
+    expected = subject.scores.whole().pairs(images, sentences)
     assert found == pytest.approx(expected, abs=1e-4)
     rows = Embedding(asymmetric=True).query_images(torch.from_numpy(subject.inputs.features)).numpy()
     columns = Embedding().embed_sentences(subject.inputs.sentences.to_tensors()).detach().numpy()
@@ -187,9 +187,11 @@ def test_judgements_of_flickr8k(tmp_path):
             [len(own[i] & words[j]) / len(words[j]) for i, j in zip(images, sentences, strict=True)]
         )
 
-    class Overlaps(Subject):
-        def pair_scores(self, images, sentences):
+    class Overlaps(SplitScores):
+        def pairs(self, images, sentences):
             return overlaps(images, sentences)
+
+        ranks = by_direction = None
 
     images, others = draw.integers(0, len(own), (2, 400))
     lines = {"expert": [], "crowdflower": []}
@@ -205,7 +207,7 @@ def test_judgements_of_flickr8k(tmp_path):
     for kind, tau, left_out in (("expert", "tau-c", 1), ("crowdflower", "tau-b", 0)):
         (tmp_path / kind).write_text("\n".join(lines[kind]) + "\n")
         result = measure(
-            Overlaps("", "test", corpus, None), "agreement", Options(read_judgements(tmp_path / kind))
+            Subject("", "test", corpus, Overlaps()), "agreement", Options(read_judgements(tmp_path / kind))
         )
         assert (result.about["judgements"], result.about["pairs"]) == (kind, 401 - left_out)
         assert result.metrics[tau] > 25

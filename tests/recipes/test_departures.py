@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from seesay.recipes.departures import PrintedSettings
-from seesay.recipes.files import lay_over, shipped_recipes, values_for
+from seesay.recipes.files import included_recipes, lay_over, values_for
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 
@@ -51,12 +51,12 @@ def test_what_differs_from_the_printed_settings_is_named(changes: dict[str, Any]
     assert PAPER.departures_of(lay_over(OURS, changes)) == named
 
 
-CASES = [(name, corpus) for name, values in shipped_recipes().items() for corpus in values["corpora"]]
+CASES = [(name, corpus) for name, values in included_recipes().items() for corpus in values["corpora"]]
 
 
 @pytest.mark.parametrize(("name", "corpus"), CASES, ids="/".join)
 def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
-    values = values_for(shipped_recipes()[name], corpus, name)
+    values = values_for(included_recipes()[name], corpus, name)
     recipe = load_recipe(name, corpus)
     if not values.get("paper"):
         assert not recipe.departures
@@ -75,6 +75,6 @@ def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
 
 @pytest.mark.parametrize("name", {name: None for name, _ in CASES})
 def test_the_keys_of_a_paper_are_a_recipes(name: str) -> None:
-    paper = PrintedSettings.model_validate(shipped_recipes()[name].get("paper") or {})
+    paper = PrintedSettings.model_validate(included_recipes()[name].get("paper") or {})
     known = set(Recipe.model_fields)
     assert {key.partition(".")[0] for key in (*paper.departures, *paper.settings)} <= known

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
 from seesay.runs.config import RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
-from seesay.runs.folders import shipped_runs
+from seesay.runs.folders import included_runs
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
@@ -120,7 +120,7 @@ def test_graphs_hold_no_weights(name: str, half: bool, tmp_path: Path) -> None:
 
 
 def test_exports_of_shipped_runs_are_current_and_small() -> None:
-    for folder in shipped_runs():
+    for folder in included_runs():
         graphs = RunConfig.load(folder).graphs
         assert graphs, f"{folder}: export it again with tools/ship.py"
         assert sum((folder / f"{name}.onnx").stat().st_size for name in graphs) < 40_000

@@ -16,7 +16,7 @@ from seesay.data.images import Photo, content_key
 from seesay.encoders.feature_store import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.folders import run_folder, shipped_runs
+from seesay.runs.folders import included_runs, run_folder
 from seesay.runs.images import join_features, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.runs.trained import new_matcher, save_weights
@@ -99,8 +99,8 @@ def test_what_takes_no_whole_image_says_so() -> None:
 
 
 def test_shipped_runs_are_found_by_name() -> None:
-    assert {folder.name for folder in shipped_runs()} == {"seesay-small", "seesay-ground"}
-    assert run_folder("seesay-small") in shipped_runs()
+    assert {folder.name for folder in included_runs()} == {"seesay-small", "seesay-ground"}
+    assert run_folder("seesay-small") in included_runs()
     with pytest.raises(SeesayError, match=r"no run there .* did you mean 'seesay-small'"):
         Run.load("seesay-smal")
 

@@ -10,7 +10,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import EmbeddingScores, MatrixScores, score_pairs, split_scores
+from seesay.runs.scores import EmbeddingScores, MatrixScores, RunScores, score_pairs
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
 PAIRS = np.array([3, 0, 2, 2]), np.array([5, 1, 0, 4])
@@ -53,5 +53,6 @@ def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, s
     scores = score_pairs(run.backend, *encoded, rows, columns, advanced.append)
     np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-5)
     assert sum(advanced) == expected.size
-    of_split = split_scores(run, inputs)
+    of_split = RunScores(run, inputs)
     np.testing.assert_allclose(of_split.pairs(rows, columns), scores, atol=1e-5)
+    np.testing.assert_allclose(of_split.whole().pairs(rows, columns), scores, atol=1e-5)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.results.rows import provenance
 from seesay.runs.run import Run
-from seesay.runs.summary import open_corpus_of, trained_on, training_of
+from seesay.runs.summary import open_corpus_of, trained_on
 
 
 @pytest.fixture
@@ -56,10 +57,10 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
 
 def test_a_damaged_summary_is_named(moved) -> None:
     run = moved("damaged")
-    assert training_of(run)["epochs"] == 4
+    assert provenance(run, 1.0, None).epochs == 4
     (run.folder / "training.json").write_text("{")
     with pytest.raises(SeesayError, match="no summary of a finished training"):
-        training_of(run)
+        provenance(run, 1.0, None)
 
 
 def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:
@@ -69,4 +70,4 @@ def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:
     member = {"weights": "0a", "seconds": 1.0, "best_epoch": 1, "best": 50.0}
     summary["members"] = {"mcnn-wd": member | {"machine": "x86_64, 16 cores, H100"}, "mcnn-st": member}
     path.write_text(json.dumps(summary))
-    assert training_of(run)["machine"] == f"x86_64, 16 cores, H100; {summary['machine']}"
+    assert provenance(run, 1.0, None).machine == f"x86_64, 16 cores, H100; {summary['machine']}"

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, distributed
 
 from seesay.data.readers import read_corpus
-from seesay.matchers import OrderEmbeddings
+from seesay.matchers import OrderEmbeddings, Sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.samplers import SAMPLERS
@@ -100,7 +100,7 @@ def compare_pairs() -> None:
     torch.manual_seed(1)
     matcher = OrderEmbeddings(image_dim=6, vocabulary_size=10, dim=16, word_dim=4)
     images, words = torch.rand(7, 6), torch.randint(0, 10, (7, 3))
-    sentences = (words, torch.tensor([1, 2, 3, 3, 2, 1, 3]))
+    sentences = Sentences.from_padded(words, torch.tensor([1, 2, 3, 3, 2, 1, 3]))
 
     def losses(whole: Any, batch: None) -> list[Tensor]:
         encoded = whole.encode_images(images), whole.encode_sentences(sentences)

@@ -28,7 +28,7 @@ from seesay.data.decoders import Decoders
 from seesay.data.headers import MAX_PIXELS
 from seesay.data.images import EncodedImage, Photo
 from seesay.errors import SeesayError
-from seesay.recipes.files import shipped_recipes
+from seesay.recipes.files import included_recipes
 from seesay.search import index, searcher
 from seesay.search.index import Index
 from seesay.text.concepts import nouns
@@ -144,7 +144,7 @@ def _load_once() -> None:
         import_module(name)
     for name in ("cli.learn", "report.write", "runs.bundle", "runs.export", "training.summarize"):
         import_module(f"seesay.{name}")
-    shipped_recipes()
+    included_recipes()
     nouns("a dog runs on the beach")
 
 

@@ -329,9 +329,9 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
     if not is_table(what[0]):
         from seesay.encoders.spec import is_two_tower
         from seesay.protocols.external_scores import ExternalScores
-        from seesay.runs.folders import shipped_runs
+        from seesay.runs.folders import included_runs
 
-        known = {run.name for run in shipped_runs()}
+        known = {run.name for run in included_runs()}
         is_run = what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir()
         if len(what) > 1 or is_run or ExternalScores.of(what[0]) is not None:
             return None

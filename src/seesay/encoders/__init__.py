@@ -83,7 +83,7 @@ def register_sentence_encoder(name: str) -> Callable[[C], C]:
     return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
 
 
-def shipped_file(name: str) -> Path:
+def included_file(name: str) -> Path:
     """Return the path of a file of the included encoders, such as "minilm.onnx"."""
     return Path(str(files("seesay"))) / "weights" / "encoders" / name
 

@@ -302,7 +302,7 @@ class GVSE(EmbeddingMatcher):
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.asymmetric = gate is not None
+        self.gate, self.asymmetric = gate, gate is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]
         self.eval()
         with torch.no_grad():

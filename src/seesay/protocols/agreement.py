@@ -49,7 +49,7 @@ class Agreement(Protocol):
                 "ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
             )
         judged = judged_pairs(options.judgements, subject.corpus)
-        values = np.asarray(subject.pair_scores(judged.images, judged.sentences))
+        values = np.asarray(subject.scores.pairs(judged.images, judged.sentences))
         self._check(values, judged)
         people = judged.ratings.shape[1]
         pairs = (np.repeat(each, people) for each in (judged.images, judged.sentences))

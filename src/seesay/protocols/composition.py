@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ from seesay.metrics.bootstrap import MeanSample
 from seesay.progress import Advance, progress
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, register_protocol
 from seesay.protocols.subject import RunSubject
+from seesay.runs.run import Run
 from seesay.runs.scores import score_pairs
 from seesay.text.chunker import noun_phrases, word_class
 from seesay.text.vocabulary import tokenize
@@ -67,15 +69,15 @@ class Composition(Protocol):
                 f"protocol '{self.name}': no sentence of split '{subject.split}' has two different words."
             )
         true = [" ".join(tokenize(text)) for text in texts]
-        scorer = _SentenceScorer(subject)
+        images = subject.run.backend.encode_images(subject.inputs.features, query=True)
         samples: list[tuple[str, list[MeanSample]]] = []
         further: dict[str, Value] = {}
         total = len(true) + sum(len(kind.texts) for kind in kinds.values())
         with progress("Scoring", total, "sentences") as advance:
-            true_scores = scorer.score(true, owners, advance)
+            true_scores = _scored(subject.run, images, true, owners, advance)
             for name, kind in kinds.items():
                 if kind.texts:
-                    others = scorer.score(kind.texts, owners[kind.source], advance)
+                    others = _scored(subject.run, images, kind.texts, owners[kind.source], advance)
                     sample, more = true_order(true_scores, others, kind, owners)
                     samples.append((name, [sample]))
                     further |= {f"{name}: {metric}": value for metric, value in more.items()}
@@ -174,20 +176,14 @@ def _error_over_images(won: NDArray[np.float64], images: NDArray[np.int64]) -> f
     return float(np.sqrt(count / (count - 1) * (residuals**2).sum()) / len(won))
 
 
-class _SentenceScorer:
-    """Scores sentences with the images of a split, which are encoded once."""
-
-    def __init__(self, subject: RunSubject) -> None:
-        self._run, self._backend = subject.run, subject.run.backend
-        self._images = self._backend.encode_images(subject.inputs.features, query=True)
-
-    def score(self, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
-        """Score n sentences, each with the image of that row, (n,)."""
-        blocks = []
-        for start in range(0, len(texts), _AT_ONCE):
-            some = texts[start : start + _AT_ONCE]
-            prepared = self._run.prepare(some)
-            both = self._images, self._backend.encode_sentences(prepared)
-            images = rows[start : start + _AT_ONCE]
-            blocks.append(score_pairs(self._backend, *both, images, np.arange(len(some)), advance))
-        return np.concatenate(blocks)
+def _scored(
+    run: Run, images: Any, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance
+) -> NDArray[np.floating]:
+    """Score n sentences, each with the encoded image of that row, (n,)."""
+    blocks = []
+    for start in range(0, len(texts), _AT_ONCE):
+        some = texts[start : start + _AT_ONCE]
+        encoded = run.backend.encode_sentences(run.prepare(some))
+        places = rows[start : start + _AT_ONCE], np.arange(len(some))
+        blocks.append(score_pairs(run.backend, images, encoded, *places, advance))
+    return np.concatenate(blocks)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Measurable: TypeAlias = Entry | str | Path | Array | tuple[Array, Array]
 
 NO_OPTIONS = Options()
+_READERS = {"judgements": read_judgements, "answers": read_answers}  # of options that may be files
 _FEW = 20.0  # percent: above this a recall by chance says nothing
 
 
@@ -111,7 +112,8 @@ def evaluate(
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
-    options = _options(chosen, judgements, answers, iou, boxes, at, resamples)
+    given = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
+    options = _options(chosen, {name: value for name, value in given.items() if value is not None}, resamples)
     if isinstance(corpus, str | Path):
         corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     if second is not None:
@@ -223,35 +225,18 @@ def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
     return measure(RunSubject(run, inputs, split), default_protocol(run.recipe))
 
 
-def _options(
-    protocol: Protocol,
-    judgements: Judgements | str | Path | None,
-    answers: Mapping[str, Sequence[str]] | str | Path | None,
-    iou: IoU | None,
-    boxes: Boxes | None,
-    at: Sequence[int] | None,
-    resamples: int,
-) -> Options:
-    """Read the options; raise SeesayError if the protocol does not take one."""
-    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
-    for name, value in found.items():
-        if value is not None and name not in protocol.options:
+def _options(protocol: Protocol, given: Mapping[str, Any], resamples: int) -> Options:
+    """Read the options that were given; raise SeesayError if the protocol does not take one."""
+    found = dict(given)
+    for name, value in given.items():
+        if name not in protocol.options:
             takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
             raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
-    return Options(
-        read_judgements(Path(judgements)) if isinstance(judgements, str | Path) else judgements,
-        read_answers(Path(answers)) if isinstance(answers, str | Path) else answers,
-        iou or "plummer",
-        boxes or "merged",
-        resamples,
-        _checked_at(at or ()),
-    )
-
-
-def _checked_at(at: Sequence[int]) -> tuple[int, ...]:
-    for k in at:
+        if isinstance(value, str | Path) and name in _READERS:
+            found[name] = _READERS[name](Path(value))
+    for k in found.get("at", ()):
         check_whole(1, at=k)
-    return tuple(map(int, at))
+    return Options(**found | {"at": tuple(map(int, found.get("at", ())))}, resamples=resamples)
 
 
 def _measure_entries(

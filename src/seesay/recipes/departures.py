@@ -43,7 +43,7 @@ class PrintedSettings(Settings):
             ['a margin of 0.2 instead of 0.5', 'batch_size: 100 instead of 250']
         """
         found: list[str] = []
-        for key in dict.fromkeys([*self.departures, *_leaves(self.settings)]):
+        for key in dict.fromkeys([*self.departures, *leaves(self.settings)]):
             if key in self.departures and self.departures[key] is None:
                 continue
             found += self._sentences(key, settings)
@@ -80,12 +80,12 @@ class PrintedSettings(Settings):
         return printed is not None and printed != _look_up(settings, owner).get("kind")
 
 
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested settings by their dotted names."""
+    found: dict[str, Any] = {}
     for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return found
 
 
 def _look_up(settings: Mapping[str, Any], key: str) -> Any:

@@ -25,7 +25,7 @@ _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
 
 @cache
-def shipped_recipes() -> Mapping[str, Values]:
+def included_recipes() -> Mapping[str, Values]:
     """Return the values of every included recipe by name, with the differences between its corpora."""
     found: dict[str, Values] = {}
     for path in sorted(Path(str(files("seesay.recipes"))).glob("*.yaml")):
@@ -45,11 +45,11 @@ def find_recipe(name: str, corpus: str | None) -> Values:
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the included recipes.")
         return values_for(read_yaml(path, name), corpus, name)
     named, slash, recipe = name.rpartition("/")
-    shipped = shipped_recipes()
-    if recipe not in shipped:
-        near = did_you_mean(recipe, shipped) or "."
+    included = included_recipes()
+    if recipe not in included:
+        near = did_you_mean(recipe, included) or "."
         raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
-    values = shipped[recipe]
+    values = included[recipe]
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
     return values_for(values, named or corpus, name)

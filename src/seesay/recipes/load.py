@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
-from seesay.recipes.departures import PrintedSettings
-from seesay.recipes.files import Values, find_recipe, shipped_recipes, values_for
+from seesay.recipes.departures import PrintedSettings, leaves
+from seesay.recipes.files import Values, find_recipe, included_recipes, values_for
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, describe
 
@@ -32,14 +32,14 @@ def list_recipes() -> list[Recipe]:
     """Return every included recipe for each of its corpora, sorted by name."""
     return [
         _recipe(values_for(values, corpus, name), name)
-        for name, values in sorted(shipped_recipes().items())
+        for name, values in sorted(included_recipes().items())
         for corpus in values["corpora"]
     ]
 
 
-def is_shipped(name: str) -> bool:
+def is_included(name: str) -> bool:
     """Return whether a recipe of that name is included in seesay."""
-    return name in shipped_recipes()
+    return name in included_recipes()
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
@@ -197,8 +197,7 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 def differences(there: Recipe, recipe: Recipe) -> str:
     """Describe the values in which a run's recipe differs from the requested one; of changes, in those."""
     used, asked = (
-        dict(_leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))))
-        for each in (there, recipe)
+        leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))) for each in (there, recipe)
     )
     return "; ".join(
         f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
@@ -211,14 +210,6 @@ def _is_named(key: str, changes: Sequence[str]) -> bool:
     """Whether changes set that key or what holds it; without changes, every key is meant."""
     named = [change.partition("=")[0] for change in changes]
     return not named or any(f"{key}.".startswith(f"{each}.") for each in named)
-
-
-def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def _untuned(recipe: Recipe) -> Recipe:

@@ -227,7 +227,11 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Recipe:
-        for check in (_misfits, _loss_misfits, _region_misfits, _keys_in_vain):
+        # Without PyTorch, losses are unchecked, and nothing is trained.
+        trained = (
+            () if isinstance(self.loss, UncheckedLoss) else (_loss_misfits, _region_misfits, _keys_in_vain)
+        )
+        for check in (_misfits, *trained):
             for key, problem in check(self):
                 raise ValueError(f"key '{key}': {problem}")
         return self
@@ -258,8 +262,6 @@ def _misfits(recipe: Recipe) -> Misfits:
 
 def _loss_misfits(recipe: Recipe) -> Misfits:
     matcher, loss = recipe.matcher, recipe.loss
-    if isinstance(loss, UncheckedLoss):  # without PyTorch nothing is trained
-        return
     if matcher.is_composed and not getattr(matcher, "matchers", ()):  # its members are not known yet
         return
     labels = loss.loss_class.learns_concepts
@@ -273,7 +275,7 @@ def _loss_misfits(recipe: Recipe) -> Misfits:
 
 def _region_misfits(recipe: Recipe) -> Misfits:
     regions, loss = recipe.regions, recipe.loss
-    if regions is None or isinstance(loss, UncheckedLoss):
+    if regions is None:
         return
     if not _learns_phrases(loss.loss_class):
         known = [kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))]
@@ -288,29 +290,25 @@ def _region_misfits(recipe: Recipe) -> Misfits:
 def _keys_in_vain(recipe: Recipe) -> Misfits:
     """Keys without an effect; changes to a composed matcher apply to its members."""
     matcher, concepts = recipe.matcher, recipe.matcher.predicts_concepts
+    solved = recipe.loss.loss_class.closed_form
     if recipe.word_dropout and (recipe.regions is not None or not matcher.reads_words):
         what = "phrases are learned with all their words" if recipe.regions else f"{matcher.kind} reads none"
         yield "word_dropout", f"no words are left out, as {what}; leave it out"
     if recipe.crops and concepts and not matcher.is_composed:
         yield "crops", "concepts are learned from whole images; leave it out"
-    checked = not isinstance(recipe.loss, UncheckedLoss)
-    if recipe.schedule.average is not None and checked and recipe.loss.loss_class.closed_form:
+    if recipe.schedule.average is not None and solved:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
-    solved = checked and recipe.loss.loss_class.closed_form
     if recipe.beside and (matcher.is_composed or concepts or solved or recipe.regions is not None):
         yield (
             "beside",
             "only matchers of images and sentences learn from several corpora, by mini-batches and with "
             "fixed encoders; leave it out",
         )
-    if checked and (matcher.is_composed or concepts or solved or not matcher.indexable):
-        if recipe.keep is not None:
-            yield (
-                "keep",
-                "scores of a run are kept in an embedding matcher of images and sentences; leave it out",
-            )
-        if recipe.nouns is not None:
-            yield "nouns", "they are asked of an embedding matcher of images and sentences; leave it out"
+    embeds = matcher.indexable and not (matcher.is_composed or concepts or solved)
+    if recipe.keep is not None and not embeds:
+        yield "keep", "scores of a run are kept in an embedding matcher of images and sentences; leave it out"
+    if recipe.nouns is not None and not embeds:
+        yield "nouns", "they are asked of an embedding matcher of images and sentences; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

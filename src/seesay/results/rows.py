@@ -32,7 +32,9 @@ _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by 
 # later one replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
-SHIPPED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
+_TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # of a single run
+
+INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
 
 _CROPS = {
     "": "squash",
@@ -164,12 +166,12 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def recorded_rows(corpus: str) -> Path:
-    """Return the file of a corpus's recorded rows: `results/CORPUS.jsonl` here, or else the shipped one."""
+    """Return the file of a corpus's recorded rows: `results/CORPUS.jsonl` here, or else the included one."""
     name = f"{corpus}.jsonl"
     here = Path("results", name)
     # A wheel has them beside this module; a clone, from which seesay runs in place, in its own folder.
-    shipped = Path(__file__).parent / "recorded" / name, Path(__file__).parents[3] / "results" / name
-    return next((path for path in (here, *shipped) if path.is_file()), here)
+    included = Path(__file__).parent / "recorded" / name, Path(__file__).parents[3] / "results" / name
+    return next((path for path in (here, *included) if path.is_file()), here)
 
 
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
@@ -193,7 +195,6 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
     """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
     from seesay.recipes.load import settings_digest
-    from seesay.runs.summary import training_of
 
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
@@ -208,8 +209,26 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         settings_digest=settings_digest(recipe),
         seconds=round(seconds, 1),
         commit=commit,
-        **training_of(run),
+        **_training_of(run),
     )
+
+
+def _training_of(run: Run) -> dict[str, Any]:
+    """Return what a row says of the training of a run; nothing without a summary (like included weights)."""
+    from seesay.runs.summary import TrainingSummary, is_finished
+
+    if not is_finished(run.folder):
+        return {}
+    summary = TrainingSummary.load(run.folder)
+    machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
+    found = {
+        "epochs": summary.epochs,
+        "best_epoch": summary.best_epoch,
+        "train_seconds": summary.seconds,
+        "machine": "; ".join(dict.fromkeys(filter(None, machines))),
+        "teacher": summary.teacher,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def provenance_of(
@@ -251,14 +270,12 @@ def _reranked(first: Provenance, second: Provenance) -> Provenance:
 
 def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
     """Join the changes, departures and digests of all; the training is left out, as there were several."""
-    from seesay.runs.summary import Training
-
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = base.model_dump(exclude_unset=True, exclude=set(Training.__annotations__))
+    kept = base.model_dump(exclude_unset=True, exclude={*_TRAINING})
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
 
 

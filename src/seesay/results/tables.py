@@ -20,7 +20,7 @@ from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED_CORPUS, Row, read_rows, recorded_rows, repetitions
+from seesay.results.rows import INCLUDED_CORPUS, Row, read_rows, recorded_rows, repetitions
 
 
 def number(value: float | None) -> str:
@@ -320,7 +320,7 @@ def recorded_table(
     if not rows:
         raise SeesayError(
             f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
-            f"table, or see those of another corpus: --results {SHIPPED_CORPUS}."
+            f"table, or see those of another corpus: --results {INCLUDED_CORPUS}."
         )
     table = PaperTable(definition, path.stem, split, metrics)
     for row in definition.rows:

@@ -26,7 +26,7 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import networks_run
 from seesay.paths import new_folder
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.folders import NETWORKS, run_config, run_folder, shipped_runs
+from seesay.runs.folders import NETWORKS, included_runs, run_config, run_folder
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
 from seesay.text.concepts import FILE as CONCEPTS
@@ -65,7 +65,7 @@ def export_in_place(name: str) -> Run:
     """
     if is_two_tower(name):
         raise SeesayError(f"{name}: is exported on first use; name a folder to write it to with --out.")
-    if run_folder(name) in shipped_runs():
+    if run_folder(name) in included_runs():
         raise SeesayError(f"{name}: is included with its export; name a folder to copy it to with --out.")
     with naming_extras():
         from seesay.runs.export import export_run

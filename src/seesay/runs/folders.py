@@ -25,7 +25,7 @@ NETWORKS = "encoders"  # in the folder of a run: the packaged networks that it b
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 
 
-def shipped_runs() -> list[Path]:
+def included_runs() -> list[Path]:
     """Return the folders of the included weights, by name."""
     return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RUN}"))
 
@@ -54,15 +54,15 @@ def run_folder(name: str) -> Path:
     path = Path(name)
     if (path / RUN).is_file():
         return path
-    shipped = {folder.name: folder for folder in shipped_runs()}
-    if name in shipped:
-        return shipped[name]
+    included = {folder.name: folder for folder in included_runs()}
+    if name in included:
+        return included[name]
     library, colon, _ = name.partition(":")
     if colon and "/" not in library:
         EncoderSpec.of_tower(name)  # no such library: says which there are
     raise SeesayError(
-        f"{name}: no run there (no {RUN}), and no shipped weights of that name"
-        f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
+        f"{name}: no run there (no {RUN}), and no included weights of that name"
+        f"{did_you_mean(name, included) or '.'} Included: {', '.join(included) or 'none'}."
     )
 
 

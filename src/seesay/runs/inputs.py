@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,13 +76,14 @@ class Inputs:
     true_region: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def of_first_images(self, count: int) -> Inputs:
-        """Return the first `count` images with their sentences; `corpus` is unchanged."""
+        """Return the first `count` images with their sentences."""
+        images, texts = self.corpus.images[:count], self.corpus.sentences
         kept = self.image_of_sentence < count
-        sentences = self.sentences.take(np.flatnonzero(kept))
         return replace(
             self,
+            corpus=replace(self.corpus, images=images, sentences=tuple(compress(texts, kept))),
             features=self.features[:count],
-            sentences=sentences,
+            sentences=self.sentences.take(np.flatnonzero(kept)),
             image_of_sentence=self.image_of_sentence[kept],
         )
 

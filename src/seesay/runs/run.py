@@ -33,7 +33,7 @@ from seesay.paths import file_digest
 from seesay.runs.calibration import USUAL, Calibration, ScoreCalibration
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
-from seesay.runs.folders import run_config, run_folder, shipped_runs
+from seesay.runs.folders import included_runs, run_config, run_folder
 from seesay.runs.images import ImageInput, join_features, read_images, read_texts, recipe_encoders
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, number_words
@@ -120,7 +120,7 @@ class Run(Embedder):
         folder = run_folder(name)
         if is_two_tower(name):
             name = str(EncoderSpec.of_tower(name))
-        elif folder not in shipped_runs():
+        elif folder not in included_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
         config = run_config(folder)
         reader = config.sentence_encoder
@@ -208,7 +208,7 @@ class Run(Embedder):
     @property
     def pretrained(self) -> bool:
         """True for included weights and models of other libraries, whose training is not recorded here."""
-        return self.folder in shipped_runs() or is_two_tower(self.name)
+        return self.folder in included_runs() or is_two_tower(self.name)
 
     @property
     def title(self) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
-from seesay.progress import Advance
+from seesay.progress import Advance, progress
 from seesay.runs.onnx_backend import OnnxBackend, inner_products
 
 if TYPE_CHECKING:
@@ -36,9 +36,13 @@ class SplitScores(ABC):
     def by_direction(self) -> tuple[Matrix, Matrix]:
         """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
 
-    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
+    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.floating]:
         """Return the scores (p,) of pairs, with the images as queries."""
         return np.asarray(self.by_direction()[0][images, sentences], np.float64)
+
+    def embeddings(self) -> EmbeddingScores | None:
+        """Return the embeddings behind the scores; None if there are none."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -92,19 +96,71 @@ class EmbeddingScores(SplitScores):
         rows = self.images if self.query_images is None else self.query_images
         return inner_products(rows, self.sentences, images, sentences)
 
+    def embeddings(self) -> EmbeddingScores:
+        """See `SplitScores`."""
+        return self
 
-def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
-    """Score a split by a run; with `keep` a pair matcher's scores are cached, see `Run.score_prepared`."""
-    if not run.embeds:
-        return MatrixScores(run.score_prepared(inputs.features, inputs.sentences, keep))
-    rows, columns = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
-    if not run.asymmetric:
-        return EmbeddingScores(rows, columns)
-    queries = (
-        run.embed_features(inputs.features, query=True),
-        run.embed_prepared(inputs.sentences, query=True),
-    )
-    return EmbeddingScores(rows, columns, *queries)
+
+class RunScores(SplitScores):
+    """The scores of a run, computed when they are needed.
+
+    Args:
+        run: an embedding or a pair matcher.
+        inputs: the split, prepared for the run.
+        keep: cache the scores of a pair matcher, see `Run.score_prepared`.
+    """
+
+    def __init__(self, run: Run, inputs: Inputs, keep: bool = False) -> None:
+        self._run, self._inputs, self._keep = run, inputs, keep
+        self._whole: MatrixScores | EmbeddingScores | None = None
+
+    def whole(self) -> MatrixScores | EmbeddingScores:
+        """Return the scores of all pairs, or the embeddings behind them."""
+        if self._whole is None:
+            self._whole = self._of(self._inputs)
+        return self._whole
+
+    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+        """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
+        inputs = self._inputs
+        if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):
+            return self.whole().ranks(images, sentences, own)
+        read = inputs.sentences.take(np.arange(len(inputs.sentences))[sentences])
+        fold = self._of(replace(inputs, features=inputs.features[images], sentences=read))
+        return fold.ranks(slice(None), slice(None), own)
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """See `SplitScores`."""
+        return self.whole().by_direction()
+
+    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.floating]:
+        """See `SplitScores`; only these pairs are scored, and each image and sentence is encoded once."""
+        kept, rows = np.unique(images, return_inverse=True)
+        read, columns = np.unique(sentences, return_inverse=True)
+        backend = self._run.backend
+        encoded = backend.encode_images(self._inputs.features[kept], query=True)
+        texts = backend.encode_sentences(self._inputs.sentences.take(read))
+        with progress("Scoring", len(rows), "pairs") as advance:
+            return score_pairs(backend, encoded, texts, rows, columns, advance)
+
+    def embeddings(self) -> EmbeddingScores | None:
+        """See `SplitScores`.
+
+        Raises:
+            SeesayError: the run is a pair matcher.
+        """
+        self._run.dim  # noqa: B018 — raises it, before all pairs are scored
+        return self.whole().embeddings()
+
+    def _of(self, inputs: Inputs) -> MatrixScores | EmbeddingScores:
+        run, features, sentences = self._run, inputs.features, inputs.sentences
+        if not run.embeds:
+            return MatrixScores(run.score_prepared(features, sentences, self._keep))
+        rows, columns = run.embed_features(features), run.embed_prepared(sentences)
+        if not run.asymmetric:
+            return EmbeddingScores(rows, columns)
+        queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
+        return EmbeddingScores(rows, columns, *queries)
 
 
 def score_pairs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -14,7 +14,7 @@ from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.folders import shipped_runs
+from seesay.runs.folders import included_runs
 
 if TYPE_CHECKING:
     from seesay.runs.run import Run
@@ -146,7 +146,7 @@ def is_finished(folder: Path) -> bool:
 def list_runs(folder: Path) -> list[tuple[str, str]]:
     """List the runs below a folder, by name, then the included ones, with a line about each."""
     there = sorted(path.parent for path in folder.glob(f"**/{RUN}"))
-    names = [(path, str(path)) for path in there] + [(path, path.name) for path in shipped_runs()]
+    names = [(path, str(path)) for path in there] + [(path, path.name) for path in included_runs()]
     return [(name, _line(path)) for path, name in names]
 
 
@@ -165,16 +165,6 @@ def _line(folder: Path) -> str:
     return f"{about}, seed {summary.seed}, val {summary.monitor} {summary.best:.1f}{epoch}"
 
 
-class Training(TypedDict, total=False):
-    """The epochs, seconds, machine and teacher of a training, under the keys of recorded rows."""
-
-    epochs: int
-    best_epoch: int
-    train_seconds: float
-    machine: str
-    teacher: str
-
-
 def trained_on(run: Run) -> tuple[Path, Path | None]:
     """Return the corpus that a run was trained on, and the folder of its phrases' images if elsewhere.
 
@@ -188,21 +178,6 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
     if not is_remote(root) and not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
     return root, path_of(corpus.images) if corpus.images else None
-
-
-def training_of(run: Run) -> Training:
-    """Return a run's training for recorded rows; empty without a summary (like included weights)."""
-    if not is_finished(run.folder):
-        return {}
-    summary = TrainingSummary.load(run.folder)
-    machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
-    machine = "; ".join(dict.fromkeys(filter(None, machines)))
-    found = Training(train_seconds=summary.seconds, machine=machine)
-    if summary.epochs is not None and summary.best_epoch is not None:
-        found |= {"epochs": summary.epochs, "best_epoch": summary.best_epoch}
-    if summary.teacher is not None:
-        found["teacher"] = summary.teacher
-    return found
 
 
 def open_corpus_of(

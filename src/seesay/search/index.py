@@ -36,7 +36,7 @@ class Index(Searcher):
 
     Example:
         >>> import tempfile
-        >>> index = Index.create(tempfile.mkdtemp())  # with the shipped run
+        >>> index = Index.create(tempfile.mkdtemp())  # with the included run
         >>> index.add_sentences(["a dog runs on the beach", "a red car"])
         2
         >>> index.search("a cat on a sofa")  # no images yet

@@ -14,7 +14,6 @@ from seesay.device import default_device
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
-from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
 from seesay.paths import file_digest
 from seesay.recipes.load import check_member, member_recipes
@@ -60,7 +59,7 @@ def train_composed(
     Raises:
         SeesayError: a member cannot be trained, or its folder contains another run.
     """
-    if isinstance(recipe.matcher, FineTunedSettings):
+    if recipe.matcher.fine_tunes:
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
@@ -100,7 +99,7 @@ def combine_members(
     task = task_for(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     # A matcher that is fine-tuned may be an ensemble of its own.
-    tunes = isinstance(recipe.matcher, FineTunedSettings)
+    tunes = recipe.matcher.fine_tunes
     parts = [matcher] if tunes else getattr(matcher, "members", [])
     for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())

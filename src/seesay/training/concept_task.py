@@ -25,10 +25,9 @@ from seesay.encoders.images.concepts import CONCEPT_ENCODERS, save_held_out
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
-from seesay.matchers.sco import ConceptSettings
 from seesay.matchers.settings import MatcherInputs
 from seesay.progress import progress
-from seesay.recipes.load import is_shipped
+from seesay.recipes.load import is_included
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -55,11 +54,6 @@ class ConceptTask(Task):
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
         return cls(recipe, recipe.loss.build(), train, val, targets)
-
-    @property
-    def image_dims(self) -> tuple[int, ...]:
-        """Widths of the arrays that the image features are joined from."""
-        return self.data.image_dims
 
     def batches(self, epoch: int) -> Sequence[NDArray[np.int64]]:
         """Return the mini-batches of an epoch: positions of images, each once."""
@@ -102,14 +96,14 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
         epochs: of each classifier.
         folder: of the run.
     """
-    settings = run.recipe.matcher
-    if not isinstance(settings, ConceptSettings) or not settings.folds:
+    folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
+    if not folds:
         return
     count = len(task.data.features)
-    fold = np.random.default_rng(run.recipe.seed).permutation(count) % settings.folds
+    fold = np.random.default_rng(run.recipe.seed).permutation(count) % folds
     logits = np.zeros((count, task.targets.shape[1]), np.float32)
-    with progress("Folds", settings.folds, "folds") as advance:
-        for number in range(settings.folds):
+    with progress("Folds", folds, "folds") as advance:
+        for number in range(folds):
             classifier = _trained(task, run, epochs, fold != number)
             mine = np.flatnonzero(fold == number)
             with torch.inference_mode():
@@ -148,7 +142,7 @@ def concept_recipe(encoder: str) -> str | None:
     if spec.name not in CONCEPT_ENCODERS:
         return None
     name = spec.variant or "concepts"
-    return name if encoder in CONCEPT_ENCODERS or (is_shipped(name) and not Path(name).exists()) else None
+    return name if encoder in CONCEPT_ENCODERS or (is_included(name) and not Path(name).exists()) else None
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from copy import copy
 from datetime import timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -195,18 +195,14 @@ class _Sharing:
         """Share the rows of the first arguments, and gather those of the result."""
 
         def shared_rows(*given: Any) -> Any:
-            count = _rows(given[0])
+            count = len(given[0])
             if self._active or count < processes():
                 return method(*given)
-            sizes = _shares(count)
-            start = sum(sizes[: distributed.get_rank()])
-            chosen = torch.arange(start, start + sizes[distributed.get_rank()])
-            mine = [_take(each, chosen) for each in given[:arguments]]
+            shares = torch.arange(count).tensor_split(processes())
+            mine = [_take(each, shares[distributed.get_rank()]) for each in given[:arguments]]
             with self._apart():
                 result = method(*mine, *given[arguments:])
-            if isinstance(result, tuple):
-                return tuple(gather(each, sizes) for each in result)
-            return gather(result, sizes)
+            return _Gather.apply(result, [len(share) for share in shares])  # type: ignore[no-untyped-call]
 
         return shared_rows
 
@@ -219,7 +215,7 @@ class _Sharing:
         lengths[distributed.get_rank()] = len(inputs[0])
         distributed.all_reduce(lengths)
         self._sizes = lengths.tolist()
-        return (gather(inputs[0], self._sizes),)
+        return (_Gather.apply(inputs[0], self._sizes),)  # type: ignore[no-untyped-call]
 
     def take_own_rows(self, layer: nn.Module, inputs: tuple[Tensor], outputs: Tensor) -> Tensor:
         """Return this process's rows of the layer's output."""
@@ -239,39 +235,18 @@ class _Sharing:
             self._active = False
 
 
-def _shares(count: int) -> list[int]:
-    """The number of rows for each process."""
-    each, more = divmod(count, processes())
-    return [each + (rank < more) for rank in range(processes())]
-
-
-def _rows(given: Any) -> int:
-    return len(given[0]) if isinstance(given, tuple | list) else len(given)
-
-
-def _take(given: Any, chosen: Tensor) -> Any:
-    """The chosen rows of a tensor, of sentences, or of each of several tensors."""
+def _take(given: Tensor | Sentences, chosen: Tensor) -> Tensor | Sentences:
+    """Return the chosen rows, which follow each other."""
     if isinstance(given, Tensor):
         return given[chosen[0] : chosen[-1] + 1]
-    if isinstance(given, Sentences):
-        return given.take(chosen.to(given.lengths.device))
-    return type(given)(_take(each, chosen) for each in given)
-
-
-def gather(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the concatenated rows of all processes; gradients flow back to all.
-
-    Args:
-        rows: of this process, (sizes[rank], …).
-        sizes: how many rows each process has.
-    """
-    return cast(Tensor, _Gather.apply(rows, sizes))  # type: ignore[no-untyped-call]
+    return given.take(chosen.to(given.lengths.device))
 
 
 class _Gather(torch.autograd.Function):
-    """An all-gather with gradients: every process computes the loss, so those of a row are summed here.
+    """An all-gather with gradients: every process computes the loss, so the gradients of a row are summed.
 
     PyTorch's own is deprecated, and what replaces it needs a newer version than the oldest supported one.
+    Processes may have different numbers of rows, `sizes`.
     """
 
     @staticmethod

@@ -15,6 +15,8 @@ from seesay.protocols.base import Result
 
 METRICS = "metrics.jsonl"
 
+OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # called with an epoch and its metrics
+
 _CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 
 
@@ -80,9 +82,6 @@ def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
             if name in _CURVES and isinstance(value, int | float):
                 curves.setdefault(name, []).append(value)
     return {name: values for name, values in curves.items() if len(values) == len(history)}
-
-
-OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # an epoch and its metrics
 
 
 class Callback:

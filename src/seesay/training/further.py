@@ -100,9 +100,8 @@ def _weighted(losses: list[Tensor], more: list[Tensor], weight: float) -> list[T
     return [loss + weight * other for loss, other in zip(losses, more, strict=True)]
 
 
-_WEIGHT = 0.3  # of one of these pairs in the loss, beside 1 of a sentence with its photograph
-
-_RISE = 8.0  # of a class's logit in an image that is wholly of that class
+_WEIGHT = 0.3  # of a pair of a class in the loss, relative to a pair of the corpus
+_RISE = 8.0  # of the logit of a class in an image that shows nothing else
 _SHARES = 0.6, 1.2  # of that rise, drawn for each image
 _LEAST_VARIANCE = 1e-6
 

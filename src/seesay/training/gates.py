@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
+from seesay.matchers.gvse import GVSE, Gate, GateSettings
 from seesay.metrics.precision import auc
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import recall_at_k
@@ -72,12 +72,11 @@ def train_gates(
     Raises:
         SeesayError: the loss is not finite.
     """
-    matcher, settings = run.matcher, run.recipe.matcher
+    matcher = run.matcher
     assert isinstance(matcher, GVSE)
-    assert isinstance(settings, GVSESettings)
-    assert settings.gate is not None
-    train_labels = fold_labels(train, settings.gate, run.recipe.seed)
-    val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
+    assert matcher.gate is not None
+    train_labels = fold_labels(train, matcher.gate, run.recipe.seed)
+    val_labels = labels_by(val, train.corpus.texts(), matcher.gate.uncommon)
     learned: dict[str, GateSummary] = {}
     seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
     metrics = member_scores(seen["image"], seen["sentence"], matcher.dims[0])

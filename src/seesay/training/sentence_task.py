@@ -185,11 +185,6 @@ class SentenceTask(Task):
         further = further_losses(recipe, corpus, train, vocabulary, encoder)
         return cls(recipe, recipe.loss.build(), train, val, images, teacher, further)
 
-    @property
-    def image_dims(self) -> tuple[int, ...]:
-        """Widths of the arrays that the image features are joined from."""
-        return self.data.image_dims
-
     def batches(self, epoch: int) -> Sequence[Positions]:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe

@@ -11,17 +11,15 @@ from seesay.errors import SeesayError
 from seesay.matchers.projection import JointProjection, Projection
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.training.further import BesidePairs, Keeper, known_phrases
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 from seesay.training.words import PretrainedVectors
 
-# Weights that were learned of other inputs may have the right shapes, but they mean something else.
+# Weights that were learned from other inputs may have the right shapes, but another meaning.
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
-_AT_ONCE = 1000
-_DAMPING = 0.015  # of the mean square of a number, added to all: directions that hardly occur are no reason
-_USUAL = 3000  # images and sentences that say how long vectors are
+_DAMPING = 0.015  # share of the mean second moment that is added to all: rare directions count less
+_USUAL = 3000  # images and sentences by which the lengths of vectors are measured
 
 
 def recipe_from(start: Run, recipe: Recipe) -> Recipe:
@@ -88,8 +86,8 @@ def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
 def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
     """Initialise a matcher as the best approximation of an ensemble's scores with its rank.
 
-    Scores are those of all train images and sentences, and of names; each corpus has the same weight, and so
-    have names.
+    The scores are those of all train images and sentences, and of known phrases. Each corpus has the same
+    weight, and so have the phrases.
 
     Raises:
         SeesayError: the run is not an ensemble with class evidence, or has other sizes.
@@ -107,34 +105,22 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
         )
     ensemble.eval()
     sources = [task.data, *(each.inputs for each in task.further if isinstance(each, BesidePairs))]
-    images = [_images(ensemble, source.features) for source in sources]
-    sentences = [_sentences(ensemble, source.sentences) for source in sources]
-    sentences.append(_sentences(ensemble, known_phrases(start)))
+    images = [start.embed_features(source.features) for source in sources]
+    sentences = [
+        start.embed_prepared(each) for each in (*(s.sentences for s in sources), known_phrases(start))
+    ]
     found = axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
     some = np.linspace(0, len(task.data.sentences) - 1, _USUAL).astype(np.int64)
     usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]]).float()
     matcher.take_over(ensemble, *found, usual, task.data.sentences.take(some).to_tensors())
 
 
-@torch.no_grad()
-def _images(ensemble: Projection, features: NDArray[np.floating]) -> NDArray[np.float64]:
-    parts = np.array_split(features, max(len(features) // _AT_ONCE, 1))
-    return np.concatenate(
-        [ensemble.embed_images(torch.from_numpy(each).float()).double().numpy() for each in parts]
-    )
-
-
-@torch.no_grad()
-def _sentences(ensemble: Projection, prepared: PreparedSentences) -> NDArray[np.float64]:
-    parts = np.array_split(np.arange(len(prepared)), max(len(prepared) // _AT_ONCE, 1))
-    return np.concatenate(
-        [ensemble.embed_sentences(prepared.take(each).to_tensors()).double().numpy() for each in parts]
-    )
-
-
-def _moments(sources: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _moments(sources: list[NDArray[np.float32]]) -> NDArray[np.float64]:
     """Second moments (d, d) of vectors, with equal weight for each source."""
-    found = sum((each.T @ each / len(each) for each in sources), np.zeros(2 * (sources[0].shape[1],)))
+    found = np.zeros(2 * (sources[0].shape[1],))
+    for each in sources:
+        vectors = each.astype(np.float64)
+        found += vectors.T @ vectors / len(vectors)
     width = len(found)
     return np.asarray(found + _DAMPING * np.trace(found) / width * np.eye(width))
 

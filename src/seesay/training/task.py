@@ -38,9 +38,9 @@ class Task(ABC):
     val: Inputs
 
     @property
-    @abstractmethod
     def image_dims(self) -> tuple[int, ...]:
         """Widths of the arrays that the image or region features are joined from."""
+        return self.data.image_dims
 
     @abstractmethod
     def batches(self, epoch: int) -> Sequence[Any]:

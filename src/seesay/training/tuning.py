@@ -113,11 +113,6 @@ class PixelsTask(Task):
         """Take the task's own loss and splits."""
         self.loss, self.data, self.val = self.task.loss, self.task.data, self.task.val
 
-    @property
-    def image_dims(self) -> tuple[int, ...]:
-        """Widths of the features that the CNN gives."""
-        return self.task.image_dims
-
     def batches(self, epoch: int) -> Sequence[Any]:
         """Return the task's mini-batches."""
         self.epoch = epoch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders import register_image_encoder, shipped_file
+from seesay.encoders import included_file, register_image_encoder
 from seesay.encoders.images.base import CROPS, EACH, Arrays, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
@@ -111,7 +111,7 @@ class EightBitLiteEncoder(LiteEncoder):
     """
 
     variants: ClassVar = _by_crop(
-        "the network in 8 bits, tuned with seesay-small: shipped, and more than twice as fast on a CPU"
+        "the network in 8 bits, tuned with seesay-small: included, and more than twice as fast on a CPU"
     )
     uses_gpu = False
 
@@ -156,7 +156,7 @@ def weights_of(network: str) -> str:
 
 
 def _shipped(network: str) -> Path:
-    return shipped_file(f"{network.removesuffix(EIGHT_BITS)}.onnx")
+    return included_file(f"{network.removesuffix(EIGHT_BITS)}.onnx")
 
 
 def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:

@@ -196,7 +196,7 @@ class EightBitLiteRegionEncoder(LiteRegionEncoder):
     """EfficientNet-Lite0 in 8 bits on regions."""
 
     variants: ClassVar = {
-        ":roi": "the same from the network in 8 bits: shipped, and more than twice as fast on a CPU",
+        ":roi": "the same from the network in 8 bits: included, and more than twice as fast on a CPU",
     }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from seesay.encoders import package_folder, register_sentence_encoder, shipped_file
+from seesay.encoders import included_file, package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
 from seesay.onnx import Session, exported
 
@@ -60,7 +60,7 @@ class EightBitMiniLM(MiniLM):
 @lru_cache(maxsize=2)
 def _session(fingerprint: str) -> Session:
     return Session(
-        _exported if fingerprint == FINGERPRINT else partial(shipped_file, "minilm.onnx"), threads=0
+        _exported if fingerprint == FINGERPRINT else partial(included_file, "minilm.onnx"), threads=0
     )
 
 
@@ -69,7 +69,7 @@ def _tokenizer() -> Tokenizer:
     """Open the included copy of the package's tokenizer."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(shipped_file("minilm-tokenizer.json")))
+    tokenizer = Tokenizer.from_file(str(included_file("minilm-tokenizer.json")))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_LENGTH)
     return tokenizer
