@@ -38,9 +38,9 @@ _ROW_BY_ROW = {
     "score_encoded": 1,
     "score_pairs": 2,
 }
-_WAIT = timedelta(days=2)  # while the first process encodes a corpus or measures val; not within a step
+_WAIT = timedelta(days=2)  # for the first process, which encodes a corpus or measures val between steps
 
-_patient: distributed.ProcessGroup | None = None  # in which processes wait for the first
+_patient: distributed.ProcessGroup | None = None  # the group in which processes wait for the first
 
 
 def processes() -> int:

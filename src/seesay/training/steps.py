@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 
-_EARLY = 10  # steps in which an average soon forgets the random weights of the start
+_EARLY = 10  # steps after which an average has nearly forgotten the random initial weights
 
 
 def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -26,11 +26,11 @@ def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter
 
 
 class Steps:
-    """The steps of a recipe's optimizer down the losses of a module.
+    """The steps of a recipe's optimizer on the weights of a module.
 
     Attributes:
         optimizer: of all of the module's weights.
-        average: of its weights, if the recipe has one.
+        average: the moving average of its weights, if the recipe asks for one.
     """
 
     def __init__(self, recipe: Recipe, module: nn.Module) -> None:
@@ -40,7 +40,7 @@ class Steps:
         self.average = AveragedWeights(module, share) if share is not None else None
 
     def take(self, loss: Tensor, progress: float) -> None:
-        """Take a step down the gradients of a loss, after that share of the epochs, 0 ≤ progress < 1."""
+        """Take a step for a loss; `progress` is the share of the epochs that is over, 0 ≤ progress < 1."""
         for group in self.optimizer.param_groups:
             group["lr"] = self._recipe.optimizer.lr * lr_factor(self._recipe.schedule, progress)
         self.optimizer.zero_grad()

@@ -26,8 +26,8 @@ class Task(ABC):
     """Image-sentence retrieval, phrase localization or concept prediction on a corpus.
 
     Attributes:
-        recipe: that is trained.
-        loss: of its mini-batches.
+        recipe: the recipe that is trained.
+        loss: the loss of its mini-batches.
         data: the train split.
         val: the val split.
     """

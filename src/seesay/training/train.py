@@ -97,7 +97,7 @@ def _train(
     callbacks: Sequence[Callback],
     start_from: Run | None,
 ) -> Run:
-    """Train in a folder that this process holds; arguments as of `train`."""
+    """Train in a folder that this process has locked; the arguments are those of `train`."""
     named = with_concept_runs(recipe, out.parent.joinpath)
     if distributed.is_first():
         _check_folder(named, out, resume)
@@ -141,8 +141,8 @@ def _holding(out: Path) -> Iterator[None]:
         raise SeesayError(
             f"{out}: cannot be used for a run ({error.strerror}); choose another folder."
         ) from error
-    # The lock lies in the cache and stays there: a finished run holds none, and one that was deleted could be
-    # held by one process while another holds a new one.
+    # The lock file stays in the cache: if it were deleted, one process could hold the old file while another
+    # holds a new one.
     locks = cache_dir() / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     lock = locks / hashlib.sha256(str(out.resolve()).encode()).hexdigest()
@@ -201,7 +201,7 @@ def _begin(
 
 
 def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> SentenceEncoder | None:
-    """The recipe's; a resumed run's own, since what is fitted again may differ: PCA's axes have no sign."""
+    """Fit the recipe's, or load a resumed run's: fitted again, the signs of PCA's axes may differ."""
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
     return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
