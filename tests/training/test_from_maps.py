@@ -23,7 +23,7 @@ from seesay.runs.sentences import number_words
 from seesay.runs.summary import TrainingSummary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import tuning
-from seesay.training.fine_tune import check_tunable
+from seesay.training.composed import check_tunable
 from seesay.training.train import train
 from seesay.training.tuning import FromMaps, FromPixels
 
