@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seesay.data.corpus import Corpus
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.array_store import RECORD
 from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher
@@ -291,7 +291,9 @@ def test_a_run_keeps_a_long_scoring_only_with_keep(
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     owners = np.arange(700) % 200
     texts = prepared(lengths)
-    inputs = Inputs(Corpus("drawn", tmp_path, (), ()), features, texts, owners, [], (IMAGE,))
+    images = tuple(CorpusImage(f"{i}.jpg", "val") for i in range(200))
+    corpus = Corpus("drawn", tmp_path, images, tuple(Sentence("a", owner) for owner in owners.tolist()))
+    inputs = Inputs(corpus, features, texts, owners, [], (IMAGE,))
     plain = measure(RunSubject(run, inputs, "val"), "standard")
     assert not (tmp_path / "cache" / "scores").exists()
     assert capsys.readouterr().err == ""

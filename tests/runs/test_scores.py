@@ -10,7 +10,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import EmbeddingScores, MatrixScores, RunScores, score_pairs
+from seesay.runs.scores import EmbeddingScores, MatrixScores, RunScores
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
 PAIRS = np.array([3, 0, 2, 2]), np.array([5, 1, 0, 4])
@@ -50,7 +50,7 @@ def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, s
     rows, columns = (part.ravel() for part in np.indices(expected.shape))
     encoded = run.backend.encode_images(features, query=True), run.backend.encode_sentences(inputs.sentences)
     advanced: list[int] = []
-    scores = score_pairs(run.backend, *encoded, rows, columns, advanced.append)
+    scores = run.backend.score_pairs(*encoded, rows, columns, advanced.append)
     np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-5)
     assert sum(advanced) == expected.size
     of_split = RunScores(run, inputs)

@@ -21,7 +21,6 @@ from seesay.progress import Advance, progress
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.run import Run
-from seesay.runs.scores import score_pairs
 from seesay.text.chunker import noun_phrases, word_class
 from seesay.text.vocabulary import tokenize
 
@@ -185,5 +184,5 @@ def _scored(
         some = texts[start : start + _AT_ONCE]
         encoded = run.backend.encode_sentences(run.prepare(some))
         places = rows[start : start + _AT_ONCE], np.arange(len(some))
-        blocks.append(score_pairs(run.backend, images, encoded, *places, advance))
+        blocks.append(run.backend.score_pairs(images, encoded, *places, advance))
     return np.concatenate(blocks)

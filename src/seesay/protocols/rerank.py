@@ -17,7 +17,7 @@ from seesay.protocols.base import Options, Protocol, Result, of_part
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, check_one_score
-from seesay.runs.scores import EmbeddingScores, Matrix, Part, SplitScores, score_pairs
+from seesay.runs.scores import EmbeddingScores, Matrix, Part, SplitScores
 
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
 ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.floating]]
@@ -109,7 +109,7 @@ class RerankedScores(SplitScores):
             def score(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.floating]:
                 started = time.perf_counter()
                 both = self._images, self._sentences
-                found = score_pairs(self._backend, *both, rows[i], columns[j], advance)
+                found = self._backend.score_pairs(*both, rows[i], columns[j], advance)
                 self.scored += len(found)
                 self.seconds += time.perf_counter() - started
                 return found

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pydantic import Field
 
+from seesay.recipes.files import Values
 from seesay.settings import Settings
 
 Sentence: TypeAlias = str | Mapping[str, str]
@@ -80,9 +81,9 @@ class PrintedSettings(Settings):
         return printed is not None and printed != _look_up(settings, owner).get("kind")
 
 
-def leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def leaves(settings: Mapping[str, Any], prefix: str = "") -> Values:
     """Return the values of nested settings by their dotted names."""
-    found: dict[str, Any] = {}
+    found: Values = {}
     for key, value in settings.items():
         found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
     return found

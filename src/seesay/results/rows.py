@@ -198,7 +198,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
 
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
-    return Provenance(
+    origin = Provenance(
         recipe=recipe.name,
         system=recipe.system,
         seed=recipe.seed,
@@ -209,11 +209,11 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         settings_digest=settings_digest(recipe),
         seconds=round(seconds, 1),
         commit=commit,
-        **_training_of(run),
     )
+    return origin.model_copy(update=_training_of(run))
 
 
-def _training_of(run: Run) -> dict[str, Any]:
+def _training_of(run: Run) -> Mapping[str, object]:
     """Return what a row says of the training of a run; nothing without a summary (like included weights)."""
     from seesay.runs.summary import TrainingSummary, is_finished
 

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from seesay.errors import SeesayError, first_line
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest, unusable
+from seesay.progress import Advance
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 
@@ -79,16 +80,22 @@ class OnnxBackend:
         )
 
     def score_pairs(
-        self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
+        self,
+        images: Vectors,
+        sentences: Vectors,
+        rows: Rows,
+        columns: Rows,
+        advance: Advance = lambda _: None,
     ) -> NDArray[np.floating]:
-        """Score pairs (p,), given as rows of encoded images and sentences."""
+        """Score pairs (p,), given as rows of encoded images and sentences, and report progress."""
         if self._config.embeds:
-            return inner_products(images, sentences, rows, columns)
+            return inner_products(images, sentences, rows, columns, advance)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), few):
             i, j = rows[start : start + few], columns[start : start + few]
             scores[start : start + few] = self._run("pairs", images=images[i], sentences=sentences[j])
+            advance(len(i))
         return scores
 
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
@@ -131,13 +138,18 @@ def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
 
 
 def inner_products(
-    images: NDArray[Any], sentences: NDArray[Any], rows: Rows, columns: Rows
+    images: NDArray[Any],
+    sentences: NDArray[Any],
+    rows: Rows,
+    columns: Rows,
+    advance: Advance = lambda _: None,
 ) -> NDArray[np.float64]:
     """Compute the inner products (p,) of rows of two sets of vectors, in double precision."""
-    parts = [
-        np.einsum("pd,pd->p", images[i].astype(np.float64), sentences[j].astype(np.float64))
-        for i, j in in_parts(rows, columns)
-    ]
+    parts = []
+    for i, j in in_parts(rows, columns):
+        left, right = images[i].astype(np.float64), sentences[j].astype(np.float64)
+        parts.append(np.einsum("pd,pd->p", left, right))
+        advance(len(i))
     return np.concatenate(parts)
 
 

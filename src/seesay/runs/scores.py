@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
-from seesay.progress import Advance, progress
-from seesay.runs.onnx_backend import OnnxBackend, inner_products
+from seesay.progress import progress
+from seesay.runs.onnx_backend import inner_products
 
 if TYPE_CHECKING:
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
-    from seesay.runs.trained import TorchBackend
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
 Part = slice | NDArray[np.int64]  # of a split's images or sentences
 Rows = NDArray[np.int64]
-
-_AT_ONCE = 1 << 13  # pairs between two reports of progress
 
 
 class SplitScores(ABC):
@@ -141,7 +138,7 @@ class RunScores(SplitScores):
         encoded = backend.encode_images(self._inputs.features[kept], query=True)
         texts = backend.encode_sentences(self._inputs.sentences.take(read))
         with progress("Scoring", len(rows), "pairs") as advance:
-            return score_pairs(backend, encoded, texts, rows, columns, advance)
+            return backend.score_pairs(encoded, texts, rows, columns, advance)
 
     def embeddings(self) -> EmbeddingScores | None:
         """See `SplitScores`.
@@ -161,23 +158,6 @@ class RunScores(SplitScores):
             return EmbeddingScores(rows, columns)
         queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
         return EmbeddingScores(rows, columns, *queries)
-
-
-def score_pairs(
-    backend: OnnxBackend | TorchBackend,
-    images: Any,
-    sentences: Any,
-    rows: Rows,
-    columns: Rows,
-    advance: Advance = lambda _: None,
-) -> NDArray[np.floating]:
-    """Score pairs (p,), given as rows of a backend's encoded inputs, and report progress."""
-    parts = []
-    for start in range(0, len(rows), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        parts.append(backend.score_pairs(images, sentences, rows[some], columns[some]))
-        advance(len(parts[-1]))
-    return np.concatenate(parts)
 
 
 def _products(rows: Matrix, columns: Matrix) -> Matrix:

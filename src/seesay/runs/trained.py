@@ -24,6 +24,7 @@ from seesay.matchers.base import EmbeddingMatcher, PairMatcher, as_matcher
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.settings import MatcherInputs, MatcherSettings
 from seesay.paths import cache_dir, replacing, unusable
+from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
 from seesay.runs.all_pairs import matrix_name, resume_all_pairs, score_all_pairs
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
@@ -178,14 +179,17 @@ class TorchBackend:
         return self._embedded(matcher.query_sentences if query else matcher.embed_sentences, parts)
 
     @torch.inference_mode()
-    def score_pairs(self, images: Any, sentences: Any, rows: Rows, columns: Rows) -> NDArray[np.floating]:
+    def score_pairs(
+        self, images: Any, sentences: Any, rows: Rows, columns: Rows, advance: Advance = lambda _: None
+    ) -> NDArray[np.floating]:
         """See `OnnxBackend`."""
         if not isinstance(self.matcher, PairMatcher):
-            return inner_products(images, sentences, rows, columns)
+            return inner_products(images, sentences, rows, columns, advance)
         parts = []
         for i, j in in_parts(rows, columns):
             mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
             parts.append(self.matcher.score_pairs(images[mine], sentences[theirs]).float().cpu().numpy())
+            advance(len(i))
         return np.concatenate(parts)
 
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from pydantic import BaseModel
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from seesay.errors import SeesayError
@@ -33,72 +32,6 @@ from seesay.training.steps import Steps
 from seesay.training.task import Task
 
 CHECKPOINT = "checkpoint.safetensors"
-
-
-def save_checkpoint(
-    run: Path,
-    matcher: nn.Module,
-    optimizer: Optimizer,
-    best: dict[str, Tensor],
-    state: str,
-    average: Mapping[str, Tensor],
-) -> None:
-    """Write weights, optimizer, best weights so far, random state, `state` and averages to one file.
-
-    `state` is JSON.
-    """
-    tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
-    tensors |= {f"best.{key}": value for key, value in best.items()}
-    tensors |= {f"average.{key}": value for key, value in average.items()}
-    for number, moments in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
-    tensors["random"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
-    whole = copied(tensors)
-    with replacing(run / CHECKPOINT) as beside:
-        save_file(whole, beside, {"state": state})
-
-
-def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies in CPU memory, which later optimizer steps do not change."""
-    return {key: value.detach().cpu().clone() for key, value in tensors.items()}
-
-
-def load_checkpoint(
-    run: Path, matcher: nn.Module, optimizer: Optimizer
-) -> tuple[dict[str, Tensor], dict[str, Tensor], str]:
-    """Restore matcher, optimizer and random state; return the best weights so far, the averages and `state`.
-
-    Raises:
-        SeesayError: the file is damaged or of another recipe.
-    """
-    path = run / CHECKPOINT
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata()
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        matcher.load_state_dict(_under(tensors, "matcher."))
-        optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
-    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise unusable(path, failure, f"cannot be resumed ({reason}); train without resuming.") from failure
-    torch.set_rng_state(tensors["random"])
-    if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-    return _under(tensors, "best."), _under(tensors, "average."), metadata["state"]
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-
-def _optimizer_state(tensors: dict[str, Tensor], optimizer: Optimizer) -> dict[str, Any]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in _under(tensors, "optimizer.").items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
-    return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
 
 
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
@@ -125,13 +58,44 @@ class Loop:
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
-        """Continue after the last epoch in the run's checkpoint."""
-        self.best, average, state = load_checkpoint(self.out, self.matcher, self.steps.optimizer)
-        self.state = State.model_validate_json(state)
+        """Continue after the last epoch in the run's checkpoint.
+
+        Raises:
+            SeesayError: the file is damaged or of another recipe.
+        """
+        path, optimizer = self.out / CHECKPOINT, self.steps.optimizer
+        try:
+            with safe_open(path, "pt") as file:
+                self.state = State.model_validate_json(file.metadata()["state"])
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            self.matcher.load_state_dict(_under(tensors, "matcher."))
+            optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
+        except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
+            reason = str(failure).splitlines()[0]
+            otherwise = f"cannot be resumed ({reason}); train without resuming."
+            raise unusable(path, failure, otherwise) from failure
+        torch.set_rng_state(tensors["random"])
+        if torch.cuda.is_available() and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+        self.best = _under(tensors, "best.")
         if self.steps.average is not None:
-            self.steps.average.restore(average, self.state.steps)
+            self.steps.average.restore(_under(tensors, "average."), self.state.steps)
         if distributed.is_first():
             write_history(self.out, self.state.history)
+
+    def _save(self) -> None:
+        """Write weights, average, best weights so far, optimizer, random state and state to one file."""
+        average = {} if self.steps.average is None else self.steps.average.weights
+        weights = {"matcher": self.matcher.state_dict(), "best": self.best, "average": average}
+        for number, moments in self.steps.optimizer.state_dict()["state"].items():
+            weights[f"optimizer.{number}"] = {key: torch.as_tensor(value) for key, value in moments.items()}
+        tensors = {f"{kind}.{key}": each for kind, some in weights.items() for key, each in some.items()}
+        tensors["random"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        with replacing(self.out / CHECKPOINT) as beside:
+            save_file(copied(tensors), beside, {"state": self.state.model_dump_json(exclude_none=True)})
+        write_history(self.out, self.state.history)
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
         """Train until the schedule or the patience ends; return the best weights and every epoch."""
@@ -164,13 +128,10 @@ class Loop:
         val = measured.to_dict()
         done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
-        state = self.state.model_dump_json(exclude_none=True)
-        averages = {} if average is None else average.weights
-        optimizer = self.steps.optimizer
-        save_checkpoint(self.out, self.matcher, optimizer, self.best, state, averages)
-        write_history(self.out, self.state.history)
+        self._save()
         if self._on_epoch_end is not None:
-            self._on_epoch_end(epoch, metrics_of(done, measured, optimizer.param_groups[0]["lr"]))
+            lr = self.steps.optimizer.param_groups[0]["lr"]
+            self._on_epoch_end(epoch, metrics_of(done, measured, lr))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.
@@ -209,6 +170,23 @@ class Loop:
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies in CPU memory, which later optimizer steps do not change."""
+    return {key: value.detach().cpu().clone() for key, value in tensors.items()}
+
+
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def _optimizer_state(tensors: Mapping[str, Tensor], optimizer: Optimizer) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _under(tensors, "optimizer.").items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
 
 
 def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Tensor], list[Epoch]]:
