@@ -14,7 +14,6 @@ from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
 from seesay.search.store import MOST_ROOTS, State, Store
-from seesay.search.writer import Writer
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -147,13 +146,6 @@ class Look:
             if folder not in self._is_empty:
                 self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
         return [folder for folder in below if self._is_empty[folder]]
-
-    def keep(self, writer: Writer) -> None:
-        """Write the folders and their names."""
-        if self.alone:
-            writer.name_root(self.alone)
-        for root in self.roots:
-            writer.put_root(root)
 
 
 def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:

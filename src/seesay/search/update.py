@@ -147,7 +147,10 @@ def update_images(
     """
     started = time.perf_counter()
     with store.write() as writer:
-        seen.keep(writer)
+        if seen.alone:
+            writer.name_root(seen.alone)
+        for root in seen.roots:
+            writer.put_root(root)
     update = _Update(store, thumbnails, seen, embedder)
     update.run(progress or (lambda _done, _total: None))
     thumbnails.drop(update.finish())

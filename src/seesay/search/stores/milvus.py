@@ -39,7 +39,7 @@ for _name in ("pymilvus", "grpc"):
 
 
 def checked_address(address: str) -> str:
-    """Return an address as an index stores it; raise a SeesayError if it is none."""
+    """Return an address as an index stores it; raise a SeesayError if it is invalid."""
     return checked_url("milvus", address, "path")
 
 

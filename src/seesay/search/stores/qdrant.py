@@ -44,7 +44,7 @@ _FIELDS = {
 
 
 def checked_address(address: str) -> str:
-    """Return an address as an index stores it; raise a SeesayError if it is none."""
+    """Return an address as an index stores it; raise a SeesayError if it is invalid."""
     return checked_url("qdrant", address, "edge")
 
 
