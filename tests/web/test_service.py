@@ -641,7 +641,7 @@ def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
 def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
     index_path: Path, photos: Path, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr("seesay.web.served.TRY_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.2)
     away = photos.rename(photos.with_name("away"))
     app = create_app(opened(index_path), ServerOptions(watch=True, ground_run="none"))
 
@@ -653,7 +653,7 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
 
     with TestClient(app, base_url="http://localhost") as client:
         until = time.monotonic() + 30
-        while "Try again in" not in capsys.readouterr().err:
+        while "Not watched; trying again in" not in capsys.readouterr().err:
             assert time.monotonic() < until
             time.sleep(0.05)
         gallery(away, "white.png")

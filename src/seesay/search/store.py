@@ -389,16 +389,9 @@ class Store:
         Raises:
             SeesayError: the vector is damaged.
         """
-        with self._read() as connection:
-            row = connection.execute(
-                f"SELECT data {_IMAGES} AND items.id IN (SELECT value FROM json_each(?))",
-                (_as_json([id_]),),
-            ).fetchone()
-        if row is None:
-            return None
-        _, vectors = self._stacked([(id_, row[0])])
-        vector: NDArray[np.float32] = vectors.astype(np.float32)[0]
-        return vector
+        query = f"SELECT data {_IMAGES} AND items.id IN (SELECT value FROM json_each(?))"
+        rows = self._rows(query, (_as_json([id_]),), bytes)
+        return self._stacked([(id_, rows[0][0])])[1].astype(np.float32)[0] if rows else None
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the existing ids (n,), in order, and their vectors, (n, dim).

@@ -28,33 +28,41 @@ def check_watchable(folders: Iterable[Path]) -> None:
         )
 
 
-def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> Iterator[int]:
+def changes(
+    folders: Callable[[], Sequence[Path]],
+    leave_out: Path,
+    told: Callable[[SeesayError], None],
+    stop: threading.Event,
+) -> Iterator[int]:
     """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
 
     The first number, which may be 0, is yielded when watching has begun, so a caller that then examines the
     folders misses nothing. Changes during the caller's work are yielded afterwards. A folder that disappears
-    or returns, for example with a drive, is a change. Changes by other machines on network drives are only
-    seen if the environment variable WATCHFILES_FORCE_POLLING is set.
+    or returns, for example with a drive, is a change. If none can be watched, for example because all are
+    missing, this is reported, and they are checked again later. Changes by other machines on network drives
+    are only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
-        folders: to watch, with all their contents except hidden files.
+        folders: returns the folders to watch, with all their contents except hidden files.
         leave_out: a folder inside one of them to ignore.
+        told: called with the reason why none can be watched.
         stop: set to end.
-
-    Raises:
-        OSError: all folders are missing, or the system cannot watch more files.
-        SeesayError: one is a URL.
     """
-    check_watchable(folders)
     while not stop.is_set():
-        there = _there(folders)
-        if not there:
-            raise FileNotFoundError(f"{', '.join(map(str, folders))}: not there.")
-        for count in _changes_of(list(there), leave_out.resolve(), stop):
-            if count is not None:
-                yield count
-            if _there(folders) != there:
-                break  # others are to be watched now
+        try:
+            watched = folders()
+            check_watchable(watched)
+            there = _there(watched)
+            if not there:
+                raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
+            for count in _changes_of(list(there), leave_out.resolve(), stop):
+                if count is not None:
+                    yield count
+                if _there(watched) != there:
+                    break  # others are to be watched now
+        except Exception as error:  # such as of a system that cannot watch more files; none ends a watch
+            told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+            stop.wait(TRY_AGAIN_SECONDS)
 
 
 def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
@@ -98,30 +106,26 @@ def follow(
     """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
     A moved file keeps its vector and id. If an update fails, for example because another process is updating
-    the index, the error is reported, and watching continues. If all folders are missing, for example because
-    a drive was unplugged, this is reported, and they are checked again later.
+    the index, the error is reported, and watching continues.
 
     Args:
         index: to update.
         told: called with the report of each update that changed something or found other folders missing, or
             with its error.
         stop: set to end.
+
+    Raises:
+        SeesayError: a folder is a URL.
     """
-    while not stop.is_set():
-        try:
-            _follow(index, told, stop)
-            return
-        except OSError as error:
-            told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
-            stop.wait(TRY_AGAIN_SECONDS)
 
+    def folders() -> list[Path]:
+        return [root.folder for root in index.roots()]
 
-def _follow(index: Index, told: Callable[[UpdateReport | SeesayError], None], stop: threading.Event) -> None:
-    folders = [root.folder for root in index.roots()]
+    check_watchable(folders())
     absent = [str(root.folder) for root in index.absent()]
-    for _ in changes(folders, index.folder, stop):
+    for _ in changes(folders, index.folder, told, stop):
         try:
-            report = index.update_images(folders)
+            report = index.update_images(folders())
         except SeesayError as error:
             told(error)
             continue

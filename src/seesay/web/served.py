@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from seesay.data.images import Photo
 from seesay.errors import SeesayError
+from seesay.search import watch
 from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Indexed, PreparedQuery, Query, Text
 from seesay.search.store import Facts, Item
-from seesay.search.watch import TRY_AGAIN_SECONDS, changes
 from seesay.web import log_line
 from seesay.web.answers import UpdateState
 
@@ -174,18 +174,18 @@ class Updates:
         self._watcher.start()
 
     def _watch(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                if not (folders := self._folders()):
-                    raise SeesayError(NO_FOLDER)
-                for _ in changes(folders, self._index.folder, self._stopped):
-                    if not self._update_after_others():
-                        break  # reported by the update
-            except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
-                log_line(f"{self._index.folder}: {error}")
-            if not self._stopped.is_set():
-                log_line(f"{self._index.folder}: not watched. Try again in {TRY_AGAIN_SECONDS:g} seconds.")
-                self._stopped.wait(TRY_AGAIN_SECONDS)
+        def folders() -> list[Path]:
+            if found := self._folders():
+                return found
+            raise SeesayError(NO_FOLDER)
+
+        def told(error: object) -> None:
+            log_line(f"{self._index.folder}: {error}")
+
+        for _ in watch.changes(folders, self._index.folder, told, self._stopped):
+            while not self._update_after_others() and not self._stopped.is_set():
+                told(f"trying again in {watch.TRY_AGAIN_SECONDS:g} seconds.")
+                self._stopped.wait(watch.TRY_AGAIN_SECONDS)
 
     def _update_after_others(self) -> bool:
         """Update when no other update is running; return whether it succeeded."""
