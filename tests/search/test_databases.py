@@ -47,9 +47,9 @@ def paths(index: Index, query: str = "green", where: str | None = None) -> list[
 
 def collection(index: Index) -> Collection[Any]:
     """The images of an index in its database."""
-    found = index._near["image"]
-    assert isinstance(found, Collection)
-    return found
+    with index.using("image") as found:
+        assert isinstance(found, Collection)
+        return found
 
 
 def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., object], *names: str) -> None:
@@ -171,7 +171,7 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
     with Index.create(tmp_path / "index", Colours(), address(store, tmp_path)) as index:
         index.update_images(photos)
         near = collection(index)
-        assert near.concurrent == near._is_remote()
+        assert near.concurrent == near.address.startswith(("http", "postgresql"))
         near.concurrent = True
         begun, searched = threading.Event(), threading.Event()
 

@@ -142,8 +142,9 @@ def test_another_recall_is_of_sentences_too(tmp_path: Path, monkeypatch: pytest.
     photos = gallery(tmp_path / "photos", "red.png")
     with Index.create(tmp_path / "index", Colours()) as index:
         saved = list[str]()
-        for kind, near in index._near.items():
-            monkeypatch.setattr(near, "save", lambda kind=kind: saved.append(kind))
+        for kind in ("image", "sentence"):
+            with index.using(kind) as near:
+                monkeypatch.setattr(near, "save", lambda kind=kind: saved.append(kind))
         index.set_recall(0.9)
         index.update_images(photos)
         assert saved == ["image", "sentence"]
