@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pillow_heif
 import pytest
 from fastapi.testclient import TestClient
 from PIL import ExifTags, Image
@@ -142,6 +143,7 @@ def test_originals_come_unchanged_with_their_type_by_content(
 def test_formats_that_browsers_do_not_show_are_sent_as_jpeg_in_full_size(
     name: str, format: str, client: TestClient, photos: Path, index_path: Path
 ) -> None:
+    pillow_heif.register_heif_opener()
     out, exif = io.BytesIO(), Image.Exif()
     exif[ExifTags.Base.Orientation] = 6  # of a phone held upright
     Image.new("RGB", (1600, 1200), "white").save(out, format, **({"exif": exif} if format == "HEIF" else {}))
@@ -153,6 +155,17 @@ def test_formats_that_browsers_do_not_show_are_sent_as_jpeg_in_full_size(
         assert (image.format, image.size) == ("JPEG", (first["width"], first["height"]))
         assert sorted(image.size) == [1200, 1600]
         assert min(image.convert("RGB").getpixel((600, 600))) > 245
+
+
+def test_an_upload_is_sent_back_as_jpeg(client: TestClient) -> None:
+    pillow_heif.register_heif_opener()
+    out = io.BytesIO()
+    Image.new("RGB", (90, 60), "white").save(out, "HEIF")
+    response = client.post("/api/v1/images/jpeg", files={"image": ("mine.heic", out.getvalue())})
+    with Image.open(io.BytesIO(response.content)) as image:
+        assert (image.format, image.size) == ("JPEG", (90, 60))
+    damaged = client.post("/api/v1/images/jpeg", files={"image": ("mine.heic", out.getvalue()[:99])})
+    assert damaged.status_code == 422
 
 
 def test_a_damaged_photo_has_no_jpeg(client: TestClient, photos: Path) -> None:

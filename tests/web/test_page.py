@@ -286,6 +286,17 @@ def test_a_dropped_image_survives_a_reload(page) -> None:
     expect(page.locator("#given-name")).to_have_text("mine.png")
 
 
+def test_a_dropped_heic_photo_is_shown_as_the_server_decodes_it(watched: Watched, tmp_path: Path) -> None:
+    pillow_heif.register_heif_opener()
+    Image.new("RGB", (1200, 900), "blue").save(tmp_path / "phone.heic")
+    watched.page.goto("/")
+    expect(tiles(watched.page)).to_have_count(18)
+    drop(watched.page, "phone.heic", (tmp_path / "phone.heic").read_bytes(), "")
+    expect(links(watched.page).first).to_have_attribute("title", re.compile("^blue"))
+    expect(watched.page.locator("#given-image")).to_have_js_property("naturalWidth", 1200)
+    assert watched.errors == []
+
+
 @pytest.mark.slow
 def test_an_image_that_this_browser_no_longer_has_says_so(page) -> None:
     page.goto("/?image=gone")

@@ -18,7 +18,7 @@ from zipstream import ZipStream
 
 from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
-from seesay.data.images import content_key
+from seesay.data.images import Photo, content_key
 from seesay.data.remote import is_remote
 from seesay.errors import ImageError
 from seesay.search.duplicates import SIMILARITY
@@ -44,6 +44,7 @@ from seesay.web.routes.parameters import (
     Limit,
     TheIndex,
     TheService,
+    Upload,
     Where,
     cursor_of,
     time_of,
@@ -242,6 +243,12 @@ async def jpeg(
     return await service.run(lambda: _made(served, id, if_none_match, _whole), service.pictures)
 
 
+@router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422))
+async def jpeg_of_upload(service: TheService, image: Upload) -> Response:
+    """Return an upright JPEG of an uploaded image, for formats that the client cannot show."""
+    return Response(await service.with_upload(image, _encoded), media_type="image/jpeg")
+
+
 @router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
 async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
@@ -265,10 +272,13 @@ def _made(served: Served, id: int, if_none_match: str | None, make: Callable[[st
 
 
 def _whole(key: str, file: Path) -> bytes:
-    pixels = PHOTOS.decode(file.read_bytes(), file.name, key=key).pixels
-    if max(pixels.shape) > _LONGEST_JPEG:
-        raise ImageError(f"{file.name}: a JPEG has at most {_LONGEST_JPEG} pixels a side.")
-    encoded: bytes = simplejpeg.encode_jpeg(pixels, quality=90, colorsubsampling="420")
+    return _encoded(PHOTOS.decode(file.read_bytes(), file.name, key=key))
+
+
+def _encoded(photo: Photo) -> bytes:
+    if max(photo.pixels.shape) > _LONGEST_JPEG:
+        raise ImageError(f"{photo.name}: a JPEG has at most {_LONGEST_JPEG} pixels a side.")
+    encoded: bytes = simplejpeg.encode_jpeg(photo.pixels, quality=90, colorsubsampling="420")
     return encoded
 
 

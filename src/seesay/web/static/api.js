@@ -28,6 +28,7 @@ async function ask(where, options) {
     location.reload(); // the cookie has expired: the same address asks for the token
     return new Promise(() => {});
   }
+  if (response.ok && response.headers.get("content-type") === "image/jpeg") return response.blob();
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
   const { text, lang } = body.detail ? heard(body.detail) : { text: t("answered", { status }), lang: language() };
@@ -57,6 +58,7 @@ export const ground = ({ id, file }, q, signal) =>
   file ? upload(address("/ground", { q }), file, signal) : ask(address(`/images/${id}/ground`, { q }), { signal });
 
 export const originalOf = ({ id }) => address(`/images/${id}/original`);
+export const jpegOfFile = (file) => upload(`${ROOT}/images/jpeg`, file);
 export const jpegOf = ({ id }) => address(`/images/${id}/jpeg`);
 export const thumbnailOf = ({ id }) => address(`/images/${id}/thumbnail`);
 export function archiveOf(ids) {

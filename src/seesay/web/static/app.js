@@ -278,10 +278,21 @@ function showGiven() {
   $("given").hidden = given === null;
   $("sentences").replaceChildren();
   if (given === null) return;
+  const mine = given;
+  $("given-image").onerror = () => mine.file && showMade(mine);
   $("given-image").src = given.source;
   $("given-image").alt = given.name;
   $("given-name").textContent = given.name;
   $("point-given").hidden = !served.grounding || !given.file;
+}
+
+// A file that the browser cannot show, such as HEIC: the JPEG that the server makes of it.
+async function showMade(mine) {
+  $("given-image").onerror = null;
+  const made = await files.sendable(mine.file).then(api.jpegOfFile).catch(() => null);
+  if (!made || mine !== given) return;
+  URL.revokeObjectURL(mine.source);
+  $("given-image").src = mine.source = URL.createObjectURL(made);
 }
 
 async function describe(state, mine) {
