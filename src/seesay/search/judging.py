@@ -39,7 +39,6 @@ Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _TINY = 1e-6
-_BESIDE_IMAGES = 1.5  # factor of how far a sentence stands out; chosen on photographs of everyday things
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
@@ -162,7 +161,7 @@ class Judge:
                 share = known_share([part.term.text], unknown)
                 mixture = ScoreMixture.fit(sample @ row, gallery.unit)
                 excess = mixture.excess(images @ row, gallery.count, gallery.unit)
-                found = of_excess.log_odds(_BESIDE_IMAGES * excess)
+                found = of_excess.log_odds(excess)
             else:
                 found = _of_image(images @ row, sample @ row, row)
             if part.weight > 0:
