@@ -37,7 +37,7 @@ def test_metrics_against_loops(tmp_path: Path) -> None:
     for noun in COMMON:
         assert sum(noun in text for text in texts) >= MANY
         scores = run.score_prepared(features, run.prepare([noun]))[:, 0].tolist()
-        for image, chance in enumerate(chances(scores, scores, 40, unit, run.calibration)):
+        for image, chance in enumerate(chances(scores, scores, 40, unit)):
             above.append(chance >= FITS)
             right.append(noun in texts[image])
             told.append(chance)

@@ -84,7 +84,7 @@ def test_figures_against_loops(tmp_path: Path, matcher) -> None:
     for query in queries:
         column = np.asarray(scores[:, query.column], np.float64)
         for found_there, into in ((column, present), (column[~query.related], absent)):
-            [best] = chances([found_there.max()], found_there, len(found_there), unit, run.calibration)
+            [best] = chances([found_there.max()], found_there, len(found_there), unit)
             into.append(best)
         first = int(column.argmax())
         if query.right[first] or not query.related[first]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection, Detector
 from seesay.errors import SeesayError
-from seesay.runs.calibration import USUAL
 from seesay.search import Index
 from seesay.search.detecting import Detecting
 from seesay.search.searcher import with_detector
@@ -103,7 +102,7 @@ def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index) -> N
     def chances(query: str) -> list[float | None]:
         return [hit.probability for hit in sorted(index.search(query), key=lambda hit: hit.id)]
 
-    assert chances("apple + apple") == pytest.approx(chances("apple"), abs=0.06)
+    assert chances("apple + apple") == pytest.approx(chances("apple"), abs=0.2)
 
 
 def test_what_is_taken_away_has_no_boxes(index: Index) -> None:
@@ -138,7 +137,7 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     with Index.open(folder) as opened:
         assert (opened.run_name, opened.detector) == ("seesay-small", file)
         assert opened.run.fingerprint == embedder.fingerprint
-        assert opened.run.calibration == USUAL
+        assert opened.run.calibration is None
         assert opened.run.unknown_words(["xyzzy"]) == ["xyzzy"]
     assert with_detector(folder, None, file).fingerprint == embedder.fingerprint
     with pytest.raises(SeesayError, match="different weights or preprocessing"):

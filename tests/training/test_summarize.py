@@ -11,7 +11,6 @@ from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.calibration import USUAL
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
@@ -21,7 +20,7 @@ CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]
 
 def test_they_are_fitted_to_val(corpus: Corpus, tmp_path: Path) -> None:
     trained = train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
-    assert trained.calibration != USUAL
+    assert trained.calibration is not None
     assert Run.load(str(tmp_path / "run")).calibration == trained.calibration
     assert TrainingSummary.load(tmp_path / "run").uncalibrated is None
 
@@ -33,7 +32,7 @@ def test_the_summary_says_why_there_are_none(
     trained = train(
         load_recipe("vse++", changes=CHANGES), replace(corpus, sentences=nounless), tmp_path / "run"
     )
-    assert trained.calibration == USUAL
+    assert trained.calibration is None
     summary = TrainingSummary.load(tmp_path / "run")
     assert "no sentence of split 'val' has a noun" in str(summary.uncalibrated)
     print_training(summary, tmp_path / "run")
@@ -53,5 +52,5 @@ def test_any_other_failure_is_not_hidden(
 
 def test_pair_matchers_have_the_usual_ones(corpus: Corpus, tmp_path: Path) -> None:
     trained = train(load_recipe("mcnn-st", changes=CHANGES), corpus, tmp_path / "run")
-    assert trained.calibration == USUAL
+    assert trained.calibration is None
     assert Run.load(str(tmp_path / "run")).config.calibration is None

@@ -142,11 +142,11 @@ class Asked:
         """Return the scores of the images that do not fit, as a separate gallery."""
         return np.asarray(self.scores[~query.related, query.column], np.float64)
 
-    def chances(
-        self, query: NoMatchQuery, scores: Floats, calibration: Calibration | ScoreCalibration
-    ) -> Floats:
+    def chances(self, query: NoMatchQuery, scores: Floats, calibration: ScoreCalibration | None) -> Floats:
         """Return the probabilities of all images of a gallery with these scores, (g,)."""
-        return chances(scores, scores, len(scores), self.unit, calibration, [query.text])
+        if calibration is not None:
+            return calibration.of(query.text).probabilities(scores)
+        return chances(scores, scores, len(scores), self.unit)
 
 
 def score_unit(run: Run, features: NDArray[np.float32]) -> float:
@@ -215,7 +215,7 @@ class FirstAnswers(NamedTuple):
         )
 
 
-def first_answers(asked: Asked, calibration: Calibration | ScoreCalibration) -> FirstAnswers:
+def first_answers(asked: Asked, calibration: ScoreCalibration | None) -> FirstAnswers:
     """Return the best answers."""
     rows = []
     for query in asked.queries:

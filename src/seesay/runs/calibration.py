@@ -329,35 +329,27 @@ def chances(
     gallery: ArrayLike,
     images: int,
     unit: float,
-    calibration: Calibration | ScoreCalibration,
-    texts: Sequence[str] = (),
 ) -> Floats:
     """Return the probabilities (k,) that images with these scores are related to the query.
 
-    With a `ScoreCalibration`, each score has its own probability, and the gallery does not matter. With a
-    `Calibration`, it gives the probability of the best image; that of another image is lower by the ratio of
-    their probabilities in the mixture.
+    `USUAL` gives the probability of the best image; that of another image is lower by the ratio of their
+    probabilities in the mixture.
 
     Args:
         scores: (k,) of the images, the best of the gallery among them.
         gallery: scores (s,) of all its images, or of a sample.
         images: number of images of the gallery.
         unit: as for `ScoreMixture.fit`.
-        calibration: of the run.
-        texts: of the query.
 
     Example:
         >>> import numpy as np
-        >>> from seesay.runs.calibration import USUAL
         >>> gallery = np.random.default_rng(1).normal(0.1, 0.05, 1000)
-        >>> chances([0.6, 0.1], gallery, 1000, 0.05, USUAL).round(2).tolist()
+        >>> chances([0.6, 0.1], gallery, 1000, 0.05).round(2).tolist()
         [0.93, 0.0]
     """
-    if isinstance(calibration, ScoreCalibration):
-        return calibration.of(*texts).probabilities(scores)
     values, others = np.asarray(scores, np.float64), np.asarray(gallery, np.float64)
     mixture = ScoreMixture.fit(others, unit)
     best = max(values.max(), others.max())
-    of_best = calibration.probabilities(mixture.excess(best, images, unit))
+    of_best = USUAL.probabilities(mixture.excess(best, images, unit))
     result: Floats = of_best * probability(mixture.log_odds(values)) / probability(mixture.log_odds(best))
     return result

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.runs.calibration import USUAL, Calibration, ScoreCalibration
+from seesay.runs.calibration import ScoreCalibration
 
 Vectors = NDArray[np.float32]
 
@@ -28,11 +28,12 @@ class Embedder:
         dim: length of an embedding.
         detector: the file of the object detector, if any; stored in the index.
         side: the least shorter side of a photo in pixels.
-        calibration: the calibration of probabilities.
+        calibration: of scores to probabilities; without one, the gallery tells which scores are high.
     """
 
     name: str
     detector: Path | None = None
+    calibration: ScoreCalibration | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -48,11 +49,6 @@ class Embedder:
     def side(self) -> int:
         """See above."""
         return SHARED_SIDE
-
-    @property
-    def calibration(self) -> Calibration | ScoreCalibration:
-        """See above."""
-        return USUAL
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
         """Embed n decoded photos as rows (n, dim).

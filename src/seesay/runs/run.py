@@ -30,7 +30,7 @@ from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encode
 from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
-from seesay.runs.calibration import USUAL, Calibration, ScoreCalibration
+from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import included_runs, run_config, run_folder
@@ -248,9 +248,10 @@ class Run(Embedder):
         return self.config.dim or int(self.embed_sentences(["a dog"]).shape[1])
 
     @cached_property
-    def calibration(self) -> Calibration | ScoreCalibration:
-        """The calibration of probabilities: fitted to the val split, or the default."""
-        return self.config.calibration or USUAL
+    def calibration(self) -> ScoreCalibration | None:  # type: ignore[override]
+        """The calibration of scores that was fitted to the val split, if any."""
+        found = self.config.calibration
+        return found if isinstance(found, ScoreCalibration) else None
 
     @property
     def embeds(self) -> bool:

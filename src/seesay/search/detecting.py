@@ -15,7 +15,6 @@ from lemminflect import getLemma  # type: ignore[import-untyped]
 
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection, Detector
-from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import tokenize
@@ -95,12 +94,6 @@ class Detecting(Embedder):
     def side(self) -> int:
         """The run's side: its decoded images have twice the pixels that a detector needs."""
         return self.run.side
-
-    @property
-    def calibration(self) -> Calibration:
-        """The run's, or the usual one: scores with a detector are others than a run's own was fitted to."""
-        found = self.run.calibration
-        return found if isinstance(found, Calibration) else USUAL
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the words that the run does not know."""

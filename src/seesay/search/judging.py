@@ -21,8 +21,6 @@ from seesay.runs.calibration import (
     IMAGES,
     USUAL,
     USUAL_UNIT,
-    Calibration,
-    ScoreCalibration,
     ScoreMixture,
     chances,
     known_share,
@@ -142,18 +140,17 @@ class Judge:
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
-        if query.is_text and isinstance(run.calibration, ScoreCalibration):  # needs nothing of the gallery
+        if query.is_text and run.calibration is not None:  # needs nothing of the gallery
             return known * run.calibration.of(*query.wanted).probabilities([hit.score for hit in hits])
         gallery, sample = self._current(run)
         if query.is_text:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
-            found = chances(scores, usual, gallery.count, gallery.unit, run.calibration, query.wanted)
+            found = chances(scores, usual, gallery.count, gallery.unit)
             return known * found[: len(hits)]
         images = self._images(hits)
         sample = sample if len(sample) else images
-        of_excess = run.calibration if isinstance(run.calibration, Calibration) else USUAL
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in zip(query.parts, asked.rows, strict=True):
             share = 1.0
@@ -161,7 +158,7 @@ class Judge:
                 share = known_share([part.term.text], unknown)
                 mixture = ScoreMixture.fit(sample @ row, gallery.unit)
                 excess = mixture.excess(images @ row, gallery.count, gallery.unit)
-                found = of_excess.log_odds(excess)
+                found = USUAL.log_odds(excess)
             else:
                 found = _of_image(images @ row, sample @ row, row)
             if part.weight > 0:
@@ -190,7 +187,7 @@ def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image
 
 def needs_best(query: Query, run: Embedder) -> bool:
     """Return whether hits of a query are judged beside the best of the whole gallery."""
-    return query.is_text and not isinstance(run.calibration, ScoreCalibration)
+    return query.is_text and run.calibration is None
 
 
 def unrelated_vectors(run: Embedder) -> Vectors:
