@@ -22,10 +22,10 @@ from typing import Any
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import CorpusImage
 from seesay.data.readers import read_corpus
-from seesay.encoders.images import cluster
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.images.encode import fill_stores
+from seesay.encoders.stores import FeatureStore
 
 ENCODER = "efficientnet-lite0-int8"
 TURNS = 2
@@ -85,13 +85,13 @@ def _on_ray(images: Sequence[CorpusImage], workers: int) -> Taken:
 
     ray.init(address="local", num_cpus=workers, object_store_memory=500 << 20, log_to_driver=False)
     came: list[tuple[float, int]] = []
-    keep = cluster._keep
+    append = FeatureStore.append
 
-    def keep_and_note(*given: Any) -> None:
-        came.append((time.perf_counter(), len(given[0]["place"])))
-        keep(*given)
+    def append_and_note(store: FeatureStore, keys: Sequence[str], arrays: Any) -> None:
+        came.append((time.perf_counter(), len(keys)))
+        append(store, keys, arrays)
 
-    cluster._keep = keep_and_note  # type: ignore[assignment]
+    FeatureStore.append = append_and_note  # type: ignore[assignment,method-assign]
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         fill_stores_on_cluster([load_image_encoder(ENCODER)], Path(folder), images, "auto")

@@ -168,6 +168,10 @@ class Distinct:
         """Return the JPEG and the number; decoders ignore data after the end of the picture."""
         return (self.jpeg + self.number.to_bytes(4))[:limit]
 
+    def place(self) -> str:
+        """Return nothing: it is not at a URL."""
+        return ""
+
 
 def fill(data: Path, count: int) -> float:
     """Return the peak memory in MiB of filling a store with that many images, in this process."""

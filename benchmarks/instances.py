@@ -25,8 +25,8 @@ from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
 from seesay.encoders.networks.lite import load_lite
-from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.proposals import SIDE, diverse_regions
+from seesay.encoders.regions import load_region_encoder
 
 IMAGES = 4
 MOST_OVER_FLOOR, LEAST_OVER_LARGER = 2.0, 1.5

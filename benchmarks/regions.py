@@ -23,9 +23,9 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder, resize, squares_of
-from seesay.encoders.networks.lite import load_maps
-from seesay.encoders.regions.base import NETWORK, SIDE, load_region_encoder, map_network
-from seesay.encoders.regions.proposals import propose
+from seesay.encoders.networks.lite import load_squares
+from seesay.encoders.proposals import propose
+from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder, map_network
 
 IMAGES = 16
 CROPPED = 1  # images whose boxes are encoded one by one
@@ -58,7 +58,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     load = os.getloadavg()[0]
     pooled = load_region_encoder("efficientnet-lite0:roi")
     one = load_image_encoder("efficientnet-lite0")
-    boxes = [propose(pixels, COUNT).boxes for pixels in images]
+    boxes = [propose(pixels, COUNT) for pixels in images]
     network, squares = map_network(), [resize(pixels, SIDE, SIDE)[None] for pixels in images]
     pairs = list(zip(images, boxes, strict=True))
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
@@ -73,7 +73,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
         time.process_time,
     )
     ms = {name: 1e3 * best / len(images) for name, best in times.items()}
-    work = flops(load_maps(NETWORK), torch.from_numpy(squares[0]))
+    work = flops(load_squares(NETWORK, ["fine", "coarse"]), torch.from_numpy(squares[0]))
     rate = 2 * PRODUCT**3 / times["product"]
     floor = 1e3 * work / rate
     return {

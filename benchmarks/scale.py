@@ -28,8 +28,7 @@ from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
 from seesay.data.images import Photo
 from seesay.data.readers import read_corpus
-from seesay.encoders.array_store import RECORD
-from seesay.encoders.feature_store import sources_of
+from seesay.encoders.stores import RECORD, sources_of
 from seesay.runs.run import Run
 from seesay.search import thumbnails
 from seesay.search.ann import Neighbours

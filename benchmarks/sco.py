@@ -31,7 +31,7 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.networks.lite import load_lite
-from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.matchers import decoder, layers
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences

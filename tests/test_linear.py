@@ -19,7 +19,7 @@ from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
-from seesay.data.readers.pages import page_sizes
+from seesay.data.readers.parquet import page_sizes
 from seesay.errors import ImageError, SeesayError
 from seesay.search import filters, query
 from seesay.search.filters import Filter

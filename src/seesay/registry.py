@@ -25,8 +25,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        package: the package with the included implementations, whose modules are imported at the first
-            look-up.
+        package: the module or package with the included implementations, which is imported with its modules
+            at the first look-up.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -99,7 +99,7 @@ class Registry(Mapping[str, T], Generic[T]):
         name, self._package = self._package, None  # what is imported may look something up
         try:
             with naming_extras():
-                for module in iter_modules(import_module(name).__path__):
+                for module in iter_modules(getattr(import_module(name), "__path__", ())):
                     import_module(f"{name}.{module.name}")
         except BaseException:
             self._package = name  # the next look-up says the same

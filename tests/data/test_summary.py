@@ -37,7 +37,7 @@ def corpus(tmp_path):
 
 
 def test_counts_of_each_split(corpus):
-    result = summarise(corpus).to_dict()
+    result = summarise(corpus)
     assert list(result["splits"]) == ["train", "test"]
     assert result["splits"]["train"] == {
         "images": 5,
@@ -52,11 +52,7 @@ def test_counts_of_each_split(corpus):
 
 
 def test_checking_images_finds_broken_and_repeated_ones(corpus):
-    calls = []
-    result = summarise(
-        corpus, check_images=True, progress=lambda done, of: calls.append((done, of))
-    ).to_dict()
-    assert calls == [(6, 6)]
+    result = summarise(corpus, check_images=True)
     assert result["checked"] == {
         "sizes": {"8×6": 4, "5×5": 1},
         "modes": {"JPEG RGB": 3, "PNG P": 1, "GIF P animated": 1},
@@ -74,20 +70,20 @@ def test_features_are_checked_for_what_is_not_finite(tmp_path):
     rows[1, 2] = np.nan
     np.save(tmp_path / "test_ims.npy", rows)
     (tmp_path / "test_caps.txt").write_text("a\nb\nc\n")
-    result = summarise(read_corpus(tmp_path), check_images=True).to_dict()
+    result = summarise(read_corpus(tmp_path), check_images=True)
     assert result["features"] == {"shape": [3, 4]}
     assert result["issues"][NOT_FINITE]["examples"] == ["test/1"]
 
 
 def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
     (tmp_path / "a.jpg").write_bytes(picture("red"))
-    result = summarise(read_corpus(tmp_path)).to_dict()
+    result = summarise(read_corpus(tmp_path))
     assert result["splits"]["test"]["words_per_sentence"] == {"min": 0, "mean": 0.0, "max": 0}
 
 
 def test_phrases_are_counted_with_their_issues(scenes):
     corpus = read_corpus(scenes / "phrases.tsv", images=scenes, phrases=True)
-    result = summarise(corpus).to_dict()
+    result = summarise(corpus)
     assert (
         result["phrases"]
         == len(corpus.sentences)

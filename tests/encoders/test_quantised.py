@@ -17,9 +17,9 @@ from seesay.data.sources import tar_members
 from seesay.encoders import load_image_encoder, load_region_encoder, load_sentence_encoder
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks.lite import load_lite, load_maps
+from seesay.encoders.networks.lite import load_lite, load_squares
 from seesay.encoders.networks.minilm import load_minilm
-from seesay.encoders.regions.base import NETWORK, SIDE
+from seesay.encoders.regions import NETWORK, SIDE
 from seesay.encoders.sentences.minilm import MAX_LENGTH
 
 WEIGHTS = Path(seesay.__file__).parent / "weights"
@@ -100,7 +100,9 @@ def test_features_are_near_those_of_the_packaged_network(name: str, photos, open
 def test_maps_of_regions_are_near_those_of_the_packaged_network(photos, opened) -> None:
     pixels = squares(photos[:4], SIDE)
     with torch.inference_mode():
-        expected = [each.numpy() for each in load_maps(NETWORK)(torch.from_numpy(pixels))]
+        expected = [
+            each.numpy() for each in load_squares(NETWORK, ["fine", "coarse"])(torch.from_numpy(pixels))
+        ]
     found = opened(NETWORK).run(["fine", "coarse"], {"pixels": pixels})
     for maps, wanted in zip(found, expected, strict=True):
         assert maps.shape == wanted.shape

@@ -20,8 +20,8 @@ from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import SceneObject, draw_scene
-from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
-from seesay.encoders.regions.proposals import propose
+from seesay.encoders.proposals import propose
+from seesay.encoders.regions import RegionEncoder, load_region_encoder
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import GroundedBox, Grounder, Grounding, best_places, can_ground
 from seesay.runs.calibration import FITS, Calibration
@@ -67,7 +67,7 @@ def test_the_phrases_of_a_sentence_are_found_where_they_are(grounder: Grounder, 
 def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -> None:
     run = grounder.run
     pixels = decode(scene, "scene")
-    boxes = propose(pixels, 60).boxes
+    boxes = propose(pixels, 60)
     features = load_region_encoder(run.recipe.encoders[0]).encode(pixels, boxes)
     sentences = run.prepare(["a red circle"])
     scores = run.score_prepared(features, sentences)[:, 0]
@@ -160,7 +160,7 @@ def test_it_is_right_far_more_often_than_by_chance(grounder: Grounder, scenes: P
         data = source.read()
         place = grounder.ground(data, "scene", phrase.text).phrases[0].places[0]
         hits.append(float(iou([place.box], [phrase.box])[0, 0] >= 0.5))
-        boxes = propose(decode(data, "scene"), 60).boxes
+        boxes = propose(decode(data, "scene"), 60)
         chances.append((iou(boxes, [phrase.box]) >= 0.5).mean())
     assert np.mean(hits) > 5 * np.mean(chances)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.data.sources import FileSource
-from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.regions.proposals import propose
+from seesay.encoders.proposals import propose
+from seesay.encoders.regions import load_region_encoder
 from seesay.errors import SeesayError
 from seesay.protocols.phrase_distance import combined, mean_over_phrases, nearest_regions
 from seesay.runs.run import Run
@@ -53,7 +53,7 @@ def test_each_phrase_has_its_nearest_region(scenes: Path, grounding_run: Path) -
             continue
         assert image.source is not None
         pixels = decode(image.source.read(), image.name)
-        boxes = propose(pixels, run.recipe.regions.proposals).boxes
+        boxes = propose(pixels, run.recipe.regions.proposals)
         cosines = run.embed_features(encoder.encode(pixels, boxes)) @ texts.T
         for j in range(len(phrases)):
             best = max(float(cosine) for cosine in cosines[:, j])

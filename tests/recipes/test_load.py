@@ -321,7 +321,6 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
         ("ground-full", "word_dropout=0.1", "key 'word_dropout': .* phrases are learned"),
-        ("concepts", "crops=true", "key 'crops': concepts are learned from whole images"),
         ("sco-cnp-ctx", "encoders=[precomputed, concepts:runs/concepts]", "take the place of all encoders"),
         ("gvse-sum-minilm", "encoders=[precomputed]", "read precomputed features in two ways"),
         ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),

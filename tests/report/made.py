@@ -25,10 +25,9 @@ RECIPES = {
     "common": "system: IRMatchS\ndepartures: [one crop]\n"
     + _MARGIN
     + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
-    "other": _MARGIN
-    + "encoders: ['efficientnet-lite0:mirror']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
+    "other": _MARGIN + "encoders: ['efficientnet-lite0:ten']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
     "fused": _MARGIN
-    + 'encoders: [efficientnet-lite0, "efficientnet-lite0:mirror"]\n'
+    + 'encoders: [efficientnet-lite0, "efficientnet-lite0:ten"]\n'
     + "matcher: {kind: metric-fusion, members: [HERE/other.yaml, HERE/common.yaml], gate: {hidden: 8}}\n",
     "attends": _MARGIN
     + "encoders: ['instances:grid']\nsentence_encoder: minilm\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.encoders.array_store import RECORD
+from seesay.encoders.stores import RECORD
 from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.composed import Ensemble

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from seesay.data.images import Photo, content_key
-from seesay.encoders.feature_store import FeatureStore, stores_folder
+from seesay.encoders.stores import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.folders import included_runs, run_folder

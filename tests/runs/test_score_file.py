@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from seesay.encoders.array_store import INDEX
+from seesay.encoders.stores import INDEX
 from seesay.runs.all_pairs import add_rows, drop_oldest, matrix_name, opened_scores, read_rows
 
 

@@ -14,7 +14,7 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.device import default_device
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.concepts import held_out_scores, save_head_inputs, save_held_out
+from seesay.encoders.images.concepts import held_out_scores, save_held_out
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
@@ -33,6 +33,7 @@ from seesay.training.concept_task import ConceptTask, score_held_out
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
+from tests.concept_heads import write_head
 from tests.training.steps import counted_steps
 
 CHANGES = [
@@ -166,7 +167,7 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
             first = np.random.default_rng(recipe.seed).permutation(len(task.targets)) % 2 == 0
             task.targets[torch.from_numpy(first)] ^= True
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
-        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
+        write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2, tmp_path)
         names = [image.name for image in task.data.corpus.images]
         scores.append(held_out_scores(f"concepts:{tmp_path}", names)["logits"])
@@ -194,17 +195,12 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
 def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
     assert held_out_scores("efficientnet-lite0:ten", ["a.jpg"]) is None
     assert held_out_scores(f"concepts:{run.folder}", ["a.jpg"]) is None  # trained without folds
-    save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=5)
+    write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=5)
     with pytest.raises(SeesayError, match=r"held-out.safetensors is missing, .* matcher.folds=0"):
         held_out_scores(f"concepts:{tmp_path}", ["a.jpg"])
     save_held_out(tmp_path, ["a.jpg"], np.zeros((1, 2), np.float32))
     with pytest.raises(SeesayError, match=r"trained on other images \(b.jpg is not among them\)"):
         held_out_scores(f"concepts:{tmp_path}", ["a.jpg", "b.jpg"])
-
-
-def test_concepts_are_not_of_single_crops() -> None:
-    with pytest.raises(SeesayError, match="concepts are scored for whole images"):
-        load_recipe("sco-cnp-ctx", changes=["crops=true"])
 
 
 def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: Path) -> None:
@@ -216,7 +212,7 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
         recipe = run.recipe.model_copy(update={**changes, "schedule": schedule})
         task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
-        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
+        write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2, tmp_path)
         found = held_out_scores(f"concepts:{tmp_path}", [each.name for each in task.data.corpus.images])
         assert found is not None

@@ -256,10 +256,10 @@ def members(recipe: Recipe, matching: Path, out: Path) -> None:
 
 
 def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Path, tmp_path: Path) -> None:
-    recipe = fusion(matching, tmp_path, "efficientnet-lite0:mirror")
+    recipe = fusion(matching, tmp_path, "efficientnet-lite0:ten")
     members(recipe, matching, tmp_path / "run")
     run = train(recipe, few, tmp_path / "run", resume=True)
-    assert run.recipe.encoders == (*Run.load(str(matching)).recipe.encoders, "efficientnet-lite0:mirror")
+    assert run.recipe.encoders == (*Run.load(str(matching)).recipe.encoders, "efficientnet-lite0:ten")
     shutil.rmtree(tmp_path / "run" / MEMBERS)
     run = Run.load(str(tmp_path / "run"))
     image = few.images[0].source.read()

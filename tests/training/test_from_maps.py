@@ -163,7 +163,6 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
     ("changes", "said"),
     [
         (["matcher.views=9", f"encoders=['{NETWORK}:ten']"], "views is 9; set it to 10 or more"),
-        ([f"encoders=['{NETWORK}:each']"], "same crops of an image, and average them"),
         ([f"encoders=['{NETWORK}:ten', '{NETWORK}']"], "same crops of an image"),
         (["arrays=[pooled]", "class_pairs=0"], "keep_classes is of logits"),
     ],

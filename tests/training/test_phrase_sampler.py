@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.encoders.regions.store import Regions
+from seesay.encoders.regions import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
 from seesay.runs.inputs import NEAR, Inputs

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.encoders.regions.store import Regions
+from seesay.encoders.regions import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.recipes.load import load_recipe

@@ -19,7 +19,7 @@ from PIL import Image
 
 from seesay.data.images import content_key
 from seesay.data.scenes import write_scenes
-from seesay.encoders.feature_store import FeatureStore
+from seesay.encoders.stores import FeatureStore
 from seesay.search.index import Index
 from tests.search.colours import Colours
 from tools.torture.base import ROOT, Outcome, Stage, attack

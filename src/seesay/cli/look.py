@@ -36,22 +36,21 @@ def data(
     from seesay.data.summary import BROKEN, summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
     from seesay.encoders.sentences.similar import similar_summary
-    from seesay.progress import progress_of
     from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
 
     corpus = read_corpus(folder, phrases=phrases, images=images, format=data_format)
-    with progress_of("Checking", "images") as at:
-        summary = summarise(corpus, check, at)
+    summary = summarise(corpus, check)
     words: dict[str, Mapping[str, Any]] = {}
     if not corpus.has_boxes:
         words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
         if similar:
             words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8"))
     if as_json:
-        console.print_json(summary.to_dict() | words)
+        console.print_json(summary | words)
     else:
         console.print_corpus(summary, **words)
-    if BROKEN in summary.issues.counts:
+        console.print_left_out(corpus.issues)
+    if BROKEN in summary["issues"]:
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

@@ -73,9 +73,9 @@ Images = Annotated[
 
 def _allow_outside(context: typer.Context, wanted: bool) -> bool:
     if wanted:
-        from seesay.data.walk import outside_allowed
+        from seesay.data.walk import reading_with
 
-        context.with_resource(outside_allowed())
+        context.with_resource(reading_with(outside=True))
     return wanted
 
 
@@ -91,9 +91,9 @@ AllowOutside = Annotated[
 
 def _name_column(context: typer.Context, option: typer.CallbackParam, name: str | None) -> str | None:
     if name is not None:
-        from seesay.data.readers.files import columns_named
+        from seesay.data.walk import reading_with
 
-        context.with_resource(columns_named(**{str(option.name).removesuffix("_column").strip("_"): name}))
+        context.with_resource(reading_with(**{str(option.name).strip("_"): name}))
     return name
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seesay.data.corpus import Corpus, Issues
-    from seesay.data.summary import CorpusSummary
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.bundle import Bundle
@@ -261,7 +260,7 @@ def for_screen(text: str) -> str:
 
 
 def print_corpus(
-    summary: CorpusSummary,
+    summary: Mapping[str, Any],
     vocabulary: Mapping[str, Any] | None = None,
     rare_words: Mapping[str, Any] | None = None,
     similar_sentences: Mapping[str, Any] | None = None,
@@ -270,11 +269,11 @@ def print_corpus(
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
-    text = summary.text
+    table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
+    text = "phrase" if "phrases" in summary else "sentence"
     for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
         table.add_column(column, justify="left" if column == "split" else "right")
-    for name, split in summary.splits.items():
+    for name, split in summary["splits"].items():
         cells = [split["images"], split[f"{text}s"], split[f"{text}s_per_image"], split[f"words_per_{text}"]]
         table.add_row(name, *map(_count, cells))
     out = wide()
@@ -298,10 +297,9 @@ def print_corpus(
             f"five sentences have a cosine of at least {similar_sentences['threshold']} (0 to 10): {shares}.",
             highlight=False,
         )
-    for kind, count in summary.issues.counts.most_common():
-        line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
+    for kind, found in summary["issues"].items():
+        line = f"{found['count']} × {kind}, such as {'; '.join(found['examples'][:3])}"
         out.print(for_screen(line), highlight=False, markup=False)
-    print_left_out(summary.issues)
 
 
 def print_left_out(issues: Issues) -> None:

@@ -12,30 +12,30 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 
 
-def as_boxes(boxes: ArrayLike, where: str = "boxes") -> NDArray[np.float64]:
+def as_boxes(boxes: ArrayLike) -> NDArray[np.float64]:
     """Return boxes (n, 4) in double precision. The list may be empty.
 
     Raises:
-        SeesayError: the shape is wrong, or a coordinate is not finite. The message begins with `where`.
+        SeesayError: the shape is wrong, or a coordinate is not finite.
     """
     array = np.asarray(boxes, np.float64)
     if array.size == 0:
         return np.zeros((0, 4))
     if array.ndim != 2 or array.shape[1] != 4:
-        raise SeesayError(f"{where}: shape {array.shape}; boxes must be (n, 4), x1 y1 x2 y2.")
+        raise SeesayError(f"boxes: shape {array.shape}; boxes must be (n, 4), x1 y1 x2 y2.")
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
-        raise SeesayError(f"{where}: box {bad[0]} is {array[bad[0]].tolist()}; coordinates must be finite.")
+        raise SeesayError(f"boxes: box {bad[0]} is {array[bad[0]].tolist()}; coordinates must be finite.")
     return array
 
 
-def from_inclusive(boxes: ArrayLike, origin: int = 1) -> NDArray[np.float64]:
-    """Convert boxes given as first and last pixels, counted from `origin`, to continuous boxes, (n, 4).
+def from_inclusive(boxes: ArrayLike) -> NDArray[np.float64]:
+    """Convert boxes given as first and last pixels, counted from one, to continuous boxes, (n, 4).
 
     >>> from_inclusive([[1, 1, 9, 10]]).tolist()
     [[0.0, 0.0, 9.0, 10.0]]
     """
-    return np.asarray(as_boxes(boxes) - np.array([origin, origin, origin - 1, origin - 1]))
+    return np.asarray(as_boxes(boxes) - np.array([1, 1, 0, 0]))
 
 
 def iou(a: ArrayLike, b: ArrayLike) -> NDArray[np.float32]:

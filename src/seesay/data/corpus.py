@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,14 @@ SPLITS = ("train", "val", "test")
 
 
 class ByteSource(Protocol):
-    """Where the encoded bytes of one image are: a file, or a member of a tar."""
+    """Where the encoded bytes of one image are: a file, or a member of a tar, here or at a URL."""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         ...
 
-
-@runtime_checkable
-class Placed(ByteSource, Protocol):
-    """A source at a URL, whose store may tell when the bytes change."""
-
     def place(self) -> str:
-        """Return a unique name of these bytes in this version, or an empty string if there is none."""
+        """Return a unique name of these bytes in this version, if the store of a URL tells; else ""."""
         ...
 
 

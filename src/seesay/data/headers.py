@@ -112,9 +112,9 @@ def library_format(head: bytes) -> str | None:
     return "AVIF" if brands & {b"avif", b"avis"} else "HEIF"
 
 
-def _opened(path: Path) -> _BoundedFile:
+def _opened(path: Path) -> _Bounded:
     remote = as_remote(path)
-    return _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path))
+    return _Bounded(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path))
 
 
 def read_range(path: Path, start: int, size: int) -> bytes:
@@ -128,7 +128,7 @@ def read_range(path: Path, start: int, size: int) -> bytes:
 
 def open_bounded(data: bytes) -> Image.Image:
     """Open an encoded image with Pillow; raise any error, also for a header designed to take long."""
-    return _open(_BoundedBytes(data))
+    return _open(_Bounded(io.BytesIO(data)))
 
 
 def is_of_system(error: Exception) -> bool:
@@ -210,9 +210,9 @@ def _exposure(seconds: float | None) -> str:
     return f"{Fraction(1, max(1, round(1 / seconds)))} s"
 
 
-def _open(file: _BoundedBytes | _BoundedFile) -> Image.Image:
+def _open(file: _Bounded) -> Image.Image:
     image = Image.open(file, formats=_formats())
-    file.allowance.is_spent_on_header = False
+    file.is_header = False
     return image
 
 
@@ -230,40 +230,17 @@ class _TooLongError(Exception):
     """The header would take more reads or bytes than allowed."""
 
 
-class _Allowance:
-    """The number of reads and bytes allowed before the first frame of an image."""
+class _Bounded(io.BufferedReader):
+    """An encoded image as Pillow reads it, in few reads of few bytes before the first frame."""
 
-    def __init__(self) -> None:
-        self.is_spent_on_header = True
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw, HEAD)
+        self.is_header = True
         self._reads, self._bytes = _MAX_READS, _MAX_BYTES
 
-    def spend(self, size: int | None) -> None:
-        if not self.is_spent_on_header or size is None or size < 0:  # some read the whole file at once
-            return
-        self._reads, self._bytes = self._reads - 1, self._bytes - size
-        if min(self._reads, self._bytes) < 0:
-            raise _TooLongError
-
-
-class _BoundedBytes(io.BytesIO):
-    """Bytes of an image, as Pillow reads them."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.allowance = _Allowance()
-
     def read(self, size: int | None = -1, /) -> bytes:
-        self.allowance.spend(size)
-        return super().read(size)
-
-
-class _BoundedFile(io.BufferedReader):
-    """A file of an image, as Pillow reads it."""
-
-    def __init__(self, raw: io.RawIOBase) -> None:
-        super().__init__(raw, HEAD)
-        self.allowance = _Allowance()
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self.allowance.spend(size)
+        if self.is_header and size is not None and size >= 0:  # some read the whole file at once
+            self._reads, self._bytes = self._reads - 1, self._bytes - size
+            if min(self._reads, self._bytes) < 0:
+                raise _TooLongError
         return super().read(size)

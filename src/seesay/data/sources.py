@@ -24,7 +24,7 @@ class FileSource:
     path: Path
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `Placed`."""
+        """Return what names the bytes at a URL, see `ByteSource`."""
         try:
             return version_of(self.path)
         except OSError:  # reported when the bytes are read
@@ -59,7 +59,7 @@ class TarMember:
     held: bytes | None = None
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `Placed`."""
+        """Return what names the bytes at a URL, see `ByteSource`."""
         return f"{self.version} {self.offset} {self.size}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:

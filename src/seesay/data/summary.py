@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues
 from seesay.data.images import EncodedImage
 from seesay.errors import ImageError
+from seesay.progress import progress
 
 BROKEN = "image that cannot be decoded"
 SAME_CONTENT = "image with the content of another"
@@ -28,66 +29,34 @@ _CHECK_SIDE = 64
 Split = dict[str, int | dict[str, float]]
 
 
-@dataclass(slots=True)
-class CorpusSummary:
-    """Counts and data-quality issues of a corpus, whose texts are `text`: "sentence" or "phrase"."""
-
-    corpus: str
-    root: str
-    text: str
-    images: int
-    texts: int
-    splits: dict[str, Split]  # counts, and the `min`, `mean` and `max` of counts
-    issues: Issues = field(default_factory=Issues)
-    features: tuple[int, ...] | None = None
-    checked: dict[str, dict[str, int]] | None = None  # images by size and by mode, most frequent first
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the summary ready for JSON, with keys such as `sentences` and `words_per_sentence`."""
-        issues = {
-            kind: {"count": count, "examples": self.issues.examples[kind]}
-            for kind, count in self.issues.counts.most_common()
-        }
-        return {
-            "corpus": self.corpus,
-            "root": self.root,
-            "images": self.images,
-            f"{self.text}s": self.texts,
-            "splits": self.splits,
-            **({} if self.features is None else {"features": {"shape": list(self.features)}}),
-            **({} if self.checked is None else {"checked": self.checked}),
-            "issues": issues,
-        }
-
-
-def summarise(
-    corpus: Corpus,
-    check_images: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> CorpusSummary:
-    """Count what a corpus holds.
+def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
+    """Count what a corpus holds: images, sentences or phrases, by split, and data-quality issues.
 
     With `check_images`, also decode every image, or read every row of features, and add broken images and
-    repeated content to the issues. `progress` is called with the number of images done and of all.
+    repeated content to the issues, and the images by size and by mode, most frequent first (`checked`).
+
+    Returns:
+        Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
+        counts, such as `words_per_sentence`; and each issue's `count` and `examples`.
     """
     there = {image.split for image in corpus.images}
     text = "phrase" if corpus.has_boxes else "sentence"
-    summary = CorpusSummary(
-        corpus.name,
-        str(corpus.root),
-        text,
-        len(corpus.images),
-        len(corpus.texts()),
-        {split: _split_summary(corpus.split(split), text) for split in SPLITS if split in there},
-        deepcopy(corpus.issues),
-    )
+    summary: dict[str, Any] = {
+        "corpus": corpus.name,
+        "root": str(corpus.root),
+        "images": len(corpus.images),
+        f"{text}s": len(corpus.texts()),
+        "splits": {split: _split_summary(corpus.split(split), text) for split in SPLITS if split in there},
+    }
+    issues = deepcopy(corpus.issues)
     if corpus.features is not None:
-        summary.features = corpus.features.shape
+        summary["features"] = {"shape": list(corpus.features.shape)}
         if check_images:
-            _check_features(corpus, summary.issues)
+            _check_features(corpus, issues)
     elif check_images and any(image.source is not None for image in corpus.images):
-        summary.checked = _check_images(corpus.images, summary.issues, progress)
-    return summary
+        summary["checked"] = _check_images(corpus.images, issues)
+    found = {k: {"count": count, "examples": issues.examples[k]} for k, count in issues.counts.most_common()}
+    return summary | {"issues": found}
 
 
 def _split_summary(part: Corpus, text: str) -> Split:
@@ -108,13 +77,11 @@ def _spread(counts: Sequence[int]) -> dict[str, float]:
     return {"min": min(counts), "mean": round(sum(counts) / len(counts), 2), "max": max(counts)}
 
 
-def _check_images(
-    images: Sequence[CorpusImage], issues: Issues, progress: Callable[[int, int], None] | None
-) -> dict[str, dict[str, int]]:
+def _check_images(images: Sequence[CorpusImage], issues: Issues) -> dict[str, dict[str, int]]:
     """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
     sizes, modes = Counter[str](), Counter[str]()
     first: dict[str, CorpusImage] = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool, progress("Checking", len(images), "images") as advance:
         for start in range(0, len(images), _BLOCK):
             block = images[start : start + _BLOCK]
             for image, checked in zip(block, pool.map(_check, block), strict=True):
@@ -128,8 +95,7 @@ def _check_images(
                 if other is not image:
                     kind = SAME_CONTENT if other.split == image.split else LEAK
                     issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
-            if progress is not None:
-                progress(start + len(block), len(images))
+            advance(len(block))
     return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
 
 

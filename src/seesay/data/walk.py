@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.remote import as_remote
@@ -19,7 +19,6 @@ from seesay.data.suffixes import IMAGE_SUFFIXES
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 _Sources = dict[str, list[tuple[str, ByteSource]]]
-_outside_allowed: ContextVar[bool] = ContextVar("outside_allowed", default=False)
 
 Problem = Callable[[Path, str, bool], None]
 """Called with what is left out, why, and whether it could not be read, so that more may lie behind it."""
@@ -100,22 +99,38 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-@contextmanager
-def outside_allowed(allowed: bool = True) -> Iterator[None]:
-    """Let the corpora that are read inside name images anywhere, by absolute paths.
+class ReadOptions(NamedTuple):
+    """What a user says about all corpora that are read.
 
-    A corpus of someone else could otherwise have private images measured, drawn into reports and shared.
+    Attributes:
+        outside: whether they may name images anywhere, by absolute paths. A corpus of someone else could
+            otherwise have private images measured, drawn into reports and shared.
+        image_column: the column of tables that names the images, if it has an unusual name.
+        caption_column: the column that holds the sentences.
     """
-    token = _outside_allowed.set(allowed)
+
+    outside: bool = False
+    image_column: str | None = None
+    caption_column: str | None = None
+
+
+_options: ContextVar[ReadOptions] = ContextVar("read_options", default=ReadOptions())  # noqa: B039 — immutable
+
+
+def read_options() -> ReadOptions:
+    """Return the options of the corpora that are read now."""
+    return _options.get()
+
+
+@contextmanager
+def reading_with(**options: bool | str | None) -> Iterator[None]:
+    """Read the corpora inside with these options; one that is False or None stays as it is outside."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value}
+    token = _options.set(_options.get()._replace(**given))
     try:
         yield
     finally:
-        _outside_allowed.reset(token)
-
-
-def is_outside_allowed() -> bool:
-    """Return whether `outside_allowed` lets corpora have images anywhere."""
-    return _outside_allowed.get()
+        _options.reset(token)
 
 
 class ImageFinder:
@@ -142,7 +157,7 @@ class ImageFinder:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
         absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
-        if absolute and (_outside_allowed.get() or path.resolve().is_relative_to(self._root.resolve())):
+        if absolute and (read_options().outside or path.resolve().is_relative_to(self._root.resolve())):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
         found = self._look_up(key)

@@ -19,10 +19,9 @@ from seesay.lazy import lazy_names
 from seesay.registry import Registry
 
 if TYPE_CHECKING:
-    from seesay.encoders.feature_store import FeatureStore
     from seesay.encoders.images.base import ImageEncoder, list_encoders, load_image_encoder
     from seesay.encoders.images.encode import encode_images, fill_stores
-    from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
+    from seesay.encoders.regions import RegionEncoder, load_region_encoder
     from seesay.encoders.sentences.base import (
         SentenceEncoder,
         SentenceFeatures,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         load_sentence_encoder,
         save_sentence_encoder,
     )
+    from seesay.encoders.stores import FeatureStore
 
     SentenceClass = type[SentenceEncoder] | type[SentenceFeatures]
 
@@ -111,10 +111,10 @@ class Described:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "feature_store": ("FeatureStore",),
+        "stores": ("FeatureStore",),
         "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
         "images.encode": ("encode_images", "fill_stores"),
-        "regions.base": ("RegionEncoder", "load_region_encoder"),
+        "regions": ("RegionEncoder", "load_region_encoder"),
         "sentences.base": (
             "SentenceEncoder",
             "SentenceFeatures",

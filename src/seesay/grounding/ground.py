@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
 from seesay.data.images import EncodedImage, Photo
-from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
+from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
 from seesay.runs.calibration import FITS, Calibration, known_share

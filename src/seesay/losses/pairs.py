@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from pydantic import PositiveInt
@@ -26,6 +25,20 @@ from seesay.settings import Positive
 
 Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
+
+
+class Chosen(NamedTuple):
+    """Negatives of n pairs of a batch, up to `count` of each in both directions.
+
+    Attributes:
+        sentences: of each pair's image, (n, count).
+        images: of each pair's sentence, (n, count).
+        there: which of them exist, (n, count); a pair has as many negative images as sentences.
+    """
+
+    sentences: Tensor
+    images: Tensor
+    there: Tensor
 
 
 @register_loss("pair-margin")
@@ -86,14 +99,18 @@ class PairMarginLoss(Loss):
         scores = matcher.score_pairs(images[left], sentences[right]).float()
         return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
 
+    @torch.no_grad()  # the gradient flows through the chosen pairs alone
     def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> Chosen:
         negative = different_images(image_ids)
         if self.negatives == "random":
             by_image, by_sentence = torch.rand(2, *negative.shape, device=image_ids.device)
-            return Chosen.largest(by_image, by_sentence, negative, self.count)
-        with torch.no_grad():  # the gradient flows through the chosen pairs alone
-            found = scores()
-            return Chosen.largest(found, found.T, negative, self.count)
+        else:
+            by_image, by_sentence = (found := scores()), found.T
+        sentences, images = (
+            values.masked_fill(~negative, -torch.inf).topk(min(self.count, len(negative)), dim=1).indices
+            for values in (by_image, by_sentence)
+        )
+        return Chosen(sentences, images, negative.gather(1, sentences))
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
         negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])
@@ -105,31 +122,6 @@ class PairMarginLoss(Loss):
         self.note_hinges(hinges, count=2 * chosen.there.sum())
         counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
         return reduced(hinges.sum(), counted.sum(), self.reduction)
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """Negatives of n pairs of a batch, up to `count` of each in both directions.
-
-    Attributes:
-        sentences: of each pair's image, (n, count).
-        images: of each pair's sentence, (n, count).
-        there: which of them exist, (n, count); a pair has as many negative images as sentences.
-    """
-
-    sentences: Tensor
-    images: Tensor
-    there: Tensor
-
-    @classmethod
-    def largest(cls, by_image: Tensor, by_sentence: Tensor, negative: Tensor, count: int) -> Chosen:
-        """Choose the `count` largest values (n, n) of each row among its negatives (n, n)."""
-        count = min(count, len(negative))
-        sentences, images = (
-            values.masked_fill(~negative, -torch.inf).topk(count, dim=1).indices
-            for values in (by_image, by_sentence)
-        )
-        return cls(sentences, images, negative.gather(1, sentences))
 
 
 @register_loss("logistic")

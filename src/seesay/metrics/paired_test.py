@@ -21,7 +21,7 @@ from seesay.metrics.bootstrap import (
     Sample,
     Values,
     blocks,
-    image_draws,
+    draws,
     interval_of,
     mean_metrics,
     mean_sample,
@@ -103,7 +103,9 @@ def compare(
     if not all(mine.is_paired(other) for mine, other in pairs):
         raise SeesayError("a paired comparison needs the same queries, but these differ.")
     mine, other = mean_metrics(ours), mean_metrics(theirs)
-    drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
+    # The same seed draws the same images of both.
+    drawn = draws(ours, resamples, seed) - draws(theirs, resamples, seed)
+    swapped = _swapped(pairs, swaps, seed)
     biased = ours[0].biased
     return {
         name: _test(mine[name], other[name], drawn[:, at], swapped[:, at], biased)
@@ -118,16 +120,6 @@ def _test(mine: float, other: float, drawn: Values, swapped: Values, biased: boo
     p = (1 + int((np.abs(swapped) >= abs(found) - _SAME).sum())) / (1 + len(swapped))
     interval = interval_of(drawn, found if biased else None)
     return PairedTest(round(other, 3), round(found, 3), interval, round(p, 5))
-
-
-def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Values:
-    """Return the differences of each draw of images, (resamples, k)."""
-    draw = np.random.default_rng(seed)
-    folds = []
-    for ours, theirs in pairs:
-        drawn = image_draws(draw, ours.size, resamples)
-        folds.append(np.concatenate([ours.metrics(weights) - theirs.metrics(weights) for weights in drawn]))
-    return np.asarray(np.mean(folds, axis=0))
 
 
 def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:

@@ -74,9 +74,9 @@ class ConceptsOfRegions(Concepts):
 
     def _scores(self, subject: RunSubject) -> Scores:
         from seesay.device import default_device
-        from seesay.encoders.feature_store import stores_folder
         from seesay.encoders.images.base import load_image_encoder
         from seesay.encoders.images.encode import fill_stores
+        from seesay.encoders.stores import stores_folder
 
         encoder = load_image_encoder(f"concepts-regions:{subject.run.folder}", default_device())
         report = fill_stores([encoder], stores_folder(), subject.corpus.images)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.data.sources import source_size
 from seesay.device import default_device
-from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.regions.base import load_region_encoder, region_features
-from seesay.encoders.regions.store import fill_regions
+from seesay.encoders.regions import fill_regions, load_region_encoder, region_features
+from seesay.encoders.stores import stores_folder
 from seesay.errors import SeesayError
 from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, Result

@@ -23,7 +23,6 @@ class RecipeKeys(TypedDict, total=False):
     lemmas: bool
     words: Mapping[str, Any] | None
     word_dropout: float
-    crops: bool
     matcher: Mapping[str, Any]
     loss: Mapping[str, Any]
     optimizer: Mapping[str, Any]

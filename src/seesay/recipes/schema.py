@@ -159,8 +159,6 @@ class Recipe(Settings):
         lemmas: whether words are lemmatised.
         words: the initial word embedding; None for random numbers.
         word_dropout: the share of words that are randomly replaced by the unknown word in training.
-        crops: whether training uses one of an image's ten crops at a time instead of their mean (with `:ten`
-            encoders).
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
@@ -190,7 +188,6 @@ class Recipe(Settings):
     lemmas: bool = False
     words: WordSettings | None = None
     word_dropout: float = Field(0.0, ge=0, lt=1)
-    crops: bool = False
     matcher: AnyMatcherSettings
     loss: AnyLossSettings
     optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
@@ -242,11 +239,6 @@ Misfits: TypeAlias = Iterator[tuple[str, str]]
 
 
 def _misfits(recipe: Recipe) -> Misfits:
-    specs = [EncoderSpec.parse(name) for name in recipe.encoders]
-    if recipe.crops and not any(name.endswith(":ten") for name in recipe.encoders):
-        yield "crops", "single crops are those of encoders with ':ten'; name one, or set crops: false"
-    if recipe.crops and any(spec.name == "concepts" for spec in specs):
-        yield "crops", "concepts are scored for whole images, not for single crops; set crops: false"
     if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
     if recipe.class_pairs and recipe.arrays != ("pooled", "logits"):
@@ -294,8 +286,6 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
     if recipe.word_dropout and (recipe.regions is not None or not matcher.reads_words):
         what = "phrases are learned with all their words" if recipe.regions else f"{matcher.kind} reads none"
         yield "word_dropout", f"no words are left out, as {what}; leave it out"
-    if recipe.crops and concepts and not matcher.is_composed:
-        yield "crops", "concepts are learned from whole images; leave it out"
     if recipe.schedule.average is not None and solved:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
     if recipe.beside and (matcher.is_composed or concepts or solved or recipe.regions is not None):

@@ -36,14 +36,7 @@ _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # o
 
 INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
 
-_CROPS = {
-    "": "squash",
-    "mirror": "squash and mirror",
-    "ten": "ten crops",
-    "each": "ten crops end to end",
-    "roi": "pooled regions",
-    "crops": "cropped regions",
-}
+_CROPS = {"": "squash", "ten": "ten crops", "roi": "pooled regions"}
 
 
 class Provenance(BaseModel):
@@ -292,7 +285,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
-    from seesay.encoders.regions.base import DETECTOR, MAPS
+    from seesay.encoders.regions import DETECTOR, MAPS
     from seesay.encoders.spec import EncoderSpec, is_two_tower
 
     networks, crops = [], []

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.encoders.array_store import INDEX, ArrayStore
+from seesay.encoders.stores import INDEX, ArrayStore
 from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher
 from seesay.paths import locked

@@ -17,9 +17,8 @@ import yaml
 from pydantic import JsonValue
 
 from seesay import __version__
-from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
-from seesay.encoders.regions.base import load_region_encoder
+from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.spec import EXPORTED, PRECOMPUTED, EncoderSpec, is_two_tower
 from seesay.encoders.towers.opened import export_digest, open_towers
 from seesay.errors import SeesayError, naming_extras
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
 CARD, CONFIG = "README.md", "config.json"
-_COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS, HEAD_INPUTS)
+_COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
 _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 

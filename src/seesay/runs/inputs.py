@@ -18,12 +18,9 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.array_store import ArrayStore
-from seesay.encoders.feature_store import FeatureStore, stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.regions.base import load_region_encoder, region_features
-from seesay.encoders.regions.store import Regions, fill_regions
+from seesay.encoders.regions import Regions, fill_regions, load_region_encoder, region_features
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,
@@ -31,6 +28,7 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
+from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
 from seesay.runs.images import array_dims, join_features, recipe_encoders

@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
-from seesay.encoders.feature_store import Stores, opened_stores, stores_folder
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.stores import Stores, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.runs.calibration import ScoreCalibration

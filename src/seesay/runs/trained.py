@@ -17,7 +17,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from seesay.device import checked_device
-from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher, as_matcher
@@ -106,10 +105,6 @@ def save_inputs(run: Run) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     run.config.save(run.folder)
     run.vocabulary.save(run.folder / VOCABULARY)
-    if run.recipe.matcher.predicts_concepts:
-        folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
-        regions = run.recipe.matcher.instances_per_image or 0
-        save_head_inputs(run.folder, run.recipe.encoders[0], run.recipe.arrays, folds, regions)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, run.folder / TEXT)
 

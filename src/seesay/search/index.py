@@ -290,8 +290,8 @@ class Index(Searcher):
                 `update_images`.
             MissingExtraError: Ray is not installed.
         """
-        from seesay.encoders.feature_store import stores_folder
         from seesay.encoders.images.cluster import fill_stores_on_cluster
+        from seesay.encoders.stores import stores_folder
         from seesay.runs.run import Run
 
         run = self.run

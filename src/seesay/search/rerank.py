@@ -15,9 +15,9 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.data.sources import FileSource
-from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, Pixels
 from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.stores import stores_folder
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.folders import run_config, run_folder
 from seesay.runs.images import join_features, recipe_encoders

@@ -15,7 +15,7 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders.images.base import EACH, crops_of
+from seesay.encoders.images.base import crops_of
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.networks.lite import load_lite
@@ -244,10 +244,10 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
 def _check_views(recipe: Recipe, views: int) -> None:
     """Check that maps can be made of the crops that the encoders take."""
     crops = {EncoderSpec.parse(name).variant or "squash" for name in recipe.encoders}
-    if len(crops) > 1 or EACH in crops:
+    if len(crops) > 1:
         raise SeesayError(
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; with matcher.views all must "
-            "take the same crops of an image, and average them."
+            "take the same crops of an image."
         )
     taken = len(crops_of(np.zeros((8, 8, 3), np.uint8), 8, crops.pop()))
     if views < taken:

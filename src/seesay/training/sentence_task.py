@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.images.base import EACH
 from seesay.encoders.images.concepts import held_out_scores
-from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
@@ -24,7 +21,6 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.images import recipe_encoders
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut
@@ -36,7 +32,6 @@ from seesay.training.task import Task
 from seesay.training.words import learned_from
 
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
-_AT_ONCE = 512  # images whose crops are read at a time
 
 
 @dataclass(frozen=True)
@@ -47,67 +42,24 @@ class TrainImages:
 
     Attributes:
         features: joined image features, (n, d), in half or single precision.
-        crops: features of single crops, an array (n, c, width) of half precision for each of the joined ones;
-            empty if a batch takes `features`.
     """
 
     features: NDArray[np.floating]
-    crops: tuple[NDArray[np.float16], ...] = ()
-    _there: dict[str, list[Tensor]] = field(default_factory=dict)
+    _there: dict[str, Tensor] = field(default_factory=dict)
 
     def take(self, rows: NDArray[np.int64], device: str) -> Tensor:
-        """Return the features (b, d) of images, of a random crop each if there are crops."""
-        chosen = torch.from_numpy(rows)
-        parts = self._on(device)
-        chosen = chosen.to(parts[0].device)
-        if not self.crops:
-            return parts[0][chosen].to(device).float()
-        drawn = torch.randint(max(part.shape[1] for part in parts), chosen.shape, device=chosen.device)
-        joined = torch.cat([part[chosen, drawn % part.shape[1]] for part in parts], dim=1)
-        return joined.to(device).float()
-
-    def _on(self, device: str) -> list[Tensor]:
-        """All features on the device, unless they are too large for it."""
-        arrays = self.crops or (self.features,)
+        """Return the features (b, d) of images."""
         if device not in self._there:
-            fitting = device if fits(device, sum(each.nbytes for each in arrays)) else "cpu"
-            self._there[device] = [torch.from_numpy(np.asarray(each)).to(fitting) for each in arrays]
-        return self._there[device]
+            fitting = device if fits(device, self.features.nbytes) else "cpu"
+            self._there[device] = torch.from_numpy(np.asarray(self.features)).to(fitting)
+        features = self._there[device]
+        return features[torch.from_numpy(rows).to(features.device)].to(device).float()
 
 
 def fits(device: str, size: int) -> bool:
     """Return whether that many bytes may be kept on a device: at most half of the free memory of a GPU."""
     where = torch.device(device)
     return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2
-
-
-def single_crops(recipe: Recipe, usable: Corpus) -> tuple[NDArray[np.float16], ...]:
-    """Read the features of single crops of a split's images, encoding missing ones.
-
-    Args:
-        recipe: names the encoders; those that see the whole image have one crop.
-        usable: the split without broken images.
-
-    Returns:
-        For each array that the recipe's features are joined from, (n, crops, width).
-    """
-    names = tuple(_of_single_crops(name) for name in recipe.encoders)
-    encoders = recipe_encoders(recipe.model_copy(update={"encoders": names}))
-    filled = fill_stores(encoders, stores_folder(), usable.images)
-    keys = [key for key in filled.keys if key is not None]
-    found = []
-    for encoder, store in zip(encoders, filled.stores, strict=True):
-        count = 10 if encoder.crop == EACH else 1
-        for array in recipe.arrays:
-            parts = (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
-            rows = np.concatenate([store.read(part, array).astype(np.float16) for part in parts])
-            found.append(rows.reshape(len(rows), count, -1))
-    return tuple(found)
-
-
-def _of_single_crops(encoder: str) -> str:
-    """The encoder that gives the features of each crop, where the one named gives their mean."""
-    return f"{encoder.removesuffix(':ten')}:{EACH}" if encoder.endswith(":ten") else encoder
 
 
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
@@ -181,7 +133,7 @@ class SentenceTask(Task):
         train = _with_held_out_concepts(recipe, train)
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
-        images = TrainImages(train.features, single_crops(recipe, train.corpus) if recipe.crops else ())
+        images = TrainImages(train.features)
         further = further_losses(recipe, corpus, train, vocabulary, encoder)
         return cls(recipe, recipe.loss.build(), train, val, images, teacher, further)
 

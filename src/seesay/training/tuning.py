@@ -17,7 +17,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,7 +34,7 @@ from seesay.device import multiplies_bfloat16
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, crops_of, random_crop
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, encode_images, in_threads
-from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite, tunable_parts
+from seesay.encoders.networks.lite import last_stages, tunable_parts
 from seesay.encoders.spec import EncoderSpec
 from seesay.progress import progress
 from seesay.protocols.base import Result
@@ -309,8 +308,7 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logi
     specs = [EncoderSpec.parse(encoder) for encoder in run.recipe.encoders]
     outputs = ["maps", "logits"] if logits else ["maps"]
     networks = [
-        run_squares(spec.name, partial(_stages, spec.name, logits), LITE[spec.name].size, outputs, run.device)
-        for spec in specs
+        run_squares(EncoderSpec(spec.name), outputs, LITE[spec.name].size, run.device) for spec in specs
     ]
     of = [(LITE[spec.name].size, spec.variant) for spec in specs]
 
@@ -364,7 +362,3 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
         for number, each in enumerate(arrays)
     ]
     return Seen(*files)
-
-
-def _stages(name: str, logits: bool) -> nn.Module:
-    return PixelsToStages(load_lite(name).network, logits)

@@ -4,7 +4,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.folder import UNREADABLE_KIND
-from seesay.data.walk import outside_allowed
+from seesay.data.walk import reading_with
 from seesay.errors import SeesayError
 from seesay.search.look import find_images
 
@@ -37,7 +37,7 @@ def test_links_are_followed_within_the_folder_as_an_index_follows_them(tmp_path,
     assert [image.name for image in corpus.images] == list(found) == ["again.jpg", "real/a.jpg"]
     outside = [kind for kind in corpus.issues.counts if "a link out of the folder" in kind]
     assert [corpus.issues.counts[kind] for kind in outside] == [2]
-    with outside_allowed():
+    with reading_with(outside=True):
         names = [image.name for image in read_corpus(tmp_path / "photos").images]
     assert names == ["again.jpg", "other.jpg", "more/b.jpg", "real/a.jpg"]
 

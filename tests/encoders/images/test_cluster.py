@@ -22,9 +22,9 @@ from seesay.data.readers import read_corpus
 from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
-from seesay.encoders.feature_store import FeatureStore, sources_of, stores_folder
 from seesay.encoders.images import cluster as cluster_module
 from seesay.encoders.images.cluster import fill_stores_on_cluster
+from seesay.encoders.stores import FeatureStore, sources_of, stores_folder
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
 from tests.search.colours import Colours
@@ -285,7 +285,7 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
                 killed.set()
                 cluster.remove_node(cluster.second, allow_graceful=False)
 
-    monkeypatch.setattr("seesay.encoders.feature_store.FeatureStore", Killing)
+    monkeypatch.setattr("seesay.encoders.stores.FeatureStore", Killing)
     together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys

@@ -15,16 +15,17 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
 from seesay.encoders import register_image_encoder
-from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
+from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned, copy_tuned, save_tuned
-from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.stores import FeatureStore
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
+from tests.concept_heads import write_head
 
 K = 6
 
@@ -37,7 +38,7 @@ def run(tmp_path: Path) -> Path:
 
 def _write_run(folder: Path, seed: int, hidden: int = 0, width: int = 1280) -> Path:
     folder.mkdir()
-    save_head_inputs(folder, "efficientnet-lite0:mirror", ["pooled"])
+    write_head(folder, "efficientnet-lite0:ten", ["pooled"])
     torch.manual_seed(seed)
     layers = [torch.nn.Linear(width, hidden), torch.nn.ReLU()] if hidden else []
     head = torch.nn.Sequential(*layers, torch.nn.Dropout(), torch.nn.Linear(hidden or width, K))
@@ -89,13 +90,13 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
 
 
 def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:
-    save_head_inputs(run, f"concepts:{run}", ["pooled"])
+    write_head(run, f"concepts:{run}", ["pooled"])
     with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is also a head"):
         load_image_encoder(f"concepts:{run}")
 
 
 def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: Path) -> None:
-    names = ["efficientnet-lite0:mirror", f"concepts:{run}"]
+    names = ["efficientnet-lite0:ten", f"concepts:{run}"]
     data = photo.read_bytes()
     encoded = encode_images([load_image_encoder(name) for name in names], [data, b"no image"], ["a", "b"])
     plain, scores = encoded.arrays
@@ -108,7 +109,7 @@ def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: P
 def _of_instances(folder: Path) -> Path:
     """A run of concepts whose head sees the 36 regions of a grid."""
     run = _write_run(folder, seed=1, hidden=7, width=1000)
-    save_head_inputs(run, "instances:grid", ["pooled"], instances=36)
+    write_head(run, "instances:grid", ["pooled"], instances=36)
     return run
 
 
@@ -153,7 +154,7 @@ def test_many_images_are_scored_as_each_alone(tmp_path: Path) -> None:
 
 def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
-    save_head_inputs(run, "instances:grid", ["pooled"], instances=35)
+    write_head(run, "instances:grid", ["pooled"], instances=35)
     with pytest.raises(SeesayError, match=r"reads 35 regions of 1000 numbers .* returns 36000; train"):
         load_image_encoder(f"concepts:{run}")
 
@@ -171,7 +172,7 @@ def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
 
 def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Path, tmp_path: Path) -> None:
     images = [CorpusImage(photo.name, "train", FileSource(photo))]
-    base = load_image_encoder("efficientnet-lite0:mirror")
+    base = load_image_encoder("efficientnet-lite0:ten")
     first = fill_stores([base], tmp_path, images)
     again = fill_stores([load_image_encoder(f"concepts:{run}"), base], tmp_path, images)
     assert (first.encoded, again.encoded) == (1, 0)
@@ -189,10 +190,10 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
         seen.append(len(pixels))
         return {"pooled": np.ones((len(pixels), 1280), np.float32)}
 
-    base = ImageEncoder("counting", "v1", 8, {"pooled": 1280}, network, "mirror")
+    base = ImageEncoder("counting", "v1", 8, {"pooled": 1280}, network, "ten")
     concepts = ConceptEncoder(base, StoredHead.from_name(f"concepts:{run}"))
     encode_images([base, concepts], [photo.read_bytes()], ["a"])
-    assert seen == [2]  # the image and its mirror
+    assert seen == [10]
 
 
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
@@ -225,7 +226,7 @@ class Colours(ImageEncoder):
 def test_regions_are_seen_by_an_encoder_in_a_folder(tmp_path: Path, photo: Path) -> None:
     register_image_encoder("test-colours")(Colours)
     _write_run(tmp_path / "run", seed=1, width=12)
-    save_head_inputs(tmp_path / "run", "test-colours:/tables/a", ["pooled"])
+    write_head(tmp_path / "run", "test-colours:/tables/a", ["pooled"])
     encoder = load_image_encoder(f"concepts-regions:{tmp_path / 'run'}")
     (arrays,) = encode_images([encoder], [photo.read_bytes()], ["a"]).arrays
     assert arrays["pooled"].shape == (1, K)
@@ -281,7 +282,7 @@ def test_what_is_no_run_of_concepts_is_reported(run: Path, tmp_path: Path) -> No
         load_image_encoder(f"concepts:{tmp_path / 'nothing'}")
     with pytest.raises(SeesayError, match=r"name the run .*encoders=\[…, concepts:RUN\]"):
         load_image_encoder("concepts")
-    (run / "concept-head.json").unlink()
+    (run / "concepts.json").unlink()
     with pytest.raises(SeesayError, match="predicts no concepts"):
         load_image_encoder(f"concepts:{run}")
 

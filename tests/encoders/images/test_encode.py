@@ -15,10 +15,10 @@ from PIL import Image
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key
 from seesay.data.sources import FileSource
-from seesay.encoders.feature_store import FeatureStore, opened_stores
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import SHARED_SIDE, encode_images, fill_stores, in_threads, read_or_encode
+from seesay.encoders.stores import FeatureStore, opened_stores
 from seesay.errors import ImageError
 
 

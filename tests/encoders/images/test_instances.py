@@ -16,7 +16,7 @@ from seesay.encoders.images.base import load_image_encoder, resize
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.instances import CLASSES, COUNT
 from seesay.encoders.networks.lite import load_lite
-from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.errors import ImageError
 
 

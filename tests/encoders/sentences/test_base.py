@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.sentences.base import (
+    SentenceFeatures,
     fit_pca,
     fit_sentence_encoder,
     load_sentence_encoder,
@@ -18,7 +19,7 @@ from seesay.encoders.sentences.quick_thought import QuickThought
 from seesay.encoders.sentences.word_vectors import Bags, word_vectors
 from seesay.errors import SeesayError
 
-FITTED = sorted(name for name, found in SENTENCE_ENCODERS.items() if found.fitted)
+FITTED = sorted(name for name, found in SENTENCE_ENCODERS.items() if issubclass(found, SentenceFeatures))
 WHO = ["dog", "man", "woman", "child", "boy", "girl", "horse", "bird", "cat", "player"]
 DOES = ["runs", "jumps", "sits", "eats", "plays", "sleeps", "swims", "climbs", "rides", "stands"]
 WHERE = ["grass", "water", "street", "beach", "snow", "mountain", "field", "road", "table", "park"]

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from seesay.encoders.networks.quick_thought import contrast
-from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.quick_thought import QuickThought
+from seesay.encoders.sentences.quick_thought import QuickThought, random_pairs
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError
 
@@ -46,8 +45,7 @@ def test_the_loss_against_a_loop() -> None:
 def test_pairs_are_two_sentences_of_one_image_with_known_words() -> None:
     texts = ["a dog", "qqzzx", "one dog", "a cat", "the boat", "a ship", "one boat"]
     images = np.array([7, 7, 7, 3, 9, 9, 9])
-    pairs = quick_thought._Pairs(Bags.from_texts(texts), images)
-    one, other, which = pairs.draw(np.random.default_rng(0), 400)
+    ((one, other, which),) = random_pairs(Bags.from_texts(texts), images, 400, steps=1)
     assert (images[one] == images[other]).all()
     assert (one != other).all()
     assert set(one) == set(other) == {0, 2, 4, 5, 6}  # neither the unknown nor the only one

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -12,9 +10,9 @@ from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import columns_named, tables_in
+from seesay.data.readers.files import tables_in
 from seesay.data.remote import as_remote, path_of
-from seesay.data.walk import outside_allowed
+from seesay.data.walk import reading_with
 from seesay.errors import SeesayError
 from seesay.registry import Registry
 
@@ -60,17 +58,12 @@ def read_corpus(
         >>> read_corpus(folder, phrases=True).sentences[0].text
         'a small blue square'
     """
-    with _reading(path, allow_outside), columns_named(image_column, caption_column):
-        path = _existing(path)
-        below = _existing(images) if images is not None else None
-        return choose_reader(path, format, phrases).read(path, below)
-
-
-@contextmanager
-def _reading(path: str | Path, allow_outside: bool) -> Iterator[None]:
+    options = {"outside": allow_outside, "image_column": image_column, "caption_column": caption_column}
     try:
-        with outside_allowed() if allow_outside else nullcontext():
-            yield
+        with reading_with(**options):
+            path = _existing(path)
+            below = _existing(images) if images is not None else None
+            return choose_reader(path, format, phrases).read(path, below)
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 

@@ -11,8 +11,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,23 +36,6 @@ _PEEK = 1 << 16
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 
 T = TypeVar("T")
-_named: ContextVar[tuple[str | None, str | None]] = ContextVar("columns", default=(None, None))
-
-
-@contextmanager
-def columns_named(image: str | None = None, caption: str | None = None) -> Iterator[None]:
-    """Read tables inside with these columns, in any case, where they are named."""
-    before = _named.get()
-    token = _named.set((image or before[0], caption or before[1]))
-    try:
-        yield
-    finally:
-        _named.reset(token)
-
-
-def named_columns() -> tuple[str | None, str | None]:
-    """Return the names of the columns of images and of captions, where a user gave them."""
-    return _named.get()
 
 
 def files_of_suffix(path: Path, suffix: str) -> list[Path]:

@@ -9,7 +9,7 @@ from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
-from seesay.data.walk import is_outside_allowed, walk_files
+from seesay.data.walk import read_options, walk_files
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file in an unsupported format"
@@ -40,7 +40,7 @@ class FolderReader(Reader):
                 builder.issues.add(f"{reason}, ignored (--allow-outside takes it)", str(file))
 
         # Links are followed as an index follows them.
-        for file in walk_files(root, None if is_outside_allowed() else problem):
+        for file in walk_files(root, None if read_options().outside else problem):
             if _is_image(file):
                 builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))
             elif unread_kind(file.name):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, BinaryIO
@@ -26,7 +27,6 @@ from seesay.data.readers.files import (
     files_of_suffix,
     split_in_name,
 )
-from seesay.data.readers.pages import page_sizes
 from seesay.data.remote import as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
 
@@ -40,11 +40,17 @@ MAX_VALUES = 10 * MAX_ROWS
 MAX_TEXT = 1 << 30
 """Bytes of the sentences and names of a file: any number of rows can share one."""
 _BATCH = 1024  # rows
-_TIMES, _MORE = (
-    16,
-    64 << 20,
-)  # what a column may expand to: so many times its size in the file, and more bytes
+_TIMES, _MORE = 16, 64 << 20  # a column may expand to so many times its size in the file, and more bytes
 _PAGE = 1 << 10  # bytes that pages have on average, at least
+_HEADER, _MAX_HEADER = 1 << 10, 1 << 20  # bytes that are read at first, and at most
+_PADDING = 100  # bytes behind a column that readers look at, too, since old writers counted too few
+_DEPTH = 8
+_UNCOMPRESSED, _COMPRESSED = 2, 3  # fields of a page header
+_TRUE, _FALSE, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 12
+
+
+Read = Callable[[int, int], bytes]
+"""Reads at a place so many bytes of a file, or fewer where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class ParquetCell:
     version: str = ""
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `Placed`."""
+        """Return what names the bytes at a URL, see `ByteSource`."""
         return f"{self.version} {self.column} {self.group} {self.row}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
@@ -98,7 +104,6 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
     version = version_of(file)
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as (parquet, raw):
-        texts_of = _Texts(file)
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
         image = next((columns[name] for name in IMAGE_COLUMNS if name in columns), None)
         caption = next((columns[name] for name in CAPTION_COLUMNS if name in columns), None)
@@ -111,49 +116,50 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         small = [caption, *([columns["split"]] if "split" in columns else [])]
         # Only the names of images in the file; their bytes are read when they are needed.
         named = image if is_name else f"{image}.path"
-        if (count := parquet.metadata.num_rows) > MAX_ROWS:
-            raise SeesayError(f"{file}: {count} rows, and at most {MAX_ROWS} of a file are read; divide it.")
-        if (count := _values(parquet, {image, *small})) > MAX_VALUES:
+        if (rows := parquet.metadata.num_rows) > MAX_ROWS:
+            raise SeesayError(f"{file}: {rows} rows, and at most {MAX_ROWS} of a file are read; divide it.")
+        if (values := _values(parquet, {image, *small})) > MAX_VALUES:
             raise SeesayError(
-                f"{file}: {count} values in one column, and at most {MAX_VALUES} are read; divide it."
+                f"{file}: {values} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
-        for group in range(parquet.num_row_groups):
-            _check_pages(file, raw, parquet.metadata.row_group(group), (*small, named))
-            batches = parquet.iter_batches(_BATCH, row_groups=[group], columns=[*small, named])
-            for row, cells in enumerate(cells for batch in batches for cells in texts_of(batch)):
-                where = f"{file}: row {row} of group {group}"
-                texts = cells[caption]
-                texts = [texts] if isinstance(texts, str) else texts
-                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                    builder.issues.add(MALFORMED_LINE, where)
-                    continue
-                split = canonical_split(cells["split"], where) if cells.get("split") else split_in_name(below)
-                if is_name:
-                    at = builder.find_image(cells[image], split, where)
-                else:
-                    name = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
-                    source = ParquetCell(file, image, group, row, version)
-                    at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
-                for text in texts:
-                    builder.sentence(text, at, where)
+        for group, row, cells in _rows(file, parquet, raw, [*small, named]):
+            where = f"{file}: row {row} of group {group}"
+            texts = cells[caption]
+            texts = [texts] if isinstance(texts, str) else texts
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                builder.issues.add(MALFORMED_LINE, where)
+                continue
+            split = canonical_split(cells["split"], where) if cells.get("split") else split_in_name(below)
+            if is_name:
+                at = builder.find_image(cells[image], split, where)
+            else:
+                name = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
+                source = ParquetCell(file, image, group, row, version)
+                at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
+            for text in texts:
+                builder.sentence(text, at, where)
 
 
-class _Texts:
-    """Makes Python's texts of batches of rows of a file, as long as they are not too many bytes together."""
+def _rows(
+    file: Path, parquet: Any, raw: _Windowed, columns: list[str]
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Iterate over the rows of a file: group, number in the group, and cells by column.
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._bytes = file, 0
-
-    def __call__(self, batch: Any) -> list[dict[str, Any]]:
-        """Return the cells of each row by column; raise a SeesayError before too many are made."""
-        self._bytes += sum(map(_text_bytes, batch.columns))
-        if self._bytes > MAX_TEXT:
-            raise SeesayError(
-                f"{self._file}: more than {MAX_TEXT >> 20} MB of sentences and names, and no more are read; "
-                "divide it."
-            )
-        rows: list[dict[str, Any]] = batch.to_pylist()
-        return rows
+    Raises:
+        SeesayError: pages expand too far, or sentences and names are too many bytes, before they are made.
+    """
+    size = 0
+    for group in range(parquet.num_row_groups):
+        _check_pages(file, raw, parquet.metadata.row_group(group), columns)
+        numbers = count()
+        for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=columns):
+            size += sum(map(_text_bytes, batch.columns))
+            if size > MAX_TEXT:
+                raise SeesayError(
+                    f"{file}: more than {MAX_TEXT >> 20} MB of sentences and names, and no more are read; "
+                    "divide it."
+                )
+            yield from ((group, next(numbers), cells) for cells in batch.to_pylist())
 
 
 def _text_bytes(array: Any) -> int:
@@ -183,10 +189,10 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
 
     for path, start, size in _columns(group, columns):
         try:
-            count = expanded = 0
+            pages = expanded = 0
             for each, _ in page_sizes(read, start, size):
-                count, expanded = count + 1, expanded + each
-                if expanded > _TIMES * size + _MORE or count > size // _PAGE + _PAGE:
+                pages, expanded = pages + 1, expanded + each
+                if expanded > _TIMES * size + _MORE or pages > size // _PAGE + _PAGE:
                     raise SeesayError(
                         f"{file}: the column {path} has {size} bytes and expands to more than "
                         f"{_TIMES * size + _MORE}, or has more than {size // _PAGE + _PAGE} pages; "
@@ -288,3 +294,111 @@ def _column(path: Path, column: str, group: int) -> Any:
         raw.keep(first, last - first)
         _check_pages(path, raw, rows, (column,))
         return parquet.read_row_group(group, columns=[column]).column(column)
+
+
+def page_sizes(read: Read, start: int, size: int) -> Iterator[tuple[int, int]]:
+    """Iterate over the sizes of a column's pages in bytes, decompressed and as they are in the file.
+
+    The metadata at the end of a file only claims sizes, and a page of a few kilobytes can become gigabytes,
+    for which pyarrow has no limit. Page headers are structs in Thrift's compact encoding, read here as its
+    library in C++ does, so that no header says one size here and another one there.
+
+    Args:
+        read: reads the file.
+        start: of the column's pages.
+        size: of all of them.
+
+    Raises:
+        ValueError: something is no page header.
+    """
+    at = start
+    while at < start + size + _PADDING:
+        try:
+            expanded, compressed, length = _page(read, at)
+        except ValueError:
+            if at < start + size:
+                raise
+            return
+        yield expanded, compressed
+        at += length + compressed
+
+
+def _page(read: Read, at: int) -> tuple[int, int, int]:
+    """Read a page header: its two sizes, and its own length."""
+    wanted = _HEADER
+    while True:
+        data = read(at, wanted)
+        try:
+            header = _Header(data)
+            fields = header.fields()
+        except IndexError:
+            if len(data) < wanted or wanted >= _MAX_HEADER:
+                raise ValueError("no page header") from None
+            wanted *= 32
+            continue
+        sizes = fields.get(_UNCOMPRESSED, -1), fields.get(_COMPRESSED, -1)
+        if min(sizes) < 0:
+            raise ValueError("a page without sizes")
+        return *sizes, header.at
+
+
+class _Header:
+    """Reads a struct; an IndexError says that it goes on behind the data."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def fields(self, depth: int = _DEPTH) -> dict[int, int]:
+        """Read a struct: its 32-bit numbers by field, of which the last counts; others are skipped."""
+        found, field = dict[int, int](), 0
+        while kind := self._byte():
+            field = (field + (kind >> 4) if kind >> 4 else self._number()) & 0xFFFF
+            value = self._value(kind & 15, depth)
+            if value is not None and kind & 15 == _I32:
+                found[field] = value
+        return found
+
+    def _value(self, kind: int, depth: int) -> int | None:
+        """Read a value, or skip one that is no number."""
+        if kind in (_TRUE, _FALSE):
+            return None
+        if kind == _BYTE:
+            return self._byte()
+        if _BYTE < kind <= _I64:
+            return self._number()
+        if kind == _DOUBLE:
+            self._skip(8)
+        elif kind == _BINARY:
+            self._skip(self._varint())
+        elif kind in (_LIST, _SET) and depth:
+            head = self._byte()
+            for _ in range(self._varint() if head >> 4 == 15 else head >> 4):
+                self._skip(1) if head & 15 in (_TRUE, _FALSE) else self._value(head & 15, depth - 1)
+        elif kind == _STRUCT and depth:
+            self.fields(depth - 1)
+        else:
+            raise ValueError(f"a page header with a value of kind {kind}")
+        return None
+
+    def _byte(self) -> int:
+        byte = self.data[self.at]
+        self.at += 1
+        return byte
+
+    def _skip(self, count: int) -> None:
+        self.at += count
+        if self.at > len(self.data):
+            raise IndexError(self.at)
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise ValueError("a number that is too long")
+
+    def _number(self) -> int:
+        value = self._varint() & 0xFFFFFFFF
+        return value >> 1 ^ -(value & 1)

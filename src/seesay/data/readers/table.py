@@ -14,11 +14,11 @@ from seesay.data.readers.files import (
     MALFORMED_LINE,
     TableFormat,
     canonical_split,
-    named_columns,
     split_in_name,
     tables_in,
     without_number,
 )
+from seesay.data.walk import read_options
 from seesay.errors import SeesayError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"
@@ -26,7 +26,7 @@ _NAME = "name"  # of what an image shows, where a table has no captions
 
 
 def _format() -> TableFormat:
-    image, caption = named_columns()
+    _, image, caption = read_options()
     return TableFormat(
         (image.strip().lower(),) if image else IMAGE_COLUMNS,
         (caption.strip().lower(),) if caption else (*CAPTION_COLUMNS, _NAME),

@@ -19,18 +19,12 @@ Pixels = NDArray[np.uint8]
 
 _SHARED = 260  # pixels
 
-EACH = "each"  # ten crops whose features are not averaged
-CROPS = ("squash", "mirror", "ten", EACH)
+TEN = "ten"  # crops, in the name of an encoder
 
 
 def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
-    """Crop one image (h, w, 3) to (c, size, size, 3) uint8: c is 1, 2 or 10."""
-    if kind in ("ten", EACH):
-        return ten_crops(pixels, size)
-    whole = squash(pixels, size)
-    if kind == "mirror":
-        return np.stack([whole, whole[:, ::-1]])
-    return whole[None]
+    """Crop one image (h, w, 3) to (c, size, size, 3) uint8: c is 10 for "ten", else 1."""
+    return ten_crops(pixels, size) if kind == TEN else squash(pixels, size)[None]
 
 
 def squash(pixels: Pixels, size: int) -> Pixels:
@@ -102,7 +96,7 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
     side = round(size * 256 / 224)
     scale = side / min(height, width)
     tall, wide = (side, side)
-    if kind == "ten":
+    if kind == TEN:
         tall, wide = max(side, round(height * scale)), max(side, round(width * scale))
     large = resize(pixels, tall, wide)
     y, x = draw.integers(tall - size + 1), draw.integers(wide - size + 1)
@@ -137,8 +131,7 @@ class ImageEncoder(Described):
         size: side in pixels of the network's input.
         dims: width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
         network: maps pixels (n, size, size, 3) uint8 to those arrays.
-        crop: "squash", "mirror" or "ten", whose features are averaged over the crops of an image; or "each",
-            the concatenated features of the ten crops.
+        crop: "squash", or "ten", whose features are averaged over the crops of an image.
 
     Attributes:
         fingerprint: identifies weights and preprocessing; the key of the feature store.
@@ -165,7 +158,7 @@ class ImageEncoder(Described):
     ) -> None:
         self.name, self.size, self.dims, self.crop = name, size, dims, crop
         self._network = network
-        what = f"{name} {weights} size={size} bicubic v{1 if crop in ('ten', EACH) else 2}"
+        what = f"{name} {weights} size={size} bicubic v{1 if crop == TEN else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @classmethod
@@ -195,14 +188,9 @@ class ImageEncoder(Described):
         return self.encode(np.stack(images))
 
     def encode(self, crops: Pixels) -> Arrays:
-        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops.
-
-        With the crop "each" they are concatenated instead.
-        """
+        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops."""
         n, c = crops.shape[:2]
         flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
-        if self.crop == EACH:
-            return {name: rows.reshape(n, -1) for name, rows in flat.items()}
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
 
 
@@ -226,7 +214,7 @@ def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, s
     """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
 
     Example:
-        >>> dict(list_encoders())["efficientnet-lite0:mirror"]
-        'the same, image and mirror image averaged'
+        >>> dict(list_encoders())["efficientnet-lite0:ten"]
+        "the same, ten crops averaged (the papers' protocol)"
     """
     return [line for name in sorted(registry) for line in registry[name].describe(name)]

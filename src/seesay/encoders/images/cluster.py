@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,23 +18,22 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.device import default_device
-from seesay.encoders.feature_store import (
-    FeatureStore,
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
+from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
+from seesay.encoders.stores import (
     KnownKeys,
     SortedKeys,
     one_an_encoder,
     open_stores,
     sources_of,
 )
-from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import CHUNK, Filled, missing_features
-from seesay.errors import ImageError, SeesayError, naming_extras
+from seesay.errors import SeesayError, naming_extras
 from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
 PART = 65_536  # images that Ray is given at a time: about 120 MB as it holds them
 _SECONDS = 5  # in which a cluster's address has to answer
-_ENCODED = ""  # the name of the column that says which images an encoder has encoded
+_PART = "part"  # the name of the column of what workers return
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
 
@@ -73,13 +73,14 @@ def fill_stores_on_cluster(
     if not todo:
         return filled
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
+    encoded: set[str] = set()
     with _cluster(address) as ray, progress("Encoding", len(todo), "images") as advance:
         resources = ray.cluster_resources()
         on_gpus = resources.get("GPU") and any(source.uses_gpu for source in sources.values())
         there = [ray.put(np.sort(np.array(store.keys(), "S32"))) for store in stores]
         for start in range(0, len(todo), PART):
-            part = [{"place": place, "image": images[place]} for place in todo[start : start + PART]]
-            blocks = ray.data.from_items(part, override_num_blocks=-(-len(part) // _BLOCK)).map_batches(
+            items = [{"place": place, "image": images[place]} for place in todo[start : start + PART]]
+            blocks = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK)).map_batches(
                 Worker,
                 fn_constructor_args=(names, there),
                 batch_size=_BLOCK,
@@ -87,33 +88,28 @@ def fill_stores_on_cluster(
                 num_gpus=1 if on_gpus else None,
             )
             for block in blocks.iter_batches(batch_size=None):
-                _keep(block, stores, filled)
-                for place, key in zip(block["place"].tolist(), block["key"].tolist(), strict=True):
-                    if key:
-                        known.note(images[place], key)
+                parts: list[Part] = list(block[_PART])
+                store_features(stores, [part.features for part in parts])
+                for part in parts:
+                    encoded.update(key for some, _ in part.features for key in some)
+                    filled.errors += part.filled.errors
+                    for place, key in zip(part.places, part.filled.keys, strict=True):
+                        if key is not None:
+                            filled.keys[place] = key
+                            known.note(images[place], key)
+                    advance(len(part.places))
                 known.keep()
-                advance(len(block["place"]))
+    filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled
 
 
-def _keep(block: Mapping[str, NDArray[Any]], stores: Sequence[FeatureStore], filled: Filled) -> None:
-    """Write the features of a block; equal files in several blocks are written once."""
-    for place, key, error in zip(block["place"], block["key"], block["error"], strict=True):
-        if error:
-            filled.errors.append(ImageError(str(error)))
-        else:
-            filled.keys[int(place)] = str(key)
-    encoded: set[str] = set()
-    for e, store in enumerate(stores):
-        new: dict[str, int] = {}
-        for row in np.flatnonzero(block[_column(e, _ENCODED)]):
-            if (key := str(block["key"][row])) not in store:
-                new.setdefault(key, int(row))
-        if new:
-            rows = list(new.values())
-            store.append(list(new), {n: np.stack(list(block[_column(e, n)][rows])) for n in store.dims})
-            encoded |= new.keys()
-    filled.encoded += len(encoded)
+@dataclass(frozen=True)
+class Part:
+    """What a worker has found for a few images, given by their places in the corpus."""
+
+    places: list[int]
+    filled: Filled
+    features: Features
 
 
 class Worker:
@@ -135,36 +131,14 @@ class Worker:
                 raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
 
     def __call__(self, block: Columns) -> Columns:
-        """Return for each image its place, key and error, and for each encoder its arrays and whether it ran.
-
-        If it did not run, the arrays are zeros.
-        """
-        images, claims = list(block["image"]), dict[str, object]()
-        parts = [
-            missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
-            for i in range(0, len(images), CHUNK)
-        ]
-        keys = [key for filled, _ in parts for key in filled.keys]
-        errors = iter([error for filled, _ in parts for error in filled.errors])
-        found: Columns = {
-            "place": block["place"],
-            "key": np.array([key or "" for key in keys]),
-            "error": np.array(["" if key else str(next(errors)) for key in keys]),
-        }
-        for e, encoder in enumerate(self.encoders):
-            computed = [features[e] for _, features in parts if features[e][0]]
-            rows = [keys.index(key) for encoded, _ in computed for key in encoded]
-            found[_column(e, _ENCODED)] = np.isin(np.arange(len(keys)), rows)
-            for name, dim in encoder.dims.items():
-                column = found[_column(e, name)] = np.zeros((len(keys), dim), np.float32)
-                if rows:
-                    column[rows] = np.concatenate([arrays[name] for _, arrays in computed])
-        return found
-
-
-def _column(encoder: int, name: str) -> str:
-    """The column of a block that has an array of an encoder, by its number."""
-    return f"{encoder}:{name}"
+        """Return the parts of a block."""
+        images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
+        starts = range(0, len(images), CHUNK)
+        parts = np.empty(len(starts), object)
+        for number, i in enumerate(starts):
+            found = missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
+            parts[number] = Part(places[i : i + CHUNK], *found)
+        return {_PART: parts}
 
 
 def _check_answers(address: str) -> None:

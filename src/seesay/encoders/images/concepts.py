@@ -9,7 +9,6 @@ that is trained on either keeps the head (`keep_concepts`): its recipe names the
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,19 +20,19 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from seesay.encoders import register_image_encoder
-from seesay.encoders.images.base import CROPS, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
+from seesay.encoders import proposals, register_image_encoder
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
-from seesay.encoders.regions import proposals
-from seesay.encoders.regions.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.proposals import SIDE, diverse_regions
+from seesay.encoders.spec import EXPORTED, EncoderSpec
 from seesay.errors import SeesayError, first_line
-from seesay.paths import read_small_json, replace_text, replacing
+from seesay.paths import read_small_json, replacing
+from seesay.text.concepts import FILE as CONCEPTS
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
-HEAD_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
+_RUN, _WEIGHTS = "run.json", "weights.safetensors"  # in a run's folder
 _HELD_OUT = "held-out.safetensors"
 _CROPS_AT_ONCE = 32  # that the network sees
 _IMAGES_AT_ONCE = 256  # whose regions a head scores
@@ -149,7 +148,7 @@ class ConceptEncoder(ImageEncoder):
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
         def of_squares(squares: Pixels) -> Arrays:
-            return self.from_source(base.encode(squares[:, None]))
+            return self.encode(squares[:, None])
 
         name, weights = f"concepts of {base.name}", head.fingerprint(base)
         super().__init__(name, weights, base.size, head.dims, of_squares, base.crop)
@@ -202,7 +201,7 @@ class ConceptRegionsEncoder(ImageEncoder):
                 f"use the encoder concepts:RUN or the protocol concepts."
             )
         spec = EncoderSpec.parse(head.encoder)
-        network = str(replace(spec, variant="") if spec.variant in CROPS else spec)  # else it may be a folder
+        network = str(replace(spec, variant="") if spec.variant == TEN else spec)  # else it may be a folder
         lite = spec.name in LITE
         one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
@@ -217,18 +216,6 @@ class ConceptRegionsEncoder(ImageEncoder):
         n, c = crops.shape[:2]
         scores = self._network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
-
-
-def save_head_inputs(
-    folder: Path, encoder: str, arrays: Sequence[str], folds: int = 0, instances: int = 0
-) -> None:
-    """Record in a run's folder which features its concept head reads, for `concepts:RUN`.
-
-    `folds` is the number of folds if the run also keeps held-out scores, and `instances` the number of
-    concatenated regions.
-    """
-    about = {BASE: encoder, "arrays": ",".join(arrays), "folds": str(folds), "instances": str(instances)}
-    replace_text(folder / HEAD_INPUTS, json.dumps(about) + "\n")
 
 
 def keep_concepts(name: str, folder: Path) -> str:
@@ -294,13 +281,16 @@ def _about(spec: EncoderSpec) -> dict[str, str]:
     """
     if spec.weights:
         return metadata(tuned_file(spec))
+    run = Path(spec.variant)
     try:
-        return {
-            str(key): str(value) for key, value in read_small_json(Path(spec.variant) / HEAD_INPUTS).items()
-        }
-    except (OSError, ValueError, AttributeError):
+        (run / CONCEPTS).stat()
+        recipe = read_small_json(run / _RUN)["recipe"]
+        numbers = {key: str(recipe["matcher"].get(key) or 0) for key in ("folds", "instances")}
+        encoder = str(recipe["encoders"][0]).replace(f"{EXPORTED}:./", f"{EXPORTED}:{run.resolve()}/")
+        return {BASE: encoder, "arrays": ",".join(recipe["arrays"]), **numbers}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise SeesayError(
-            f"Encoder '{spec}': {spec.variant} predicts no concepts (no {HEAD_INPUTS}); train the recipe "
+            f"Encoder '{spec}': {spec.variant} predicts no concepts (no {CONCEPTS}); train the recipe "
             "'concepts'."
         ) from None
 

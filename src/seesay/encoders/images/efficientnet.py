@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import included_file, register_image_encoder
-from seesay.encoders.images.base import CROPS, EACH, Arrays, ImageEncoder, Network, Pixels
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError
 from seesay.onnx import Session, exported
 
 if TYPE_CHECKING:
@@ -77,8 +74,6 @@ def _by_crop(line: str) -> dict[str, str]:
     return {
         "": line,
         ":ten": "the same, ten crops averaged (the papers' protocol)",
-        ":mirror": "the same, image and mirror image averaged",
-        ":each": "the same, ten crops laid end to end",
     }
 
 
@@ -96,8 +91,7 @@ class LiteEncoder(ImageEncoder):
         lite = LITE[spec.name.removesuffix(EIGHT_BITS)]
         side = side or lite.size
         run = lite_network(spec, device, side)
-        crops = 10 if crop == EACH else 1
-        dims = {"pooled": crops * lite.dim, "logits": crops * 1000}
+        dims = {"pooled": lite.dim, "logits": 1000}
         return cls(name, spec.weights or weights_of(spec.name), side, dims, run, crop)
 
 
@@ -131,21 +125,21 @@ class StagesEncoder(ImageEncoder):
             raise SeesayError(f"Encoder '{name}': the stages of a fine-tuned network cannot be read.")
         network = spec.name.removesuffix("-stages")
         lite = LITE[network]
-        run = run_squares(network, partial(_load_maps, network), lite.size, ["fine", "coarse"], device)
+        run = run_squares(EncoderSpec(network), ["fine", "coarse"], lite.size, device)
 
         def means(pixels: Pixels) -> Arrays:
             return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in run(pixels)], axis=1)}
 
-        width = sum(MAP_CHANNELS) * (10 if crop == EACH else 1)
-        return cls(name, lite.sha256, lite.size, {"pooled": width}, means, crop)
+        return cls(name, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
 
 
 def _crop(name: str) -> str:
     """The crop in an encoder's name, such as "efficientnet-lite0:ten"; raise SeesayError if it is unknown."""
     crop = EncoderSpec.parse(name).variant
-    if crop and crop not in CROPS:
-        hint = did_you_mean(crop, CROPS) or "."
-        raise SeesayError(f"Encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
+    if crop not in ("", TEN):
+        raise SeesayError(
+            f"Encoder '{name}': no crop '{crop}'; leave it out for the whole image, or name '{TEN}' crops."
+        )
     return crop or "squash"
 
 
@@ -155,61 +149,44 @@ def weights_of(network: str) -> str:
     return lite.eight_bits if network.endswith(EIGHT_BITS) else lite.sha256
 
 
-def _shipped(network: str) -> Path:
-    return included_file(f"{network.removesuffix(EIGHT_BITS)}.onnx")
-
-
 def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:
     """Load a packaged or fine-tuned network for squares of `side` pixels: ONNX on a CPU, else PyTorch."""
     names = ["pooled", "logits"]
     if spec.weights:
         tuned_file(spec)  # missing weights are reported now, not at the first image
-    build = partial(_load_lite, str(replace(spec, variant="")))
-    run = run_squares(spec.name, build, side, names, device, spec.weights)
+    run = run_squares(spec, names, side, device)
     return lambda pixels: dict(zip(names, run(pixels), strict=True))
 
 
 def run_squares(
-    network: str,
-    build: Callable[[], nn.Module],
-    side: int,
-    outputs: list[str],
-    device: str,
-    weights: str = "",
+    spec: EncoderSpec, outputs: list[str], side: int, device: str
 ) -> Callable[[Pixels], list[NDArray[np.float32]]]:
-    """Return a function that runs a module of squares: in ONNX Runtime on one core a call, or on a GPU.
+    """Return a function that runs a network on squares: in ONNX Runtime on one core a call, or on a GPU.
 
     Args:
-        network: its name; an 8-bit network is read from its included file.
-        build: returns the module, whose input is pixels (n, side, side, 3) uint8.
-        side: in pixels.
-        outputs: names of the outputs.
+        spec: names the network, whose included file is read if it is one of 8 bits, and its weights.
+        outputs: names of the outputs, see `load_squares`.
+        side: of the squares, in pixels.
         device: "cpu" or a device of PyTorch; 8-bit networks always run on the CPU.
-        weights: identifies weights other than the packaged ones.
     """
-    only_in_8_bits = network.endswith(EIGHT_BITS) and "pooled" in outputs
-    if device != "cpu" and not only_in_8_bits:
-        from seesay.encoders.networks.lite import on_device
+    network = spec.name.removesuffix(EIGHT_BITS)
+    eight_bits = network != spec.name
 
-        return on_device(build(), device)
-    if network.endswith(EIGHT_BITS):
-        session = Session(partial(_shipped, network), threads=1)
+    def build() -> nn.Module:
+        from seesay.encoders.networks.lite import load_squares
+
+        return load_squares(str(EncoderSpec(network, spec.weights)), outputs)
+
+    if device != "cpu" and not (eight_bits and "pooled" in outputs):
+        from seesay.encoders.networks import in_pytorch
+
+        return in_pytorch(build(), device)
+    if eight_bits:
+        session = Session(lambda: included_file(f"{network}.onnx"), threads=1)
     else:
         lite, graph = LITE[network], _GRAPHS[tuple(outputs)]
         what = f"{graph}{side}-" if graph or side != lite.size else ""
-        key = f"{network}-{what}{weights or lite.sha256[:16]}"
+        key = f"{network}-{what}{spec.weights or lite.sha256[:16]}"
         example = np.zeros((1, side, side, 3), np.uint8)
         session = Session(lambda: exported(key, build, [example], ["pixels"], outputs), threads=1)
     return lambda pixels: session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
-
-
-def _load_maps(name: str) -> nn.Module:
-    from seesay.encoders.networks.lite import load_maps
-
-    return load_maps(name)
-
-
-def _load_lite(name: str) -> nn.Module:
-    from seesay.encoders.networks.lite import load_lite
-
-    return load_lite(name)

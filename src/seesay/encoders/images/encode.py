@@ -20,7 +20,8 @@ import numpy as np
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
-from seesay.encoders.feature_store import (
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, SharedPixels
+from seesay.encoders.stores import (
     FeatureStore,
     KnownKeys,
     SortedKeys,
@@ -29,7 +30,6 @@ from seesay.encoders.feature_store import (
     open_stores,
     sources_of,
 )
-from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels, SharedPixels
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
@@ -184,16 +184,11 @@ def fill_stores(
     claims: dict[str, object] = {}
     known = KnownKeys(folder)
 
-    def work(some: Sequence[CorpusImage]) -> tuple[Filled, _Features]:
+    def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
         return missing_features(list(sources.values()), stores, claims, some, known, decoded)
 
-    def keep(chunks: list[_Features]) -> None:
-        for e, store in enumerate(stores):
-            parts = [chunk[e] for chunk in chunks if chunk[e][0]]
-            if parts:
-                keys = [key for some, _ in parts for key in some]
-                rows = {n: np.concatenate([arrays[n] for _, arrays in parts]) for n in store.dims}
-                store.append(keys, rows)
+    def keep(chunks: list[Features]) -> None:
+        store_features(stores, chunks)
         known.keep()
 
     filled = fill("Encoding", images, CHUNK, work, keep, STORED_AT_ONCE)
@@ -232,7 +227,16 @@ def fill(
     return filled
 
 
-_Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys and their features
+Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys and their features
+
+
+def store_features(stores: Sequence[FeatureStore], chunks: Sequence[Features]) -> None:
+    """Write the features of some images; those that are already stored are left out."""
+    for e, store in enumerate(stores):
+        parts = [chunk[e] for chunk in chunks if chunk[e][0]]
+        if parts:
+            keys = [key for some, _ in parts for key in some]
+            store.append(keys, {n: np.concatenate([arrays[n] for _, arrays in parts]) for n in store.dims})
 
 
 def missing_features(
@@ -242,7 +246,7 @@ def missing_features(
     images: Sequence[CorpusImage],
     known: KnownKeys | None = None,
     decoded: Callable[[bytes, str, int], Pixels] = decode,
-) -> tuple[Filled, _Features]:
+) -> tuple[Filled, Features]:
     """Encode missing images of a few, and return the new keys and their features for each encoder.
 
     Args:
@@ -312,7 +316,7 @@ def decoded_side(encoders: Sequence[ImageEncoder]) -> int:
 
     Ten crops come from an image 256/224 larger.
     """
-    sides = [round(e.size * 256 / 224) if e.crop in ("ten", EACH) else e.size for e in encoders]
+    sides = [round(e.size * 256 / 224) if e.crop == TEN else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
 
 

@@ -22,7 +22,7 @@ from seesay.encoders import register_image_encoder
 from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
-from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions
+from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.spec import EncoderSpec
 
 INSTANCES = "instances"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.encoders import package_folder
-from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
@@ -183,20 +180,12 @@ def _packaged_file(relative: str) -> Path:
     return path
 
 
-def load_maps(network: str) -> PixelsToMaps:
-    """Load a network up to its last block, for any side divisible by 32."""
-    return PixelsToMaps(load_lite(network).network).eval()
+def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
+    """Load a network that computes these outputs of squares: pooled and logits, fine and coarse, or maps.
 
-
-def on_device(module: nn.Module, device: str) -> Callable[[Pixels], list[NDArray[np.float32]]]:
-    """Run a module of squares in PyTorch, in half precision on a GPU."""
-    module = module.to(device)
-    kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
-
-    @torch.inference_mode()
-    def run(pixels: Pixels) -> list[NDArray[np.float32]]:
-        with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
-            outputs = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
-        return [each.float().cpu().numpy() for each in outputs]
-
-    return run
+    Maps are of squares of any side divisible by 32.
+    """
+    module = load_lite(name)
+    if "fine" in outputs:
+        return PixelsToMaps(module.network).eval()
+    return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

@@ -31,7 +31,6 @@ class SentenceEncoder(Described, ABC):
     """Maps sentences to vectors. If it needs no fitting, it is registered itself and built without arguments.
 
     Attributes:
-        fitted: True if the encoder is fitted to the train split.
         uses_images: True if the fit depends on which sentences describe the same image.
         dim: width of the vectors.
         fingerprint: identifies the weights and everything that was fitted.
@@ -50,7 +49,6 @@ class SentenceEncoder(Described, ABC):
         [[2.0], [3.0]]
     """
 
-    fitted: ClassVar[bool] = False
     uses_images: ClassVar[bool] = False
     dim: int
     fingerprint: str
@@ -86,7 +84,6 @@ class SentenceFeatures(Described, ABC):
         array([[2., 1., 0.]], dtype=float32)
     """
 
-    fitted: ClassVar[bool] = True
     uses_images: ClassVar[bool] = False
 
     @classmethod
@@ -165,8 +162,6 @@ def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
 
 class FittedEncoder(SentenceEncoder):
     """Principal components of features that were fitted to a train split."""
-
-    fitted = True
 
     def __init__(self, name: str, features: SentenceFeatures, pca: Pca) -> None:
         self.name, self.features, self.pca = name, features, pca

@@ -59,9 +59,9 @@ class Mixture:
 
     def posteriors(self, x: Floats) -> Floats:
         """Compute the probability of each centre given each point, (n, k)."""
-        logs = self.joint(x)
         from scipy.special import logsumexp
 
+        logs = self.joint(x)
         return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
 
 
@@ -71,12 +71,13 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     There are `centres` centres, at most one per ten points. With "hglmm", each centre has the likelier of the
     two densities in each dimension.
     """
+    from scipy.cluster.vq import kmeans2
+    from scipy.special import logsumexp
+
     centres = min(centres, max(len(x) // 10, 1))
     with warnings.catch_warnings():
         # An empty cluster is a centre of no weight; equal points cannot be told apart.
         warnings.simplefilter("ignore")
-        from scipy.cluster.vq import kmeans2
-
         _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
     min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
@@ -84,8 +85,6 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     before = -np.inf
     for _ in range(_ITERATIONS):
         logs = mixture.joint(x)
-        from scipy.special import logsumexp
-
         totals = logsumexp(logs, axis=1, keepdims=True)
         if (likelihood := totals.mean()) - before < _TOLERANCE:
             break

@@ -12,7 +12,7 @@ sentences was of the same image after 1,000 batches; trained this way, of 50 % a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,9 +50,7 @@ class QuickThought(SentenceFeatures):
         from seesay.encoders.networks.quick_thought import train_lstm
 
         bags = Bags.from_texts(texts)
-        pairs = _Pairs(bags, images)
-        generator = np.random.default_rng(_SEED)
-        batches = (pairs.draw(generator, batch_size) for _ in range(steps))
+        batches = random_pairs(bags, images, batch_size, steps)
         return cls(train_lstm(DIM, width, bags, batches, steps, _SEED))
 
     @classmethod
@@ -75,26 +73,27 @@ class QuickThought(SentenceFeatures):
         return rows
 
 
-class _Pairs:
-    """Draws random pairs of sentences of one image."""
+def random_pairs(
+    bags: Bags, images: NDArray[np.int64], count: int, steps: int
+) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Draw `steps` times `count` sentences, for each another of its image, and the image's number, (count,).
 
-    def __init__(self, bags: Bags, images: NDArray[np.int64]) -> None:
-        known = np.flatnonzero(bags.lengths)
-        order = known[np.argsort(images[known], kind="stable")]
-        _, starts, counts = np.unique(images[order], return_index=True, return_counts=True)
-        each = np.repeat(np.arange(len(counts)), counts)
-        if (counts > 1).sum() < 2:
-            raise SeesayError(
-                "No two images have two training sentences each with known words, which quick-thought learns "
-                "from; is the text English? If it is, set sentence_encoder to mean."
-            )
-        self._order, self._starts, self._counts, self._each = order, starts, counts, each
-        self._places = np.flatnonzero(counts[each] > 1)
-
-    def draw(self, generator: np.random.Generator, count: int) -> tuple[NDArray[np.int64], ...]:
-        """Draw sentences, for each another of its image, and the image's number, (count,) each."""
-        places = generator.choice(self._places, count)
-        starts, counts = self._starts[self._each[places]], self._counts[self._each[places]]
+    Raises:
+        SeesayError: fewer than two images have two sentences with known words.
+    """
+    known = np.flatnonzero(bags.lengths)
+    order = known[np.argsort(images[known], kind="stable")]
+    _, starts, counts = np.unique(images[order], return_index=True, return_counts=True)
+    each = np.repeat(np.arange(len(counts)), counts)
+    if (counts > 1).sum() < 2:
+        raise SeesayError(
+            "No two images have two training sentences each with known words, which quick-thought learns "
+            "from; is the text English? If it is, set sentence_encoder to mean."
+        )
+    usable, generator = np.flatnonzero(counts[each] > 1), np.random.default_rng(_SEED)
+    for _ in range(steps):
+        places = generator.choice(usable, count)
+        first, among = starts[each[places]], counts[each[places]]
         # Any but itself: a step of 1 to count - 1 round the image's sentences.
-        others = starts + (places - starts + generator.integers(1, counts)) % counts
-        return self._order[places], self._order[others], self._each[places]
+        others = first + (places - first + generator.integers(1, among)) % among
+        yield order[places], order[others], each[places]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
+from seesay.encoders.networks import in_pytorch
 from seesay.encoders.spec import TOWER, EncoderSpec
-from seesay.encoders.towers.preprocessing import Preprocessing
-from seesay.encoders.towers.tokens import Ids, Tokens
+from seesay.encoders.towers.inputs import Preprocessing
+from seesay.encoders.towers.libraries import LIBRARY_LOADERS, LoadedText, LoadedTowers
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder
@@ -38,44 +38,6 @@ SENTENCES = (
 )
 
 
-@dataclass(frozen=True)
-class LoadedText:
-    """A text tower, as returned by a library's loader.
-
-    Attributes:
-        module: maps ids and mask, both (m, t), to sentence vectors (m, d).
-        tokens: makes the ids.
-        library_ids: makes them with the library's own code, for comparison.
-    """
-
-    module: nn.Module
-    tokens: Tokens
-    library_ids: Callable[[Sequence[str]], Ids]
-
-
-@dataclass(frozen=True)
-class LoadedTowers:
-    """An image tower, and its text tower if there is one, as returned by a library's loader.
-
-    Attributes:
-        weights: the module with all weights.
-        image: maps images (n, 3, h, w), mean and deviation applied, to vectors (n, d).
-        preprocessing: makes those images.
-        library_pixels: makes one of them, (3, h, w), with the library's own code, for comparison.
-        text: the text tower; None without.
-        logit_scale: the factor of the cosine, not its logarithm.
-        logit_bias: what is added to it.
-    """
-
-    weights: nn.Module
-    image: nn.Module
-    preprocessing: Preprocessing
-    library_pixels: Callable[[Image.Image], NDArray[np.float32]]
-    text: LoadedText | None = None
-    logit_scale: float = 1.0
-    logit_bias: float = 0.0
-
-
 def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
 
@@ -84,8 +46,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            library = import_module(f"{__package__}.{spec.name}")
-            loaded: LoadedTowers = library.load(spec.variant)
+            loaded = LIBRARY_LOADERS[spec.name](spec.variant)
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -137,21 +98,6 @@ class PixelsToVectors(nn.Module):
         return vectors.flatten(1)
 
 
-def in_pytorch(module: nn.Module, device: str) -> Callable[..., NDArray[np.float32]]:
-    """Run a tower in PyTorch, in half precision on a GPU; it takes and returns arrays."""
-    module = module.eval().to(device)
-    kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
-
-    @torch.inference_mode()
-    def run(*arrays: NDArray[Any]) -> NDArray[np.float32]:
-        tensors = [torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in arrays]
-        with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
-            vectors = module(*tensors)
-        return np.asarray(vectors.float().cpu().numpy())
-
-    return run
-
-
 def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
     """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder: all of them or none.
 
@@ -185,7 +131,7 @@ def _export_image(loaded: LoadedTowers, path: Path) -> int:
     image, draw = PixelsToVectors(loaded.image, loaded.preprocessing), np.random.default_rng(0)
     one, three = (draw.integers(0, 256, (n, *loaded.preprocessing.crop, 3), dtype=np.uint8) for n in (1, 3))
     _to_onnx(image, path, ["pixels"], [(one,), (three,)], {"pixels": {0: "n"}})
-    return int(in_pytorch(image, "cpu")(one).shape[1])
+    return int(in_pytorch(image, "cpu")(one)[0].shape[1])
 
 
 def _export_text(text: LoadedText, folder: Path) -> dict[str, Any]:
@@ -219,7 +165,7 @@ def _to_onnx(
     run, taken = in_pytorch(module, "cpu"), [each.name for each in session.get_inputs()]
     for batch in batches:
         fed = {key: each for key, each in zip(inputs, batch, strict=True) if key in taken}
-        expected, found = run(*batch), session.run(None, fed)[0]
+        expected, found = run(*batch)[0], session.run(None, fed)[0]
         lengths = np.linalg.norm(expected, axis=1, keepdims=True)
         difference = float(np.abs((found - expected) / np.maximum(lengths, 1e-9)).max())
         if not difference <= TOLERANCE:

@@ -20,8 +20,7 @@ from tokenizers import Tokenizer
 
 from seesay.device import default_device
 from seesay.encoders.spec import EXPORTED, TOWER, EncoderSpec
-from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
-from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
+from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings, check_numbers
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session
 from seesay.paths import cache_dir, file_digest, locked, read_small_json, replace_text, unusable
@@ -117,7 +116,7 @@ class Towers:
             if here != "cpu":
                 network = _in_pytorch(self.spec, here)[kind]
         if here != "cpu":
-            return network(*inputs.values())
+            return network(*inputs.values())[0]
         path = self.folder / f"{kind}.onnx"
         taken = self.about["text_inputs"] if kind == "text" else list(inputs)
         try:
@@ -206,10 +205,11 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def _in_pytorch(spec: EncoderSpec, device: str) -> dict[str, Callable[..., Vectors]]:
+def _in_pytorch(spec: EncoderSpec, device: str) -> dict[str, Callable[..., list[Vectors]]]:
     """Load a model's networks with its library."""
     with naming_extras(of="hub"):
-        from seesay.encoders.towers.export import PixelsToVectors, in_pytorch, load_towers
+        from seesay.encoders.networks import in_pytorch
+        from seesay.encoders.towers.export import PixelsToVectors, load_towers
 
     loaded = load_towers(spec)
     networks = {"image": in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device)}

@@ -10,7 +10,7 @@ from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 
 from seesay.data.images import Photo
 from seesay.data.sources import FileSource
-from seesay.encoders.regions.base import SIDE
+from seesay.encoders.regions import SIDE
 from seesay.errors import ImageError, QueryError
 from seesay.grounding.ground import Grounding
 from seesay.search.hits import Answer

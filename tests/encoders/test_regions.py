@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from seesay.encoders import REGION_ENCODERS
 from seesay.encoders.images.base import list_encoders, resize
-from seesay.encoders.networks.lite import load_maps, on_device
-from seesay.encoders.regions.base import (
+from seesay.encoders.networks import in_pytorch
+from seesay.encoders.networks.lite import load_squares
+from seesay.encoders.regions import (
     NETWORK,
     SIDE,
     clip_boxes,
@@ -128,7 +129,7 @@ BOXES = np.array([[0, 0, 270, 180], [30, 20, 200, 120], [250, 160, 400, 300], [5
 
 def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) -> None:
     rows = load_region_encoder("efficientnet-lite0:roi").encode(photo, BOXES)
-    network = load_maps(NETWORK).network
+    network = load_squares(NETWORK, ["fine", "coarse"]).network
     seen: list[np.ndarray] = []
     for block in (10, 15):  # the last of strides 16 and 32
         network._blocks[block].register_forward_hook(
@@ -146,7 +147,7 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
 
 def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
     pixels = resize(photo, SIDE, SIDE)[None]
-    eager = on_device(load_maps(NETWORK), "cpu")(pixels)
+    eager = in_pytorch(load_squares(NETWORK, ["fine", "coarse"]), "cpu")(pixels)
     for exported, other in zip(map_network()(pixels), eager, strict=True):
         np.testing.assert_allclose(exported, other, atol=2e-3)
 

@@ -8,8 +8,6 @@ suppression: boxes that overlap by more than 0.55 are one proposal.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,22 +34,18 @@ _MIN_AREA = 64 * 64  # of a diverse region, in square pixels; of less, the netwo
 _MAX_ASPECT = 4.0  # of a diverse region, its longer side over the shorter
 
 
-class Proposals(NamedTuple):
-    """Boxes (r, 4) float32, best first, x1 y1 x2 y2 in pixels of the image; scores (r,), descending."""
+def propose(pixels: Pixels, count: int = 200) -> NDArray[np.float32]:
+    """Propose at most `count` boxes of one image (h, w, 3), (r, 4), best first; the last is the whole image.
 
-    boxes: NDArray[np.float32]
-    scores: NDArray[np.float32]
-
-
-def propose(pixels: Pixels, count: int = 200) -> Proposals:
-    """Propose at most `count` boxes of one image (h, w, 3); the last is the whole image, with score 0."""
+    They are x1 y1 x2 y2 in pixels of the image.
+    """
     height, width = pixels.shape[:2]
     scale = (_AREA / (height * width)) ** 0.5
     small = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
-    found, scores = _edge_boxes(small, count - 1)
+    found = _edge_boxes(small, count - 1)
     found *= np.array([width / small.shape[1], height / small.shape[0]] * 2, np.float32)
     whole = np.array([[0, 0, width, height]], np.float32)
-    return Proposals(np.concatenate([found, whole]), np.append(scores, np.float32(0)))
+    return np.concatenate([found, whole])
 
 
 def diverse_regions(pixels: Pixels, count: int) -> NDArray[np.float32]:
@@ -60,7 +54,7 @@ def diverse_regions(pixels: Pixels, count: int) -> NDArray[np.float32]:
     As in HCP (Wei et al., PAMI 2016), tiny or elongated proposals are left out, the others are clustered by
     overlap, and the best of each cluster is taken. The last box is the whole image.
     """
-    boxes = propose(pixels).boxes
+    boxes = propose(pixels)
     found, whole = boxes[:-1], boxes[-1:]
     sides = np.maximum(found[:, 2:] - found[:, :2], 1)
     kept = (sides.prod(axis=1) >= _MIN_AREA) & (sides.max(axis=1) <= _MAX_ASPECT * sides.min(axis=1))
@@ -89,20 +83,19 @@ def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float
     return boxes[np.sort(first)]
 
 
-def _edge_boxes(pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Boxes (r, 4) and scores (r,), r ≤ count."""
+def _edge_boxes(pixels: Pixels, count: int) -> NDArray[np.float32]:
+    """Boxes (r, 4), r ≤ count, best first."""
     strength, orientation = _edges(pixels)
     # The finder takes no 0 for a maximum, and fails without edges.
     if count < 1 or not strength.any():
-        return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
+        return np.zeros((0, 4), np.float32)
     import cv2
 
     finder = cv2.ximgproc.createEdgeBoxes(beta=_OVERLAP, kappa=_SIZE_PENALTY, maxBoxes=count)
-    found, scores = finder.getBoundingBoxes(strength, orientation)
+    found, _ = finder.getBoundingBoxes(strength, orientation)
     boxes = np.asarray(found, np.float32).reshape(-1, 4)  # x y width height
     boxes[:, 2:] += boxes[:, :2]
-    scored = np.asarray(() if scores is None else scores, np.float32)  # None comes with no boxes
-    return boxes, scored.reshape(-1)
+    return boxes
 
 
 def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.encoders.towers import timm as of_timm
-from seesay.encoders.towers import transformers as of_transformers
-from seesay.encoders.towers.preprocessing import Preprocessing
+from seesay.encoders.towers.inputs import Preprocessing
+from seesay.encoders.towers.libraries import of_processor, of_transform, pixels_of
 
 SIZES = [(500, 375), (375, 500), (333, 500), (97, 61), (30, 20), (224, 224), (225, 226), (1, 50)]
 
@@ -52,13 +51,13 @@ def levels(preprocessing: Preprocessing, image: Image.Image, theirs: Any) -> flo
 def test_pixels_of_transformers(kind: str, transformers: Any, photographs: list[Image.Image]) -> None:
     """Those of Pillow exactly; those of torchvision, which resizes tensors, to a level."""
     processor = getattr(transformers, f"{kind}ImageProcessorPil")()
-    preprocessing = of_transformers.preprocessing_of(processor)
+    preprocessing = of_processor(processor)
     for image in photographs:
-        assert levels(preprocessing, image, of_transformers.pixels_of(processor, image)) < 1e-3
+        assert levels(preprocessing, image, pixels_of(processor, image)) < 1e-3
     pytest.importorskip("torchvision", reason="torchvision is not installed")
     on_tensors = getattr(transformers, f"{kind}ImageProcessor")()
     for image in real():
-        assert levels(preprocessing, image, of_transformers.pixels_of(on_tensors, image)) < 1.001
+        assert levels(preprocessing, image, pixels_of(on_tensors, image)) < 1.001
 
 
 @pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
@@ -70,7 +69,7 @@ def test_pixels_of_open_clip(
     transform = open_clip.image_transform(
         size, is_train=False, resize_mode=mode, interpolation=interpolation, fill_color=9
     )
-    preprocessing = of_timm.preprocessing_of(transform)
+    preprocessing = of_transform(transform)
     for image in photographs:
         assert levels(preprocessing, image, transform(image)) < 1e-3
 
@@ -81,7 +80,7 @@ def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Ima
     transform = timm.data.create_transform(
         (3, 64, 64), crop_pct=0.9, crop_mode=crop_mode, interpolation="bicubic"
     )
-    preprocessing = of_timm.preprocessing_of(transform)
+    preprocessing = of_transform(transform)
     for image in photographs:
         assert levels(preprocessing, image, transform(image)) < 1e-3
 

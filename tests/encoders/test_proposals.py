@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 from seesay.data.boxes import iou
-from seesay.encoders.regions.proposals import best_of_clusters, diverse_regions, propose
+from seesay.encoders.proposals import best_of_clusters, diverse_regions, propose
 
 
 def drawing(height: int, width: int, box: tuple[int, int, int, int]) -> np.ndarray:
@@ -20,11 +20,10 @@ def drawing(height: int, width: int, box: tuple[int, int, int, int]) -> np.ndarr
 
 
 def assert_sound(pixels: np.ndarray, count: int) -> None:
-    boxes, scores = propose(pixels, count)
+    boxes = propose(pixels, count)
     height, width = pixels.shape[:2]
-    assert boxes.dtype == scores.dtype == np.float32
-    assert 1 <= len(boxes) == len(scores) <= count
-    assert (np.diff(scores) <= 0).all()
+    assert boxes.dtype == np.float32
+    assert 1 <= len(boxes) <= count
     assert (boxes >= 0).all()
     assert (boxes[:, 2] <= width + 1e-2).all()
     assert (boxes[:, 3] <= height + 1e-2).all()
@@ -37,7 +36,7 @@ def assert_sound(pixels: np.ndarray, count: int) -> None:
     [(224, 224, (60, 50, 150, 160)), (600, 900, (300, 100, 640, 420)), (100, 60, (10, 30, 45, 70))],
 )
 def test_a_drawn_rectangle_is_among_the_first(height: int, width: int, box: tuple[int, ...]) -> None:
-    boxes, _ = propose(drawing(height, width, box))
+    boxes = propose(drawing(height, width, box))
     assert iou(boxes[:10], np.array([box], np.float32)).max() > 0.8
 
 
@@ -55,9 +54,8 @@ def test_any_image_has_sound_proposals(height: int, width: int, count: int, seed
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1), (7, 4000), (224, 224)])
 @pytest.mark.parametrize("level", [0, 128, 255])
 def test_an_image_without_edges_is_one_proposal(shape: tuple[int, int], level: int) -> None:
-    boxes, scores = propose(np.full((*shape, 3), level, np.uint8))
+    boxes = propose(np.full((*shape, 3), level, np.uint8))
     assert boxes.tolist() == [[0, 0, shape[1], shape[0]]]
-    assert scores.tolist() == [0]
 
 
 def test_an_image_of_nothing_but_edges_ends() -> None:
@@ -72,8 +70,7 @@ def test_edges_that_enclose_nothing_are_one_proposal() -> None:
 
 def test_the_same_image_has_the_same_proposals() -> None:
     pixels = drawing(240, 320, (40, 60, 200, 150))
-    for one, other in zip(propose(pixels), propose(pixels), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(propose(pixels), propose(pixels))
 
 
 def _textured(height: int = 240, width: int = 320) -> np.ndarray:
@@ -125,7 +122,7 @@ def test_fifty_regions_of_several_sizes_and_few_duplicates() -> None:
         np.fill_diagonal(overlaps, 0)
         return float(overlaps.max(axis=1).mean())
 
-    assert mean_overlap(regions) <= mean_overlap(propose(pixels, len(regions)).boxes)
+    assert mean_overlap(regions) <= mean_overlap(propose(pixels, len(regions)))
 
 
 def test_an_image_without_edges_or_room_is_one_region() -> None:

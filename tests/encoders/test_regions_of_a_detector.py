@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from seesay.data.boxes import iou
 from seesay.encoders.detector import Detector
-from seesay.encoders.feature_store import open_stores
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
-from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.regions.proposals import diverse_regions, propose
-from seesay.encoders.regions.store import Regions, RegionStore
+from seesay.encoders.proposals import diverse_regions, propose
+from seesay.encoders.regions import Regions, RegionStore, load_region_encoder
+from seesay.encoders.stores import open_stores
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
@@ -96,7 +95,7 @@ def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Pat
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
     encoder = load_region_encoder(f"detector:{path}")
-    objects, edges = Detector(path).objects(pixels, 10)[0], propose(pixels, 30).boxes
+    objects, edges = Detector(path).objects(pixels, 10)[0], propose(pixels, 30)
     boxes = encoder.propose(pixels, 30)
     np.testing.assert_allclose(boxes[: len(objects)], objects)
     np.testing.assert_allclose(boxes[-1], [0, 0, 128, 64])

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
-from seesay.encoders.array_store import RECORD
-from seesay.encoders.regions import store as region_store
-from seesay.encoders.regions.base import Boxes, RegionEncoder, Rows
-from seesay.encoders.regions.proposals import propose
-from seesay.encoders.regions.store import Regions, RegionStore, fill_regions
+from seesay.encoders import regions
+from seesay.encoders.proposals import propose
+from seesay.encoders.regions import Boxes, RegionEncoder, Regions, RegionStore, Rows, fill_regions
+from seesay.encoders.stores import RECORD
 from seesay.errors import SeesayError
 
 DIM = 3
@@ -84,7 +83,7 @@ def test_regions_are_proposals_then_the_extra_boxes(
     assert filled.errors == []
     for image, given_boxes, (boxes, features) in zip(images, extra, filled.regions, strict=True):
         pixels = decode(image.source.read(), image.name)
-        expected = np.concatenate([propose(pixels, 20).boxes, given_boxes])
+        expected = np.concatenate([propose(pixels, 20), given_boxes])
         np.testing.assert_array_equal(boxes, expected)
         assert features.dtype == np.float16
         np.testing.assert_array_equal(features, encoder.encode(pixels, expected).astype(np.float16))
@@ -122,7 +121,7 @@ def test_broken_images_are_listed_and_have_no_regions(
 def test_what_was_finished_before_a_failure_is_kept(
     scenes: Path, tmp_path: Path, encoder: RegionEncoder, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(region_store, "CHUNK", 1)
+    monkeypatch.setattr(regions, "CHUNK", 1)
     images = photos(scenes, 6)
     outside = [np.zeros((0, 4), np.float32)] * 5 + [np.array([[9999, 0, 10000, 5]], np.float32)]
     with pytest.raises(SeesayError, match="not in an image"):
@@ -193,7 +192,7 @@ def test_other_encoders_and_other_proposals_lie_apart(
 ) -> None:
     folders = {RegionStore(tmp_path, encoder).folder}
     folders.add(RegionStore(tmp_path, RegionEncoder("counting", "1", "v1", DIM, Counting())).folder)
-    monkeypatch.setattr("seesay.encoders.regions.proposals.VERSION", -1)
+    monkeypatch.setattr("seesay.encoders.proposals.VERSION", -1)
     folders.add(RegionStore(tmp_path, encoder).folder)
     assert len(folders) == 3
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.encoders.array_store import RECORD
-from seesay.encoders.feature_store import FeatureStore
+from seesay.encoders.stores import RECORD, FeatureStore
 from seesay.errors import SeesayError
 
 DIMS = {"pooled": 5, "logits": 3}
@@ -192,7 +191,7 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
-from test_feature_store import append, open_store
+from test_stores import append, open_store
 store = open_store(Path({folder!r}))
 for start in range(0, 100_000, 4):
     append(store, list(range(start, start + 4)))
@@ -220,7 +219,7 @@ def test_a_kill_between_any_two_instructions_loses_nothing_acknowledged(tmp_path
 def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
     """As on Windows."""
     code = "import sys; sys.modules['fcntl'] = None; import seesay.runs.all_pairs; " + (
-        "from seesay.encoders.feature_store import FeatureStore; "
+        "from seesay.encoders.stores import FeatureStore; "
         f"FeatureStore(__import__('pathlib').Path({str(tmp_path)!r}), 'a', 'f00d', {{'pooled': 3}})"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,1 +1,0 @@
-"""Region encoders: boxes of an image to arrays; `REGION_ENCODERS` imports every module of this package."""

@@ -1,0 +1,13 @@
+"""What an encoder of concepts reads in the folder of a run: its recipe, and that it predicts concepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def write_head(folder: Path, encoder: str, arrays: Sequence[str], **matcher: int) -> None:
+    recipe = {"encoders": [encoder], "arrays": list(arrays), "matcher": matcher}
+    (folder / "run.json").write_text(json.dumps({"recipe": recipe}))
+    (folder / "concepts.json").write_text("{}")
