@@ -315,13 +315,24 @@ def test_an_image_of_more_than_20_mb_is_drawn_smaller(page, tmp_path: Path) -> N
     expect(tiles(page)).to_have_count(18)
 
 
-@pytest.mark.parametrize(("name", "type_"), [("notes.txt", "text/plain"), ("notes.png", "image/png")])
-def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "type_", "data"),
+    [
+        ("notes.txt", "text/plain", b"no image"),
+        ("notes.png", "image/png", b"no image"),
+        ("cut.png", "image/png", picture("red")[:60]),
+    ],
+)
+def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str, data: bytes) -> None:
     watched.page.goto("/")
     expect(tiles(watched.page)).to_have_count(18)
-    drop(watched.page, name, b"no image", type_)
+    drop(watched.page, name, data, type_)
     expect(watched.page.locator("#message")).to_contain_text("Something went wrong")
-    expect(watched.page.locator("#message")).to_contain_text("unsupported or damaged")
+    expect(watched.page.locator("#message p")).to_have_text(
+        "This file can't be opened: unsupported or damaged."
+    )
+    if data == b"no image":  # of a cut image browsers show the beginning
+        expect(watched.page.locator("#given")).to_be_hidden()
     expect(watched.page.locator("#message")).to_have_attribute("role", "alert")
     assert all("422" in error for error in watched.errors)
 

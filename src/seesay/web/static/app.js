@@ -278,8 +278,7 @@ function showGiven() {
   $("given").hidden = given === null;
   $("sentences").replaceChildren();
   if (given === null) return;
-  const mine = given;
-  $("given-image").onerror = () => mine.file && showMade(mine);
+  $("given-image").onerror = () => given?.file && showMade(given);
   $("given-image").src = given.source;
   $("given-image").alt = given.name;
   $("given-name").textContent = given.name;
@@ -290,7 +289,9 @@ function showGiven() {
 async function showMade(mine) {
   $("given-image").onerror = null;
   const made = await files.sendable(mine.file).then(api.jpegOfFile).catch(() => null);
-  if (!made || mine !== given) return;
+  if (mine !== given) return;
+  $("given").hidden = !made;
+  if (!made) return;
   URL.revokeObjectURL(mine.source);
   $("given-image").src = mine.source = URL.createObjectURL(made);
 }

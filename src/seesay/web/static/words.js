@@ -25,6 +25,7 @@ export function t(name, values = {}) {
 
 // What the server says, which is English: in the reader's language where that is known; with the language it is in.
 export function heard(message) {
+  if (/^the image: \w+ or damaged \(.*\)\.$/.test(message)) return { text: t("notAnImage"), lang: spoken }; // an upload
   for (const [pattern, text] of WORDS[spoken].server ?? []) {
     if (pattern.test(message)) return { text: message.replace(pattern, text), lang: spoken };
   }
