@@ -16,7 +16,11 @@ from seesay.errors import install_command
         (None, "pip install 'seesay[raw]'"),
         ({"dir_info": {"editable": True}}, "pip install -e '{place}[raw]'"),
         ({"dir_info": {}}, "pip install '{place}[raw]'"),
-        ({"archive_info": {}}, "pip install 'seesay[raw]'"),
+        ({"archive_info": {}}, "pip install '{place}[raw]'"),
+        (
+            {"archive_info": {}, "url": "https://example.org/seesay.whl"},
+            "pip install 'seesay[raw] @ https://example.org/seesay.whl'",
+        ),
     ],
 )
 def test_an_extra_is_added_to_the_seesay_that_runs(
@@ -24,7 +28,7 @@ def test_an_extra_is_added_to_the_seesay_that_runs(
 ) -> None:
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
-    text = json.dumps(origin | {"url": checkout.as_uri()}) if origin else None
+    text = json.dumps({"url": checkout.as_uri()} | origin) if origin else None
     monkeypatch.setattr(
         importlib.metadata, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text)
     )

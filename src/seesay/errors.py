@@ -88,7 +88,7 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation, from an index or a checkout."""
+    """Return the command that adds an extra to this installation, from an index, a wheel or a checkout."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.request import url2pathname
 
@@ -96,11 +96,12 @@ def install_command(extra: str) -> str:
         origin = json.loads(distribution("seesay").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
         origin = {}
-    if "dir_info" not in origin:
-        return f"pip install 'seesay[{extra}]'"
-    checkout = Path(url2pathname(urlsplit(origin["url"]).path))
-    where = "." if checkout == Path(os.path.realpath(".")) else checkout
-    return f"pip install {'-e ' if origin['dir_info'].get('editable') else ''}'{where}[{extra}]'"
+    parts = urlsplit(origin.get("url", ""))
+    if parts.scheme != "file":
+        return f"pip install 'seesay[{extra}]{' @ ' * bool(origin)}{origin.get('url', '')}'"
+    place = Path(url2pathname(parts.path))
+    where = "." if place == Path(os.path.realpath(".")) else place
+    return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}'{where}[{extra}]'"
 
 
 def first_line(failure: BaseException) -> str:

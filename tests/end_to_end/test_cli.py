@@ -122,7 +122,7 @@ def test_help_has_an_example_for_every_command() -> None:
 def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -> None:
     assert "images.onnx, sentences.onnx; at most" in seesay("export", run).stdout
     done = seesay("export", run, "--out", tmp_path / "given")
-    assert "To use it: pip install seesay" in done.stdout
+    assert "It needs seesay alone." in done.stdout
     assert "already exists" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
     written = json.loads(seesay("export", run, "--json").stdout)
     assert written["recipe"]["matcher"]["kind"] == "irmatch"

@@ -221,8 +221,7 @@ def print_export(config: RunConfig, folder: str) -> None:
 def print_bundle(bundle: Bundle) -> None:
     """Print what was written, its size and what it needs to run."""
     print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
-    needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
-    print(f"To use it: pip install {needs}")
+    print(f"It needs seesay[{bundle.extra}], for its encoders." if bundle.extra else "It needs seesay alone.")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:

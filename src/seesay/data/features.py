@@ -145,7 +145,7 @@ def _open_hdf5(path: Path) -> tuple[list[str], RowSource]:
     try:
         import h5py  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
-        raise SeesayError(f"{path}: HDF5 is read with h5py; pip install 'seesay[hdf5]'.") from None
+        raise SeesayError(f"{path}: HDF5 is read with h5py; pip install h5py.") from None
     try:
         file = h5py.File(path)
         features = next((file[key] for key in ("features", "image_features") if key in file), None)

@@ -233,7 +233,6 @@ def _about(run: Run, recipe: Recipe) -> str:
 
 
 def _usage(run: Run, title: str, extra: str | None) -> str:
-    package = f"'seesay[{extra}]'" if extra else "seesay"
     if run.config.regions:
         lines = [f'seesay ground photo.jpg "two dogs chase a red ball" --run {title}']
     elif run.embeds:
@@ -243,8 +242,8 @@ def _usage(run: Run, title: str, extra: str | None) -> str:
         ]
     else:
         lines = [f'seesay search pictures.seesay "two dogs play in the snow" --rerank {title}']
-    needs = "Its encoders come with it." if extra is None else f"Its encoders need seesay[{extra}]."
-    commands = "\n".join(f"    {line}" for line in (f"pip install {package}", *lines))
+    needs = "It needs seesay alone." if extra is None else f"It needs seesay[{extra}], for its encoders."
+    commands = "\n".join(f"    {line}" for line in lines)
     folder = f"`{title}` is the folder that holds this file."
     python = f'    import seesay\n    run = seesay.load("{title}")'
     return f"## Use\n\n{needs} {folder}\n\n{commands}\n\nIn Python:\n\n{python}"
