@@ -37,7 +37,7 @@ CHECKPOINT = "checkpoint.safetensors"
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
 
-class State(BaseModel):
+class LoopState(BaseModel):
     """The state of a run besides its weights, stored as JSON in the checkpoint."""
 
     history: list[Epoch] = []
@@ -54,7 +54,7 @@ class Loop:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.steps = Steps(self.recipe, self.matcher)
-        self.state = State()
+        self.state = LoopState()
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
@@ -66,7 +66,7 @@ class Loop:
         path, optimizer = self.out / CHECKPOINT, self.steps.optimizer
         try:
             with safe_open(path, "pt") as file:
-                self.state = State.model_validate_json(file.metadata()["state"])
+                self.state = LoopState.model_validate_json(file.metadata()["state"])
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             self.matcher.load_state_dict(_under(tensors, "matcher."))
             optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
