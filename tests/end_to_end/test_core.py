@@ -203,6 +203,7 @@ for path in sorted(root.rglob("*.py")):
 """
 # They compute with PyTorch, and are imported where it is there.
 NEED_PYTORCH = {
+    "seesay.encoders.networks",
     "seesay.encoders.networks.lite",
     "seesay.encoders.networks.minilm",
     "seesay.encoders.networks.quick_thought",
