@@ -30,7 +30,7 @@ from seesay.runs.calibration import (
 )
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.hits import Hit
-from seesay.search.query import PreparedQuery, Query, Text, finite
+from seesay.search.query import PreparedQuery, Text, finite
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ class Judge:
             hits: to be judged.
             asked: their query.
             run: that embeds.
-            best: the best hit in the whole gallery, if it may not be among the hits and `needs_best`.
+            best: the best hit in the whole gallery, if it may not be among the hits and the gallery judges.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
@@ -183,11 +183,6 @@ def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image
     """Return log-odds (k,) from the position of images between the gallery's mean and the query itself."""
     mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
-
-
-def needs_best(query: Query, run: Embedder) -> bool:
-    """Return whether hits of a query are judged beside the best of the whole gallery."""
-    return query.is_text and run.calibration is None
 
 
 def unrelated_vectors(run: Embedder) -> Vectors:

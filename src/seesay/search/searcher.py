@@ -21,7 +21,7 @@ from seesay.seal import is_sealed
 from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
-from seesay.search.judging import Judge, needs_best, unrelated_vectors
+from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.query import Indexed, PreparedQuery, Query, embed_image, prepare_queries
 from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import Kind
@@ -273,8 +273,8 @@ class Searcher:
         if not hits:
             return hits
         run = self.run
-        needed = not is_first and needs_best(asked.query, run)
-        best = self.nearest("image", asked.vector, 1) if needed else ()
+        by_gallery = asked.query.is_text and run.calibration is None
+        best = self.nearest("image", asked.vector, 1) if by_gallery and not is_first else ()
         chances = self._judge.probabilities(hits, asked, run, best)
         hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if names := run.named(asked.query.wanted):
