@@ -16,7 +16,7 @@ from seesay.matchers import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.training.train import train
 from seesay.training.words import PretrainedVectors
-from tests.encoders.regions.test_detector import SIDE, Fixed, rows
+from tests.encoders.test_regions_of_a_detector import SIDE, Fixed, rows
 
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "schedule.epochs=1", "optimizer.lr=1e-9")
 
