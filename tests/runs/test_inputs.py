@@ -62,6 +62,14 @@ def test_a_broken_image_goes_with_its_sentences(scenes: Path, tmp_path: Path) ->
     assert inputs.image_of_sentence.tolist() == [0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("as_stored", [False, True])
+def test_a_split_of_broken_images_says_why(tmp_path: Path, as_stored: bool) -> None:
+    (tmp_path / "a.jpg").write_text("no image")
+    (tmp_path / "table.tsv").write_text("image\tcaption\tsplit\na.jpg\ta dog\ttrain")
+    with pytest.raises(SeesayError, match=r"no image of split 'train' can be used; the first: a\.jpg: "):
+        split_inputs(ENCODED, read_corpus(tmp_path), "train", VOCABULARY, as_stored=as_stored)
+
+
 def test_an_empty_split_is_named(scenes: Path) -> None:
     with pytest.raises(SeesayError, match="no image in split 'dev'"):
         split_inputs(ENCODED, read_corpus(scenes), "dev", VOCABULARY)

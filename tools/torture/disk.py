@@ -202,8 +202,10 @@ class _FailingDisk:
         return True
 
     def _restore(self, command: Command) -> None:
+        """Put back what a command writes to, and remove what it left beside, which the next try would clean."""
         for path in (*command.writes, *command.removes):
-            shutil.rmtree(path, ignore_errors=True)
+            for left in (path, *path.parent.glob(f"{path.name}.*.tmp")):
+                shutil.rmtree(left, ignore_errors=True)
         for path in command.writes:
             sound = self.folder.parent / "sound" / path.relative_to(self.folder)
             if sound.is_dir():

@@ -144,6 +144,11 @@ def _stored_features(
     report = fill_stores(recipe_encoders(recipe), stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
+    if not keys:
+        raise SeesayError(
+            f"{part.root}: no image of split '{part.images[0].split}' can be used; the first: "
+            f"{report.errors[0]}"
+        )
     match as_stored, report.stores, recipe.arrays:
         case True, [FeatureStore() as store], [name]:
             return store.all_rows(keys, name), kept, report.errors

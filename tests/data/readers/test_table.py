@@ -361,7 +361,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
     corpus = read_corpus(tmp_path / "x.tsv")
     assert "checked" not in summarise(corpus, check_images=True)
     assert rare_word_summary(corpus)["uncommon"]["0"] == {"N": 1, "sentences": 1, "images": 1}
-    with pytest.raises(SeesayError, match="no sentence with a usable image"):
+    with pytest.raises(SeesayError, match="no image of split 'train' can be used"):
         split_inputs(load_recipe("vse++"), corpus, "train", Vocabulary([]))
 
 
