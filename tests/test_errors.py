@@ -21,6 +21,10 @@ from seesay.errors import install_command
             {"archive_info": {}, "url": "https://example.org/seesay.whl"},
             "pip install 'seesay[raw] @ https://example.org/seesay.whl'",
         ),
+        (
+            {"vcs_info": {"vcs": "git", "commit_id": "f00d"}, "url": "https://example.org/seesay.git"},
+            "pip install 'seesay[raw] @ git+https://example.org/seesay.git@f00d'",
+        ),
     ],
 )
 def test_an_extra_is_added_to_the_seesay_that_runs(

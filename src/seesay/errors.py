@@ -98,7 +98,10 @@ def install_command(extra: str) -> str:
         origin = {}
     parts = urlsplit(origin.get("url", ""))
     if parts.scheme != "file":
-        return f"pip install 'seesay[{extra}]{' @ ' * bool(origin)}{origin.get('url', '')}'"
+        address = origin.get("url", "")
+        if version := origin.get("vcs_info"):
+            address = f"{version['vcs']}+{address}@{version['commit_id']}"
+        return f"pip install 'seesay[{extra}]{' @ ' * bool(origin)}{address}'"
     place = Path(url2pathname(parts.path))
     where = "." if place == Path(os.path.realpath(".")) else place
     return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}'{where}[{extra}]'"

@@ -248,6 +248,16 @@ def test_lists_of_somebody_else_do_not_reach_faiss(
     assert read_lists(file, "i", range(3)) is None
 
 
+@pytest.mark.parametrize("generation", [1.5, [1], "1", None])
+def test_a_generation_that_is_no_number_is_not_looked_for_in_all(
+    store: Store, tmp_path: Path, generation: object
+) -> None:
+    put(store, unit(600))
+    file = tmp_path / "v.faiss"
+    write_lists(file, make_lists(store, everything(store)[0]), {"identity": "i", "generation": generation})
+    assert read_lists(file, "i", range(2**50)) is None
+
+
 def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

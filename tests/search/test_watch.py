@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from seesay.errors import SeesayError
 from seesay.search import Index
+from seesay.search.update import UpdateReport
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
 
@@ -49,6 +52,31 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
         assert "no images" in str(told[2])
         assert sorted(matcher.embedded) == ["black.png", "blue.png", "red.png", "sub/green.png"]
         assert index.count("image") == 3
+
+
+def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
+    photos, told, stop = gallery(tmp_path / "photos", "red.png"), list[object](), threading.Event()
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        gallery(photos, "blue.png")
+        update, failures = index.update_images, [OSError(errno.ENOSPC, "full"), SeesayError("busy.")]
+
+        def fail_first(folders: Sequence[Path]) -> UpdateReport:
+            if failures:
+                raise failures.pop(0)
+            return update(folders)
+
+        monkeypatch.setattr(index, "update_images", fail_first)
+        thread = threading.Thread(target=follow, args=(index, told.append, stop))
+        thread.start()
+        try:
+            waited(lambda: len(told) == 3)
+        finally:
+            stop.set()
+            thread.join()
+        assert ["full" in str(told[0]), "busy" in str(told[1])] == [True, True]
+        assert index.count("image") == 2
 
 
 def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ class _FailingDisk:
         return True
 
     def _restore(self, command: Command) -> None:
-        """Put back what a command writes to, and remove what it left beside, which the next try would clean."""
+        """Put back what a command writes to, and remove what it left beside: the next try would do so."""
         for path in (*command.writes, *command.removes):
             for left in (path, *path.parent.glob(f"{path.name}.*.tmp")):
                 shutil.rmtree(left, ignore_errors=True)

@@ -200,7 +200,10 @@ def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict
             opened.seek(max(size - _LONGEST_END, 0))
             _, line, checksum = opened.read().rsplit(b"\n", 2)
             facts = json.loads(line)
-            if facts["identity"] != identity or facts["generation"] not in generations:
+            generation = facts["generation"]
+            if not isinstance(generation, int):  # anything else would be compared with each of the range
+                return None
+            if facts["identity"] != identity or generation not in generations:
                 return None
             if not secrets.compare_digest(checksum, _checksum(opened, size - len(checksum) - 1, identity)):
                 return None

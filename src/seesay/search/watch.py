@@ -106,7 +106,7 @@ def follow(
     """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
     A moved file keeps its vector and id. If an update fails, for example because another process is updating
-    the index, the error is reported, and watching continues.
+    the index or the disk is full, the error is reported, and the update is tried again later.
 
     Args:
         index: to update.
@@ -124,12 +124,15 @@ def follow(
     check_watchable(folders())
     absent = [str(root.folder) for root in index.absent()]
     for _ in changes(folders, index.folder, told, stop):
-        try:
-            report = index.update_images(folders())
-        except SeesayError as error:
-            told(error)
-            continue
-        changed = report.added or report.changed or report.moved or report.deleted
-        if changed or report.absent != absent:
-            told(report)
-        absent = report.absent
+        while not stop.is_set():
+            try:
+                report = index.update_images(folders())
+            except (SeesayError, OSError) as error:
+                told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+                stop.wait(TRY_AGAIN_SECONDS)
+                continue
+            changed = report.added or report.changed or report.moved or report.deleted
+            if changed or report.absent != absent:
+                told(report)
+            absent = report.absent
+            break

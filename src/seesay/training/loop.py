@@ -70,11 +70,11 @@ class Loop:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             self.matcher.load_state_dict(_under(tensors, "matcher."))
             optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
+            torch.set_rng_state(tensors["random"])
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
             reason = str(failure).splitlines()[0]
             otherwise = f"cannot be resumed ({reason}); train without resuming."
             raise unusable(path, failure, otherwise) from failure
-        torch.set_rng_state(tensors["random"])
         if torch.cuda.is_available() and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"])
         self.best = _under(tensors, "best.")
