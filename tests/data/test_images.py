@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -414,12 +415,13 @@ def test_large_images_in_threads_are_decoded_one_after_another():
     together = {}
     for side, count in ((13_000, 1), (1000, 4)):
         image = Image.open(io.BytesIO(png_header(side, side)))
-        inside, most = [], []
+        inside, most, met = [], [], threading.Barrier(count)
 
-        def work(_, image=image, inside=inside, most=most):
+        def work(_, image=image, inside=inside, most=most, met=met):
             with pixels.in_flight(image):
                 inside.append(1)
                 most.append(len(inside))
+                met.wait(60)  # for as many as may be inside at once
                 time.sleep(0.01)
                 inside.pop()
 
