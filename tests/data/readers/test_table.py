@@ -134,7 +134,11 @@ def test_columns_of_any_name(tmp_path, photos):
         ),
         ("x.csv", "", "none, the file is empty"),
         ("x.txt", "Fichier;Phrase\na.jpg;Un chien\n", "columns fichier, phrase"),
-        ("x.csv", "a.jpg,A dog\nb.jpg,A cat\n", "no header but 'a.jpg, a dog'; add a first line"),
+        (
+            "x.csv",
+            "a.jpg,A dog\nb.jpg,A cat\n",
+            r"no header but 'a.jpg, a dog'; add a first line.*--image-column and --cap",
+        ),
         ("x.xlsx", "PK", "a spreadsheet, which is not read; save it as CSV"),
     ],
 )

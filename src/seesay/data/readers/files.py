@@ -160,12 +160,10 @@ class TableFormat:
         if missing := self._missing(names):
             there = ", ".join(names) if text.strip() else "none, the file is empty"
             if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
-                raise SeesayError(
-                    f"{file}:1: no header but '{there}'; add a first line such as image,caption."
-                )
-            raise SeesayError(
-                f"{file}:1: no column {', '.join(missing)}; it has the columns {there}. {self.advice}".strip()
-            )
+                wrong = f"no header but '{there}'; add a first line such as image,caption."
+            else:
+                wrong = f"no column {', '.join(missing)}; it has the columns {there}."
+            raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         return _csv_rows(text, names, names[0] in self.columns[0], file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
