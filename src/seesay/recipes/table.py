@@ -131,12 +131,12 @@ class TableDefinition(Settings):
 
 def is_table(name: str) -> bool:
     """Return True for the name of an included table, and for the path of a YAML file."""
-    return name in _shipped() or Path(name).suffix in SUFFIXES
+    return name in _included() or Path(name).suffix in SUFFIXES
 
 
 def list_tables() -> list[TableDefinition]:
     """Return the included tables, sorted by name."""
-    return [table for _, table in sorted(_shipped().items())]
+    return [table for _, table in sorted(_included().items())]
 
 
 def load_table(name: str) -> TableDefinition:
@@ -145,11 +145,11 @@ def load_table(name: str) -> TableDefinition:
     Raises:
         SeesayError: the table does not exist, or the file or one of its recipes is invalid.
     """
-    if name in _shipped():
-        return _shipped()[name]
+    if name in _included():
+        return _included()[name]
     if Path(name).suffix not in SUFFIXES:
-        near = did_you_mean(name, _shipped()) or "."
-        raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
+        near = did_you_mean(name, _included()) or "."
+        raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_included()))}.")
     definition = validated(TableDefinition, read_yaml(Path(name), f"Table {name}"), f"Table {name}")
     for row in definition.rows:
         for recipe in row.recipes:
@@ -179,7 +179,7 @@ def corpus_title(name: str) -> str:
 
 
 @cache
-def _shipped() -> dict[str, TableDefinition]:
+def _included() -> dict[str, TableDefinition]:
     found = {}
     for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
         for table in _tables(read_yaml(path, path.name)):
