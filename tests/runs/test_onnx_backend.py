@@ -140,14 +140,16 @@ assert not {{"torch", "pydantic", "onnx"}} & set(sys.modules), sorted(sys.module
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["images", "other"])
-def test_a_graph_that_cannot_be_computed_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "single"), [("images", False), ("other", False), ("images", True)])
+def test_a_graph_that_cannot_be_computed_is_named(tmp_path: Path, name: str, single: bool) -> None:
     """It fits its checksum, as that of a stranger's run may."""
     shutil.copytree(run_folder("seesay-small"), tmp_path, dirs_exist_ok=True)
     given = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "d"])
     made = onnx.helper.make_tensor_value_info("made", onnx.TensorProto.FLOAT, None)
     shape = onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [1], [7])
     node = onnx.helper.make_node("Reshape", [name, "shape"], ["made"])
+    if single:  # a number for all images
+        node = onnx.helper.make_node("ReduceMax", [name], ["made"], keepdims=0)
     graph = onnx.helper.make_graph([node], "graph", [given], [made], [shape])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "images.onnx")

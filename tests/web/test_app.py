@@ -402,12 +402,12 @@ def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: Test
 def test_every_route_documents_its_failures(client: TestClient) -> None:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for operation in operations.values():
-            assert {"400", "403", "429", "500", "503"} <= set(operation["responses"]), path
+            assert {"400", "403", "429", "431", "500", "503"} <= set(operation["responses"]), path
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(answer["content"]) == ["application/problem+json"], (path, status)
     answers = client.get("/openapi.json").json()["paths"]["/api/v1/images/{id}/original"]["get"]
-    statuses = {"200", "400", "401", "403", "404", "416", "422", "429", "500", "503"}
+    statuses = {"200", "400", "401", "403", "404", "416", "422", "429", "431", "500", "503"}
     assert set(answers["responses"]) == statuses
     assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]
 

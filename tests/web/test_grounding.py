@@ -145,4 +145,4 @@ def test_the_documentation_names_the_routes(client: TestClient) -> None:
     docs = client.get("/docs").text.replace("<wbr>", "")  # where a path may break
     assert all(path in docs for path in paths)
     answers = paths["/api/v1/ground"]["post"]["responses"]
-    assert set(answers) == {"200", "400", "401", "403", "413", "422", "429", "500", "503"}
+    assert set(answers) == {"200", "400", "401", "403", "413", "422", "429", "431", "500", "503"}

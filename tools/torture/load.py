@@ -81,6 +81,7 @@ class Load:
             with self.lock:
                 self.asked[name] = self.asked.get(name, 0) + 1
                 allowed = answer.status in (200, 202, 304, 404, 409, 503)  # 503: it is busy, and says so
+                allowed = allowed or b"no such image in the index" in said  # an update has deleted it
                 self.outcome.check(allowed, f"{address}: status {answer.status}: {said[:200]!r}")
             return said
 

@@ -123,6 +123,8 @@ class OnnxBackend:
         try:
             given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
             output: Vectors = session.run(None, given)[0]
+            if output.ndim == 0:
+                raise ValueError("its output is a single number")
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise SeesayError(
                 f"{self._folder / graph}.onnx: cannot be computed ({first_line(error)}); export the run "

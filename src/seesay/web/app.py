@@ -88,7 +88,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         docs_url=None,  # FastAPI's own documentation pages load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        responses=failures(400, 401, 403, 429, 500, 503),
+        responses=failures(400, 401, 403, 429, 431, 500, 503),
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service, app.state.access = service, access
