@@ -131,15 +131,20 @@ def test_what_was_finished_before_a_failure_is_kept(
     assert counting.images == 1
 
 
+def six_images(tmp_path_factory: pytest.TempPathFactory, file: str) -> tuple[Path, Path]:
+    """The folder of a store with the images 1 to 6, and one of its files."""
+    folder = tmp_path_factory.mktemp("six")
+    store = fresh(folder)
+    add(store, list(range(1, 7)))
+    return folder, store.folder / file
+
+
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["features.f16", "boxes.f32", "rows.bin"]), st.data())
 def test_a_torn_tail_loses_only_the_torn_images(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject
 ) -> None:
-    folder = tmp_path_factory.mktemp("torn")
-    store = fresh(folder)
-    add(store, list(range(1, 7)))
-    path = store.folder / file
+    folder, path = six_images(tmp_path_factory, file)
     length = data.draw(st.integers(0, path.stat().st_size))
     os.truncate(path, length)
     torn = fresh(folder)
@@ -158,10 +163,7 @@ def test_a_torn_tail_loses_only_the_torn_images(
 def test_a_damaged_byte_costs_one_image(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject
 ) -> None:
-    folder = tmp_path_factory.mktemp("damaged")
-    store = fresh(folder)
-    add(store, list(range(1, 7)))
-    path = store.folder / file
+    folder, path = six_images(tmp_path_factory, file)
     content = bytearray(path.read_bytes())
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)

@@ -201,9 +201,10 @@ def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict
             _, line, checksum = opened.read().rsplit(b"\n", 2)
             facts = json.loads(line)
             generation = facts["generation"]
-            if not isinstance(generation, int):  # anything else would be compared with each of the range
+            # A range looks up whole numbers at once, but compares anything else with each of its members.
+            if not isinstance(generation, int) or generation not in generations:
                 return None
-            if facts["identity"] != identity or generation not in generations:
+            if facts["identity"] != identity:
                 return None
             if not secrets.compare_digest(checksum, _checksum(opened, size - len(checksum) - 1, identity)):
                 return None
