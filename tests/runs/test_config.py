@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
 from seesay.runs.config import RUN, WEIGHTS, RunConfig, run_recipe
 from seesay.runs.folders import run_folder
@@ -67,7 +67,7 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     config = RunConfig.load(folder)
     replace(config, recipe={**config.recipe, key: [name] if key == "encoders" else name}).save(folder)
     assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
-    restored, key_of = tmp_path / "restored", Path(os.environ["SEESAY_CACHE"]) / "index.key"
+    restored, key_of = tmp_path / "restored", cache_dir() / "index.key"
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     told = (
         r"run\.json: was not made here by you, and names files outside .*, put `index.key` of the cache there"

@@ -44,9 +44,8 @@ def nginx(port: int, server: int, folder: Path) -> Sequence[str]:
 
 def caddy(port: int, server: int, folder: Path) -> Sequence[str]:
     """The command of a Caddy that speaks HTTP on the port, and is otherwise as it is documented."""
-    os.environ |= {"SEESAY_HOST": f"http://{NAME}:{port}", "SEESAY_SERVER": f"127.0.0.1:{server}"}
-    os.environ["HOME"] = str(folder)
-    return "caddy", "run", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"
+    told = (f"HOME={folder}", f"SEESAY_HOST=http://{NAME}:{port}", f"SEESAY_SERVER=127.0.0.1:{server}")
+    return "env", *told, "caddy", "run", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"
 
 
 @contextmanager
@@ -67,11 +66,9 @@ def running(command: Sequence[str], port: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("proxy", [nginx, caddy])
-def test_behind_a_proxy(proxy, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_proxy(proxy, index_path: Path, tmp_path: Path) -> None:
     if shutil.which(proxy.__name__) is None:
         pytest.skip(f"{proxy.__name__} is not installed")
-    for name in ("HOME", "SEESAY_HOST", "SEESAY_SERVER"):
-        monkeypatch.setenv(name, "")
     port = free_port()
     url, asked = f"http://127.0.0.1:{port}/api/v1", {"Host": f"{NAME}:{port}"}
     large = {"image": ("large.png", bytes(19 * 2**20))}
