@@ -98,15 +98,42 @@ def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> 
         yield len(each) or None
 
 
+def keep_updated(
+    update: Callable[[], None],
+    folders: Callable[[], Sequence[Path]],
+    leave_out: Path,
+    told: Callable[[SeesayError], None],
+    stop: threading.Event,
+) -> None:
+    """Call `update` now and whenever folders have changed, until told to stop; again later if it fails.
+
+    An update fails, for example, because another process is updating the index or the disk is full.
+
+    Args:
+        update: called without arguments; a SeesayError or OSError of it is reported.
+        folders: see `changes`.
+        leave_out: see `changes`.
+        told: called with each error.
+        stop: set to end.
+    """
+    for _ in changes(folders, leave_out, told, stop):
+        while not stop.is_set():
+            try:
+                update()
+                break
+            except (SeesayError, OSError) as error:
+                told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+                stop.wait(TRY_AGAIN_SECONDS)
+
+
 def follow(
     index: Index,
     told: Callable[[UpdateReport | SeesayError], None],
     stop: threading.Event,
 ) -> None:
-    """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
+    """Keep an index updated, see `keep_updated`, until told to stop or Ctrl-C.
 
-    A moved file keeps its vector and id. If an update fails, for example because another process is updating
-    the index or the disk is full, the error is reported, and the update is tried again later.
+    A moved file keeps its vector and id.
 
     Args:
         index: to update.
@@ -117,22 +144,18 @@ def follow(
     Raises:
         SeesayError: a folder is a URL.
     """
+    absent = [str(root.folder) for root in index.absent()]
 
     def folders() -> list[Path]:
         return [root.folder for root in index.roots()]
 
+    def update() -> None:
+        nonlocal absent
+        report = index.update_images(folders())
+        changed = report.added or report.changed or report.moved or report.deleted
+        if changed or report.absent != absent:
+            told(report)
+        absent = report.absent
+
     check_watchable(folders())
-    absent = [str(root.folder) for root in index.absent()]
-    for _ in changes(folders, index.folder, told, stop):
-        while not stop.is_set():
-            try:
-                report = index.update_images(folders())
-            except (SeesayError, OSError) as error:
-                told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
-                stop.wait(TRY_AGAIN_SECONDS)
-                continue
-            changed = report.added or report.changed or report.moved or report.deleted
-            if changed or report.absent != absent:
-                told(report)
-            absent = report.absent
-            break
+    keep_updated(update, folders, index.folder, told, stop)

@@ -14,8 +14,9 @@ from seesay.search.index import Index
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
 from seesay.web.options import API
 from seesay.web.routes.parameters import TheIndex, TheService
-from seesay.web.served import NO_FOLDER, Served
+from seesay.web.served import Served
 from seesay.web.service import Service
+from seesay.web.updates import NO_FOLDER
 
 router = APIRouter(prefix=API, tags=["indexes"])
 
