@@ -61,7 +61,7 @@ def test_gate_is_eq_2(fusion: str) -> None:
 @pytest.mark.parametrize("fusion", ["sum", "context", "concepts"])
 def test_ablations_of_the_gate(fusion: str) -> None:
     images, _ = pairs()
-    parts = {"sum": (3, 4, CONCEPTS), "context": (3, 8), "concepts": (11,)}[fusion]
+    parts = {"sum": (CONTEXT, 1, CONCEPTS - 1), "context": (3, 8), "concepts": (11,)}[fusion]
     model = network(fusion, parts)
     w = {name: value.detach().numpy() for name, value in model.image_map.named_parameters()}
     rows = images.numpy()

@@ -61,19 +61,20 @@ class GatedFusion(nn.Module):
 
     Args:
         kind: the argument `fusion` of `SCO`.
-        image_dims: widths of the image's arrays; the last is of the concept scores, if `kind` uses them.
+        image_dims: widths of the image's arrays; if `kind` joins both, the first is of the context, and the
+            others are of concept scores: those of a concept encoder, and for example a detector's.
         dim: H.
     """
 
     def __init__(self, kind: str, image_dims: Sequence[int], dim: int) -> None:
         super().__init__()
-        concepts = 0 if kind == "context" else image_dims[-1]
-        self.context_dim = sum(image_dims) - concepts
+        self.context_dim = {"context": sum(image_dims), "concepts": 0}.get(kind, image_dims[0])
+        concepts = sum(image_dims) - self.context_dim
         gated = kind in ("gate", "scaled-gate")
-        if (gated or kind == "sum") and not self.context_dim:
+        if (gated or kind == "sum") and not concepts:
             raise SeesayError(
                 f"matcher.fusion: '{kind}' joins context and concepts; name their encoders, that of the "
-                "concepts last, or take 'context' or 'concepts' alone."
+                "context first, or take 'context' or 'concepts' alone."
             )
         self.context = xavier(self.context_dim, dim, bias=False) if kind != "concepts" else None
         self.concepts = xavier(concepts, dim, bias=False) if concepts else None
@@ -103,7 +104,8 @@ class SCO(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, an LSTM's state after the last word.
 
     Args:
-        image_dims: widths of the image's arrays; the last is of the concept scores, if `fusion` uses them.
+        image_dims: widths of the image's arrays; if `fusion` joins both, the first is of the context, and
+            the others are of concept scores.
         vocabulary_size: rows of the word embedding.
         dim: H, width of the embeddings.
         word_dim: D, width of the word embedding.

@@ -284,7 +284,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     their run, and instances have none.
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
-    from seesay.encoders.images.instances import INSTANCES
+    from seesay.encoders.images.instances import DETECTIONS, INSTANCES
     from seesay.encoders.regions import DETECTOR, MAPS
     from seesay.encoders.spec import EncoderSpec, is_two_tower
 
@@ -300,7 +300,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks += [EncoderSpec.parse(MAPS).name, Path(crop).stem]
             crops.append(_CROPS["roi"])
             continue
-        if kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
+        if kind in (DETECTIONS, INSTANCES):  # of proposals, of a grid, or of a detector's file
             networks.append(f"{kind}:{Path(crop).stem}" if crop else kind)
             continue
         tuned = spec.weights and kind not in CONCEPT_ENCODERS
