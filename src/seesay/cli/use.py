@@ -71,6 +71,15 @@ def index(
             "remembers it.",
         ),
     ] = None,
+    shards: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Create the index in so many shards: indexes of a share of the images each, which can "
+            "also be updated and searched by themselves.",
+        ),
+    ] = 1,
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
@@ -85,7 +94,7 @@ def index(
     from seesay.search import Index
     from seesay.search.look import check_images
     from seesay.search.searcher import with_detector
-    from seesay.search.store import FILE, Store
+    from seesay.search.store import index_exists
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
@@ -94,10 +103,10 @@ def index(
         from seesay.search.watch import check_watchable
 
         check_watchable(photos)
-    if not Store.exists(out / FILE):
+    if not index_exists(out):
         check_images(photos)
     embedder = run if detector is None else with_detector(out, run, detector)
-    with Index.open_or_create(out, embedder, store, photos) as opened:
+    with Index.open_or_create(out, embedder, store, photos, shards) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):
@@ -338,7 +347,7 @@ def serve(
     """Serve the search page and the HTTP API."""
     from seesay.data.remote import path_of
     from seesay.search import Index
-    from seesay.search.store import FILE, Store
+    from seesay.search.store import index_exists
     from seesay.search.watch import check_watchable
     from seesay.web.app import name_of
     from seesay.web.app import serve as run_server
@@ -349,7 +358,7 @@ def serve(
     added = [path_of(folder) for folder in photos or ()]
     if added and len(folders) > 1:
         raise SeesayError("--photos is for a single index; create the others with seesay index.")
-    if added and not Store.exists(folders[0] / FILE):
+    if added and not index_exists(folders[0]):
         Index.open_or_create(folders[0], store=store, photos=added).close()
     indexes: dict[str, Index] = {}
     for folder in folders:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Self
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.remote import is_folder, path_of
@@ -20,7 +19,7 @@ from seesay.search.look import Look, find_images, look
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import FILE, Store
+from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Store, index_exists
 from seesay.search.stores import store_address
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
@@ -46,7 +45,9 @@ class Index(Searcher):
     _recall_is_new = False
 
     @classmethod
-    def create(cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "") -> Self:
+    def create(
+        cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "", shards: int = 1
+    ) -> Index:
         """Create an empty index in a new or empty folder.
 
         Args:
@@ -54,11 +55,16 @@ class Index(Searcher):
             run: the name or folder of the run that embeds, or any `Embedder`.
             store: where vectors are searched, such as "qdrant+http://localhost:6333"; by default in this
                 process.
+            shards: number of shards, see `seesay.search.shards`.
 
         Raises:
-            SeesayError: the folder is not empty or cannot be created, the store or run does not exist, or the
-                run has no embeddings.
+            SeesayError: the folder is not empty or cannot be created, the store or run does not exist, the
+                run has no embeddings, there are too many shards, or shards in a database.
         """
+        if shards > 1 and store:
+            raise SeesayError("--shards: only for vectors in this process; a database has shards of its own.")
+        if not 1 <= shards <= MOST_SHARDS:
+            raise SeesayError(f"--shards {shards}: expected a number from 1 to {MOST_SHARDS}.")
         folder, store, embedder = Path(folder), store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
@@ -68,6 +74,11 @@ class Index(Searcher):
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: contains other files ({others[0]}, …); choose an empty folder.")
+        if shards > 1:
+            from seesay.search.shards import ShardedIndex, create_shards
+
+            create_shards(folder, embedder, shards)
+            return ShardedIndex(folder, embedder)
         items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
         return cls(folder, items, embedder, vectors=store)
 
@@ -78,7 +89,7 @@ class Index(Searcher):
         run: str | Path | Embedder | None = None,
         root: str | Path | Mapping[str, str | Path] | None = None,
         store: str = "",
-    ) -> Self:
+    ) -> Index:
         """Open the index in a folder.
 
         Args:
@@ -95,6 +106,14 @@ class Index(Searcher):
         for each in given.values():
             if not is_folder(path_of(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
+        if (Path(folder) / SHARDS).is_file():
+            from seesay.search.shards import ShardedIndex
+
+            if store:
+                raise SeesayError(f"{folder}: its vectors are in its folder, not {store}.")
+            opened = ShardedIndex(Path(folder), run)
+            opened._confirmed = _checked_roots(opened.folder, opened.store.roots(), given)
+            return opened
         items = Store.open(Path(folder) / FILE)
         return cls(
             Path(folder),
@@ -111,7 +130,8 @@ class Index(Searcher):
         run: str | Path | Embedder | None = None,
         store: str = "",
         photos: Sequence[Path] | None = None,
-    ) -> Self:
+        shards: int = 1,
+    ) -> Index:
         """Open the index in a folder, or create one with the run, by default seesay-small.
 
         Args:
@@ -120,19 +140,23 @@ class Index(Searcher):
             store: see `open`.
             photos: the folders that it will be updated with; a new index needs existing ones, so that a
                 mistyped name leaves nothing behind.
+            shards: see `create`; an existing index keeps its number. Lost shards are created again, empty.
 
         Raises:
             SeesayError: as `open` and `create`, or a new index has no folders, or missing ones.
         """
-        # A kill before the first transaction leaves an empty file, which is not an index yet.
-        if Store.exists(Path(folder) / FILE):
+        if (Path(folder) / SHARDS).is_file():
+            from seesay.search.shards import replace_lost
+
+            replace_lost(Path(folder), run)
+        if index_exists(Path(folder)):
             return cls.open(folder, run, store=store)
         if photos is not None and not photos:
             raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
-        return cls.create(folder, DEFAULT_RUN if run is None else run, store)
+        return cls.create(folder, DEFAULT_RUN if run is None else run, store, shards)
 
     def changed(self) -> float:
         """Return when the index was last written, by any process, in seconds since 1970.
@@ -219,9 +243,12 @@ class Index(Searcher):
         with self._sole_writer():
             self._record(run)
             seen = self.look(given)
-            report = update_images(self.store, self.thumbnails, seen, run, progress)
-            self._judge.learn(run)
-            self._save("image")
+            return self._update(seen, run, progress)
+
+    def _update(self, seen: Look, run: Embedder, progress: Progress | None) -> UpdateReport:
+        report = update_images(self.store, self.thumbnails, seen, run, progress)
+        self._judge.learn(run)
+        self._save("image")
         return report
 
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
@@ -257,12 +284,15 @@ class Index(Searcher):
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
                 raise SeesayError(f"{folder}: not a folder of {self.folder}; there is {folders}.")
-            with self.store.write() as writer:
-                removed = writer.delete_root(found[0])
-                unused = writer.drop_orphans()
-            self.thumbnails.drop(unused)
-            self._judge.learn(run)
-            self._save("image")
+            return self._remove(found[0], run)
+
+    def _remove(self, root: Root, run: Embedder) -> int:
+        with self.store.write() as writer:
+            removed = writer.delete_root(root)
+            unused = writer.drop_orphans()
+        self.thumbnails.drop(unused)
+        self._judge.learn(run)
+        self._save("image")
         return removed
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
@@ -274,8 +304,11 @@ class Index(Searcher):
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
             self._record(run)
-            added = add_sentences(self.store, texts, run, progress)
-            self._save("sentence")
+            return self._add(texts, run, progress)
+
+    def _add(self, texts: Sequence[str], run: Embedder, progress: Progress | None) -> int:
+        added = add_sentences(self.store, texts, run, progress)
+        self._save("sentence")
         return added
 
     def encode_on_cluster(self, folders: Iterable[str | Path], address: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seesay.data.remote import is_folder, is_remote, is_same
@@ -13,7 +14,7 @@ from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
-from seesay.search.store import MOST_ROOTS, State, Store
+from seesay.search.store import MOST_ROOTS, SHARDS, State, Store
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -136,6 +137,24 @@ class Look:
             and self.there.is_gone(path)
         )
 
+    def share(self, store: Store) -> Look:
+        """Return what of this belongs to a shard of an index, with the shard's seals of the folders."""
+        number, count = store.shard
+
+        def is_own(path: str) -> bool:
+            return shard_of(path.rpartition("/")[2], count) == number
+
+        there = replace(
+            self.there,
+            files={path: state for path, state in self.there.files.items() if is_own(path)},
+            skipped=[each for each in self.there.skipped if is_own(each[0])],
+        )
+        sealed = [replace(each, seal=seal(store.meta["identity"], each.folder)) for each in self.roots]
+        # Shards are named one after the other, and a kill may come between.
+        only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
+        alone = named([only[0].folder])[0] if only else ""
+        return replace(self, roots=sealed, there=there, alone=alone)
+
     def emptied(self, path: str) -> list[Path]:
         """Return the empty folders above a path, such as the mount point of an unmounted drive."""
         root = holding(self.roots, path)
@@ -146,6 +165,16 @@ class Look:
             if folder not in self._is_empty:
                 self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
         return [folder for folder in below if self._is_empty[folder]]
+
+
+def shard_of(text: str, count: int) -> int:
+    """Return the number, from 0, of the shard of an index that a photo or sentence belongs to.
+
+    Args:
+        text: the name of the photo's file, or the sentence.
+        count: number of shards.
+    """
+    return zlib.crc32(text.encode("utf-8", "surrogatepass")) % count
 
 
 def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
@@ -160,8 +189,11 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
     found, absent = dict[Path, Found](), dict[Path, str]()
+    own = store.path.parent.resolve()
+    if (own.parent / SHARDS).is_file():
+        own = own.parent
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        there = find_images(folder, store.path.parent.resolve()) if is_folder(folder) else None
+        there = find_images(folder, own) if is_folder(folder) else None
         known = _known(former, folder)
         if there is not None and (there.files or (known is not None and not store.paths(known))):
             found[folder] = there
@@ -171,7 +203,8 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
             raise SeesayError(_problem(folder, there, bool(former)))
     if not any(there.files for there in found.values()):
         raise SeesayError(next(iter(absent.values()), f"{store.path.parent}: no images in its folders."))
-    return _named(store, former, found, list(absent))
+    seen = _named(store, former, found, list(absent))
+    return seen if store.shard == (0, 1) else seen.share(store)
 
 
 def check_images(folders: Iterable[Path]) -> None:

@@ -57,8 +57,9 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
     Raises:
         SeesayError: the run does not exist, or the file is not a detector.
     """
-    if run is None and Store.exists(folder / FILE):
-        store = Store.open(folder / FILE)
+    files = (file for file in (folder / FILE, *folder.glob(f"shard-*/{FILE}")) if Store.exists(file))
+    if run is None and (file := next(files, None)) is not None:
+        store = Store.open(file)
         run = store.meta["embedder"]
         store.close()
     return load_embedder(run or DEFAULT_RUN, detector)
@@ -95,13 +96,14 @@ class Searcher:
         self._near: dict[Kind, VectorStore] = {}
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         for kind in kinds:
-            if vectors:
-                self._near[kind] = open_vectors(vectors, store, kind, self._queries)
-            else:
-                file = folder / f"vectors-{kind}.faiss"
-                self._near[kind] = Neighbours(store, kind, file, queries=self._queries)
+            self._near[kind] = self._open_vectors(kind, vectors)
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
+
+    def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
+        if address:
+            return open_vectors(address, self.store, kind, self._queries)
+        return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.faiss", queries=self._queries)
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""
@@ -333,6 +335,10 @@ class Searcher:
     def item(self, id_: int) -> Item | None:
         """Return the item with that id, or None."""
         return self.store.items([id_]).get(id_)
+
+    def thumbnail(self, key: str, source: Path) -> bytes:
+        """Return the thumbnail of a content of the index, see `Thumbnails.get`."""
+        return self.thumbnails.get(key, source)
 
     def file_of(self, item: Item) -> Path | None:
         """Return the file of an image; None if it is missing or outside its root."""

@@ -37,6 +37,8 @@ from seesay.search.sqlite_file import (
 from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
+SHARDS = "shards.json"  # in the folder of a sharded index, see `seesay.search.shards`
+MOST_SHARDS = 1000
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
@@ -121,6 +123,11 @@ class Changes:
     ids: NDArray[np.int64]
 
 
+def index_exists(folder: Path) -> bool:
+    """Return whether there is an index in a folder; a kill before the first transaction leaves none."""
+    return (folder / SHARDS).is_file() or database_exists(folder / FILE)
+
+
 class Store:
     """Items and vectors; readers always see complete transactions.
 
@@ -128,6 +135,7 @@ class Store:
 
     Attributes:
         rows_at_once: vectors in each of the `parts`.
+        shard: the number, from 0, of this shard of an index, and the number of shards; (0, 1) by default.
     """
 
     rows_at_once = 65_536
@@ -145,6 +153,7 @@ class Store:
         except TypeError as error:
             raise self._damaged(f"what it says of itself: {error}") from error
         self.dim = self._checked_dim()
+        self.shard = self._checked_shard()
         self._place = _place_of(path)
 
     def _checked_dim(self) -> int:
@@ -164,6 +173,14 @@ class Store:
             raise self._damaged("its dimension")
         return int(self.meta["dim"])
 
+    def _checked_shard(self) -> tuple[int, int]:
+        """Return `shard`; raise a SeesayError if it is impossible."""
+        found = re.fullmatch("([0-9]{1,4})/([0-9]{1,4})", self.meta.get("shard", "0/1"))
+        number, count = map(int, found.groups()) if found else (0, 0)
+        if not number < count <= MOST_SHARDS:
+            raise self._damaged("which shard of an index it is")
+        return number, count
+
     def _damaged(self, what: str) -> SeesayError:
         return SeesayError(f"{self.path}: damaged ({what}); delete its folder and index again.")
 
@@ -174,7 +191,14 @@ class Store:
 
     @classmethod
     def create(
-        cls, path: Path, embedder: str, fingerprint: str, dim: int, detector: str = "", vectors: str = ""
+        cls,
+        path: Path,
+        embedder: str,
+        fingerprint: str,
+        dim: int,
+        detector: str = "",
+        vectors: str = "",
+        shard: tuple[int, int] = (0, 1),
     ) -> Store:
         """Create an empty store.
 
@@ -185,12 +209,15 @@ class Store:
             dim: of the vectors.
             detector: the file of the run's detector, if it has one.
             vectors: the address of the vector store, if not in this process.
+            shard: see `Store`.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
         meta = {"embedder": embedder, "detector": detector, "fingerprint": fingerprint, "dim": str(dim)}
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
+        if shard != (0, 1):
+            meta["shard"] = f"{shard[0]}/{shard[1]}"
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
         return cls(create_database(path, meta), path)

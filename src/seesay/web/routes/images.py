@@ -254,8 +254,8 @@ async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
     """Return a small JPEG of an image, created on first request."""
-    thumbnails = served.index.thumbnails
-    return await service.run(lambda: _made(served, id, if_none_match, thumbnails.get), service.pictures)
+    make = served.index.thumbnail
+    return await service.run(lambda: _made(served, id, if_none_match, make), service.pictures)
 
 
 def _made(served: Served, id: int, if_none_match: str | None, make: Callable[[str, Path], bytes]) -> Response:

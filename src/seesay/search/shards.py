@@ -1,0 +1,370 @@
+"""Sharded indexes, of which each shard has a share of the photos and sentences, and is an index of its own.
+
+The folder of the index has `shards.json`, which has the number of shards, and a folder for each, such as
+`shard-1-of-4`, which can also be opened and updated by itself. The hash of the name of a photo's file
+chooses its shard (`shard_of`), so one that moves to another folder is recognised. Item `i` of shard `s` of
+`n`, from 0, has the id `i * n + s` in the index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.encoders.detector import Detection
+from seesay.errors import SeesayError
+from seesay.paths import disk_errors, read_small_json, replace_text, sweep
+from seesay.runs.embedder import Embedder
+from seesay.search.filters import Filter
+from seesay.search.hits import Place
+from seesay.search.index import Index
+from seesay.search.look import Look, shard_of
+from seesay.search.roots import Root
+from seesay.search.searcher import DEFAULT_RUN, load_embedder
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Changes, Facts, Item, State, Store
+from seesay.search.stores import Found, VectorStore
+from seesay.search.update import Progress, UpdateReport
+
+_EVERYTHING, _ALL = Filter(), 1 << 60
+_WRITERS = 4  # at once: each decodes on all cores
+_READERS = 32
+
+T = TypeVar("T")
+_WithId = TypeVar("_WithId", Item, Facts)
+
+
+def count_shards(folder: Path) -> int:
+    """Return the number of shards of the index in a folder.
+
+    Raises:
+        SeesayError: it cannot be read, or is impossible.
+    """
+    file = folder / SHARDS
+    try:
+        with disk_errors(file):
+            count = read_small_json(file)["shards"]
+    except (ValueError, LookupError, TypeError):
+        count = None
+    if type(count) is not int or not 1 < count <= MOST_SHARDS:
+        raise SeesayError(f"{file}: damaged; delete the folder of the index and index again.")
+    return count
+
+
+def shard_files(folder: Path, count: int) -> list[Path]:
+    """Return the SQLite files of the shards of an index, in order."""
+    return [folder / f"shard-{number}-of-{count}" / FILE for number in range(1, count + 1)]
+
+
+def create_shards(folder: Path, run: Embedder, count: int) -> None:
+    """Create the shards of an index that do not exist: all of a new one, and those that were lost."""
+    replace_text(folder / SHARDS, json.dumps({"shards": count}))
+    for number, file in enumerate(shard_files(folder, count)):
+        if not Store.exists(file):
+            file.parent.mkdir(exist_ok=True)
+            facts = run.name, run.fingerprint, run.dim, str(run.detector or "")
+            Store.create(file, *facts, shard=(number, count)).close()
+
+
+def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
+    """Create the shards of an index that are missing, which its next update fills.
+
+    Raises:
+        SeesayError: as `count_shards`, and `Index.open` of another shard.
+    """
+    count = count_shards(folder)
+    there = [file for file in shard_files(folder, count) if Store.exists(file)]
+    if len(there) == count:
+        return
+    if there:
+        with Index.open(there[0].parent, run) as other:
+            create_shards(folder, other.run, count)
+    else:
+        create_shards(folder, load_embedder(DEFAULT_RUN if run is None else run), count)
+
+
+class ShardedIndex(Index):
+    """The index of several indexes, which searches and updates all of them.
+
+    Args:
+        folder: of the index.
+        run: see `Index.open`.
+
+    Raises:
+        SeesayError: a shard is missing, is not of this index, or cannot be opened.
+    """
+
+    def __init__(self, folder: Path, run: str | Path | Embedder | None = None) -> None:
+        files = shard_files(folder, count_shards(folder))
+        for file in files:
+            if not Store.exists(file):
+                raise SeesayError(
+                    f"{file.parent}: missing; restore this shard of the index, or index again to create it."
+                )
+        embedder = None if run is None else load_embedder(run)
+        self._shards = [Index.open(file.parent, embedder) for file in files]
+        for number, (file, shard) in enumerate(zip(files, self._shards, strict=True)):
+            if (shard.store.shard, shard.store.meta["fingerprint"], shard.store.dim) != (
+                (number, len(files)),
+                self._shards[0].store.meta["fingerprint"],
+                self._shards[0].store.dim,
+            ):
+                raise SeesayError(f"{file.parent}: not this shard of the index; restore it, or delete it.")
+        super().__init__(folder, _Stores(folder / SHARDS, [shard.store for shard in self._shards]), embedder)
+
+    def _open_vectors(self, kind: Kind, address: str) -> VectorStore:  # noqa: ARG002
+        return _Vectors(self._shards, kind)
+
+    def thumbnail(self, key: str, source: Path) -> bytes:
+        """Return the thumbnail of a content of the index, which is in a shard that has the content."""
+        holders = (shard for shard in self._shards if shard.store.known("image", [key]))
+        return next(holders, self._shards[0]).thumbnail(key, source)
+
+    def changed(self) -> float:
+        """Return when a shard of the index was last written, in seconds since 1970."""
+        return max(shard.changed() for shard in self._shards)
+
+    def set_recall(self, recall: float) -> None:
+        """Choose the compression of vectors by recall@10, from the next update on."""
+        for shard in self._shards:
+            shard.set_recall(recall)
+
+    @contextmanager
+    def _sole_writer(self) -> Iterator[None]:
+        with ExitStack() as held:
+            for shard in self._shards:
+                held.enter_context(shard._sole_writer())
+            sweep(self.folder)
+            yield
+
+    def _record(self, run: Embedder) -> None:
+        for shard in self._shards:
+            shard._record(run)
+
+    def _update(self, seen: Look, run: Embedder, progress: Progress | None) -> UpdateReport:
+        told = _Told(progress, len(self._shards))
+
+        def update(number: int, shard: Index) -> UpdateReport:
+            return shard._update(seen.share(shard.store), run, told.of(number))
+
+        first, *others = self._of_each(update)
+        for report in others:
+            for name in ("added", "changed", "moved", "deleted", "unchanged"):
+                setattr(first, name, getattr(first, name) + getattr(report, name))
+            first.skipped += report.skipped
+            first.absent = list(dict.fromkeys([*first.absent, *report.absent]))
+            first.seconds = max(first.seconds, report.seconds)
+        return first
+
+    def _remove(self, root: Root, run: Embedder) -> int:
+        # The shard whose folders are those of the index is the last one, so that a killed call is repeated.
+        return sum(shard._remove(root, run) for shard in reversed(self._shards))
+
+    def _add(self, texts: Sequence[str], run: Embedder, progress: Progress | None) -> int:
+        told, count = _Told(progress, len(self._shards)), len(self._shards)
+        tidy = [" ".join(text.split()) for text in texts]
+
+        def add(number: int, shard: Index) -> int:
+            return shard._add([t for t in tidy if shard_of(t, count) == number], run, told.of(number))
+
+        return sum(self._of_each(add))
+
+    def _of_each(self, work: Callable[[int, Index], T]) -> list[T]:
+        """Apply `work` to all shards, a few at a time; raise the first error after the others have ended."""
+        with ThreadPoolExecutor(_WRITERS, "seesay-shard") as pool:
+            return list(pool.map(work, range(len(self._shards)), self._shards))
+
+
+class _Told:
+    """Adds up the progress of shards."""
+
+    def __init__(self, progress: Progress | None, count: int) -> None:
+        self._progress, self._lock = progress or (lambda _done, _total: None), Lock()
+        self._states = [(0, 0)] * count
+
+    def of(self, number: int) -> Progress:
+        """Return what a shard reports to."""
+
+        def told(done: int, total: int) -> None:
+            with self._lock:
+                self._states[number] = done, total
+                self._progress(*map(sum, zip(*self._states, strict=True)))
+
+        return told
+
+
+class _Vectors:
+    """Searches the vectors of one kind in all shards; see `VectorStore`."""
+
+    concurrent = True  # each shard is locked by itself
+
+    def __init__(self, shards: Sequence[Index], kind: Kind) -> None:
+        self._shards, self._kind = shards, kind
+        self._threads = ThreadPoolExecutor(min(len(shards), _READERS), "seesay-shard")
+
+    def refresh(self) -> None:
+        for shard in self._shards:
+            with shard.using(self._kind) as near:
+                near.refresh()
+
+    def save(self) -> None:
+        for shard in self._shards:
+            with shard.using(self._kind) as near:
+                near.save()
+
+    def passing(self, where: Filter) -> list[Any]:
+        found = []
+        for shard in self._shards:
+            with shard.using(self._kind) as near:
+                found.append(near.passing(where))
+        return found
+
+    def search(
+        self, query: NDArray[np.float32], k: int, among: list[Any] | None = None, after: Place | None = None
+    ) -> Found:
+        count = len(self._shards)
+
+        def best(number: int) -> Found:
+            # In this shard, ids above (id - number) / count come after that place.
+            behind = after and replace(after, id=(after.id - number) // count)
+            with self._shards[number].using(self._kind) as near:
+                ids, scores = near.search(query, k, None if among is None else among[number], behind)
+            return ids * count + number, scores
+
+        found = list(self._threads.map(best, range(count)))
+        ids, scores = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.lexsort((ids, -scores))[:k]
+        return ids[order], scores[order]
+
+    def close(self) -> None:
+        self._threads.shutdown()
+
+
+def _sum(counts: Iterable[dict[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+class _Stores(Store):
+    """The reading half of a store, over those of all shards."""
+
+    def __init__(self, path: Path, stores: Sequence[Store]) -> None:
+        self.path, self.shard = path, (0, 1)
+        self._stores = stores
+        self._first = next((store for store in stores if store.roots()), stores[0])  # others may be new
+        self.meta, self.dim = self._first.meta, self._first.dim
+
+    def _whole(self, number: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ids * len(self._stores) + number
+
+    def _with_id(self, number: int, found: _WithId) -> _WithId:
+        return replace(found, id=found.id * len(self._stores) + number)
+
+    def _of_each(self, ids: Sequence[int]) -> Iterator[tuple[int, Store, list[int]]]:
+        """Yield the number of each shard, its store, and the ids there."""
+        count = len(self._stores)
+        for number, store in enumerate(self._stores):
+            yield number, store, [id_ // count for id_ in ids if id_ % count == number]
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+    def check_in_place(self) -> None:
+        for store in self._stores:
+            store.check_in_place()
+
+    def generation(self) -> int:
+        return sum(store.generation() for store in self._stores)
+
+    def roots(self) -> list[Root]:
+        return self._first.roots()
+
+    def not_read(self) -> dict[str, int]:
+        return self._first.not_read()
+
+    def background(self) -> str | None:
+        return None  # each shard has that of its own images
+
+    def recall(self) -> float | None:
+        return self._first.recall()
+
+    def count(self, kind: Kind) -> int:
+        return sum(store.count(kind) for store in self._stores)
+
+    def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
+        found = [store.items(None if ids is None else own) for _, store, own in self._of_each(ids or ())]
+        return self._by_id(found)
+
+    def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
+        return self._by_id([store.facts(own) for _, store, own in self._of_each(ids)])
+
+    def _by_id(self, found: Sequence[dict[int, _WithId]]) -> dict[int, _WithId]:
+        whole = (self._with_id(number, each) for number, shard in enumerate(found) for each in shard.values())
+        return {each.id: each for each in whole}
+
+    def matching(self, where: Filter) -> NDArray[np.int64]:
+        found = [self._whole(i, store.matching(where)) for i, store in enumerate(self._stores)]
+        return np.sort(np.concatenate(found))
+
+    def newest(
+        self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
+    ) -> list[Facts]:
+        pages = list[Facts]()
+        for number, store in enumerate(self._stores):
+            # In this shard, ids below (id - number) / shards come after that place.
+            behind = after and (after[0], -((number - after[1]) // len(self._stores)))
+            pages += [self._with_id(number, each) for each in store.newest(count, where, behind)]
+        return sorted(pages, key=lambda each: (each.time, each.id), reverse=True)[:count]
+
+    def months(self, where: Filter = _EVERYTHING) -> dict[str, int]:
+        total = _sum(store.months(where) for store in self._stores)
+        return dict(sorted(total.items(), reverse=True))
+
+    def folders(self, limit: int = 1000) -> dict[str, int]:
+        return dict(sorted(_sum(store.folders(_ALL) for store in self._stores).most_common(limit)))
+
+    def vector(self, id_: int) -> NDArray[np.float32] | None:
+        number = id_ % len(self._stores)
+        return self._stores[number].vector(id_ // len(self._stores))
+
+    def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        shards = [(number, *store.vectors(own)) for number, store, own in self._of_each(ids)]
+        there = np.concatenate([self._whole(number, own) for number, own, _ in shards])
+        order = np.argsort(there)
+        return there[order], np.concatenate([rows for *_, rows in shards])[order]
+
+    def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
+        shards = [(number, store.objects(own, names)) for number, store, own in self._of_each(ids)]
+        return {
+            id_ * len(self._stores) + number: seen for number, some in shards for id_, seen in some.items()
+        }
+
+    def paths(self, root: Root) -> dict[str, int]:
+        return {path: size for store in self._stores for path, size in store.paths(root).items()}
+
+    def skipped(self) -> dict[str, tuple[State, str]]:
+        return {path: why for store in self._stores for path, why in store.skipped().items()}
+
+    def changes(
+        self,
+        kind: Kind,
+        since: int = 0,  # noqa: ARG002
+        known: NDArray[np.int64] | None = None,  # noqa: ARG002
+    ) -> Changes:
+        """Return all items of a kind, whatever has changed."""
+        found = [store.changes(kind) for store in self._stores]
+        alive = np.sort(np.concatenate([self._whole(i, each.alive) for i, each in enumerate(found)]))
+        return Changes(sum(each.generation for each in found), alive, alive)
