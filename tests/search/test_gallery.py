@@ -89,7 +89,8 @@ def test_the_best_of_the_gallery_is_looked_for_only_where_it_counts(
 def test_a_calibration_of_scores_judges_each_image_by_its_own(tmp_path: Path, photos: Path) -> None:
     with Index.create(tmp_path / "absolute", Absolute()) as index:
         index.update_images(photos)
-        for text, (intercept, slope) in {"red": (-4, 8), "a red": (-4, 8), "red - blue": (-4, 8)}.items():
+        calibrations = {"red": (-4, 8), "a red": (-4, 8), "red + red - blue": (-4, 8)}
+        for text, (intercept, slope) in calibrations.items():
             for hit in index.search(text, k=25):
                 expected = 1 / (1 + np.exp(-(intercept + slope * hit.score)))
                 assert hit.probability == pytest.approx(expected, abs=1e-6)
@@ -150,9 +151,18 @@ def test_a_query_with_an_image_is_judged_by_its_parts(index: Index) -> None:
     for path, chance in less.items():
         assert chance == pytest.approx((1 - white[path]) * both[path], rel=0.02, abs=1e-3)
     assert both["red-blue.png"] > max(both["red-red.png"], both["blue-blue.png"]) > both["white-white.png"]
+    assert chances_of(index.search(Query((image, image, blue, blue)), k=25)) == pytest.approx(both)
     half = index.search(Query((image, Part(Text("blue xyzzy")))), k=25)
     assert chances_of(half) == pytest.approx({path: chance / 2 for path, chance in both.items()})
     assert index.search("red + blue")[0].probability is not None
+
+
+def test_parts_that_each_show_a_little_show_more_together(index: Index) -> None:
+    red, blue = (chances_of(index.search(picture(colour), k=25)) for colour in ("red", "blue"))
+    both = chances_of(index.search(Query((Part(Image(picture("red"))), Part(Image(picture("blue"))))), k=25))
+    for path, chance in both.items():
+        odds = [p / (1 - p) for p in (red[path], blue[path], 0.06)]  # six in a hundred show something anyway
+        assert chance / (1 - chance) == pytest.approx(odds[0] * odds[1] / odds[2], rel=0.02)
 
 
 def test_unknown_words_that_are_taken_away_take_nothing_away(index: Index) -> None:

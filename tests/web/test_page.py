@@ -294,6 +294,7 @@ def test_a_dropped_heic_photo_is_shown_as_the_server_decodes_it(watched: Watched
     drop(watched.page, "phone.heic", (tmp_path / "phone.heic").read_bytes(), "")
     expect(links(watched.page).first).to_have_attribute("title", re.compile("^blue"))
     expect(watched.page.locator("#given-image")).to_have_js_property("naturalWidth", 1200)
+    expect(watched.page.locator("#given-image")).to_be_visible()
     assert watched.errors == []
 
 
@@ -849,7 +850,7 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
     page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": come, "next": None}))
     page.goto("/")
-    expect(page.locator("#message")).to_contain_text("Photos appear here as they are found.")
+    expect(page.locator("#message")).to_contain_text("Indexing… photos appear here as they are found.")
     come.extend(shown[1:2])
     state["done"] = 1
     expect(tiles(page)).to_have_count(1)

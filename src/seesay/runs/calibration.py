@@ -167,7 +167,7 @@ class ScoreCalibration:
 
     def of(self, *texts: str) -> Calibration:
         """Return the function for a query of these texts."""
-        words = [word for text in texts for word in tokenize(text) if word not in _ARTICLES]
+        words = [word for text in set(texts) for word in tokenize(text) if word not in _ARTICLES]
         share = float(np.clip(np.log10(max(len(words), 1)), 0, 1))
         short, long = self.of_words, self.of_sentences
         return Calibration(

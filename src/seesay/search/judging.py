@@ -37,6 +37,9 @@ Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _TINY = 1e-6
+_PRIOR = (
+    -2.75
+)  # log-odds of an image of which nothing is known: chosen by photographs with a name beside them
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
@@ -73,10 +76,10 @@ class Gallery:
 class Judge:
     """Computes probabilities of the hits of an index. Thread-safe.
 
-    A query of sentences is judged as a whole. A query with images is judged by its parts: the probability of
-    the weighted mean of the log-odds of wanted parts, times that of showing no unwanted part. In this mean,
-    sentences count by how far their score stands out, because the odds of a mixture would outweigh an
-    image's.
+    A query of sentences is judged as a whole. A query with images is judged by its parts: what each wanted
+    part adds to the log-odds of showing something at all is summed (naive Bayes), and the probability is
+    multiplied by that of showing no unwanted part. Sentences count by how far their score stands out,
+    because the odds of a mixture would outweigh an image's.
 
     Args:
         store: of the index.
@@ -152,7 +155,7 @@ class Judge:
         images = self._images(hits)
         sample = sample if len(sample) else images
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
-        for part, row in zip(query.parts, asked.rows, strict=True):
+        for part, row in dict(zip(query.parts, asked.rows, strict=True)).items():  # equal ones count once
             share = 1.0
             if isinstance(part.term, Text):
                 share = known_share([part.term.text], unknown)
@@ -166,7 +169,8 @@ class Judge:
                 weights.append(part.weight)
             else:
                 unwanted.append(share * probability(found))
-        result = known * probability(np.average(wanted, axis=0, weights=weights))
+        added = np.array(weights) / max(weights) @ (np.array(wanted) - _PRIOR)
+        result = known * probability(_PRIOR + added)
         for chance in unwanted:
             result *= 1 - chance
         return result

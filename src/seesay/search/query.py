@@ -271,8 +271,8 @@ def _shortened(text: str) -> str:
 class PreparedQuery:
     """A query with everything that a search needs.
 
-    One part is searched for as it is. Several are the weighted sum of their unit vectors, scaled to length 1,
-    so that weights mean the same for all parts, and scores stay cosines.
+    One part is searched for as it is. Several are the weighted sum of their unit vectors, scaled to the mean
+    length of the wanted ones, so that weights mean the same for all parts, and scores the same as for one.
 
     Attributes:
         query: the query, with misspelt words corrected.
@@ -337,14 +337,14 @@ def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = 
 def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
     if len(rows) == 1:
         return rows[0]
-    total = np.zeros_like(rows[0])
-    for part, row in zip(query.parts, rows, strict=True):
-        total += part.weight * row / max(float(np.linalg.norm(row)), _TINY)
+    weights, matrix = np.array([part.weight for part in query.parts]), np.array(rows)
+    lengths = np.linalg.norm(matrix, axis=1)
+    total = (weights / np.maximum(lengths, _TINY)) @ matrix
     length = float(np.linalg.norm(total))
-    if length < _CANCELLED * sum(abs(part.weight) for part in query.parts):
+    if length < _CANCELLED * np.abs(weights).sum():
         raise QueryError("The parts of the query cancel each other out; change their weights.")
-    unit: Vector = total / np.float32(length)
-    return unit
+    found: Vector = (total * np.average(lengths, weights=weights.clip(0)) / length).astype(np.float32)
+    return found
 
 
 def _image(term: Image, run: Embedder) -> Vector:

@@ -279,6 +279,7 @@ function showGiven() {
   $("sentences").replaceChildren();
   if (given === null) return;
   $("given-image").onerror = () => given?.file && showMade(given);
+  $("given-image").hidden = false;
   $("given-image").src = given.source;
   $("given-image").alt = given.name;
   $("given-name").textContent = given.name;
@@ -288,12 +289,14 @@ function showGiven() {
 // A file that the browser cannot show, such as HEIC: the JPEG that the server makes of it.
 async function showMade(mine) {
   $("given-image").onerror = null;
+  $("given-image").hidden = true; // rather than broken
   const made = await files.sendable(mine.file).then(api.jpegOfFile).catch(() => null);
   if (mine !== given) return;
   $("given").hidden = !made;
   if (!made) return;
   URL.revokeObjectURL(mine.source);
   $("given-image").src = mine.source = URL.createObjectURL(made);
+  $("given-image").hidden = false;
 }
 
 async function describe(state, mine) {

@@ -96,7 +96,7 @@ export default {
   empty: "No photos yet",
   emptyHint: "This index contains no images. Run seesay index on a folder of photos.",
   emptyYet: "Photos appear here once the folder has been scanned.",
-  indexing: "Indexing… Photos appear here as they are found.",
+  indexing: "Indexing… photos appear here as they are found.",
   failed: "Something went wrong",
   notAnImage: "This file can't be opened: unsupported or damaged.",
   fileForgotten: "This browser no longer has that image. Drop it here again.",
