@@ -39,8 +39,9 @@ from seesay.data.images import decode
 from seesay.data.scenes import write_scenes
 from seesay.data.sources import tar_members
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
+from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.networks.lite import PixelsToFeatures, load_lite
+from seesay.encoders.networks.lite import PixelsToFeatures
 
 NETWORK = "efficientnet-lite0"
 IMAGES = 32

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
-from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks.lite import PixelsToFeatures, load_lite
+from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.networks.lite import PixelsToFeatures
 from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs

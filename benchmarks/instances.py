@@ -23,8 +23,8 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.instances import COUNT
-from seesay.encoders.networks.lite import load_lite
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.regions import load_region_encoder
 

@@ -23,7 +23,7 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder, resize, squares_of
-from seesay.encoders.networks.lite import load_squares
+from seesay.encoders.images.efficientnet import load_squares
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder, map_network
 

@@ -29,8 +29,7 @@ from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.concepts import REGIONS
-from seesay.encoders.images.efficientnet import LiteEncoder
-from seesay.encoders.networks.lite import load_lite
+from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.matchers import decoder, layers
 from seesay.matchers.sco import SCO

@@ -17,9 +17,9 @@ from pillow_heif import register_heif_opener
 
 from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage
+from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
-from seesay.data.readers.parquet import page_sizes
 from seesay.errors import ImageError, SeesayError
 from seesay.search import filters, query
 from seesay.search.filters import Filter

@@ -32,8 +32,8 @@ from onnx import TensorProto
 from torch import Tensor, nn
 
 from seesay.encoders.images.base import Pixels
-from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks.lite import first_stages, load_lite, through_last_blocks
+from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.networks.lite import first_stages, through_last_blocks
 from tools.onnx_graph import OPSET, Floats, GraphWriter, constants_of, eight_bits, session_with_outputs
 
 SAMPLES = 500  # values of a tensor that are kept of each image

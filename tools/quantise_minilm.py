@@ -22,8 +22,8 @@ import torch
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
-from seesay.encoders.networks.minilm import load_minilm
-from seesay.encoders.sentences.minilm import MAX_LENGTH
+from seesay.encoders.networks.sentences import load_minilm
+from seesay.encoders.sentences.minilm import MAX_LENGTH, packaged_folder
 from tools.onnx_graph import (
     MICROSOFT,
     OPSET,
@@ -43,7 +43,7 @@ def export_minilm() -> Any:
         warnings.simplefilter("ignore")
         path = Path(folder, "minilm.onnx")
         torch.onnx.export(
-            load_minilm(),
+            load_minilm(packaged_folder()),
             (example, example),
             str(path),
             input_names=["ids", "mask"],

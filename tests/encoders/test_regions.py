@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from seesay.encoders import REGION_ENCODERS
 from seesay.encoders.images.base import list_encoders, resize
+from seesay.encoders.images.efficientnet import load_squares
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.networks.lite import load_squares
 from seesay.encoders.regions import (
     NETWORK,
     SIDE,

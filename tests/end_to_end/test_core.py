@@ -205,8 +205,7 @@ for path in sorted(root.rglob("*.py")):
 NEED_PYTORCH = {
     "seesay.encoders.networks",
     "seesay.encoders.networks.lite",
-    "seesay.encoders.networks.minilm",
-    "seesay.encoders.networks.quick_thought",
+    "seesay.encoders.networks.sentences",
     "seesay.runs.all_pairs",
     "seesay.runs.export",
     "seesay.runs.predictions",

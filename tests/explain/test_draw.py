@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from seesay.errors import ImageError, SeesayError
+from seesay.explain import Explanation, Reading, Window, Word, terminal_style
 from seesay.explain.draw import FORMATS, html_page, write_explanation
-from seesay.explain.explain import Explanation, Reading, Window, Word, terminal_style
 from seesay.paths import check_output
 
 NASTY = "<script>alert('x')</script> & \"dog\" $x^2$ {title}"

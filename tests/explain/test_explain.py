@@ -16,7 +16,7 @@ from seesay.cli.printing import print_explanation
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.minilm import MiniLM
 from seesay.errors import ImageError, SeesayError
-from seesay.explain.explain import Explanation, Reading, Window, Word, explain
+from seesay.explain import Explanation, Reading, Window, Word, explain
 from seesay.matchers import Ensemble, MatchingCNN
 from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.settings import MatcherInputs

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding.ground import (
+from seesay.grounding import (
     COLOURS,
     FORMATS,
     GroundedBox,

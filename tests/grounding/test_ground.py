@@ -23,7 +23,7 @@ from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import RegionEncoder, load_region_encoder
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding.ground import GroundedBox, Grounder, Grounding, best_places, can_ground
+from seesay.grounding import GroundedBox, Grounder, Grounding, best_places, can_ground
 from seesay.runs.calibration import FITS, Calibration
 from seesay.runs.run import Run
 

@@ -12,7 +12,7 @@ from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.embedder import Embedder
 from seesay.search import Index, Query
-from seesay.search.query import PreparedQuery
+from seesay.search.preparing import PreparedQuery
 
 RGB = {
     "red": (220, 20, 20),

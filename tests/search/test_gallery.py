@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -215,12 +217,12 @@ def test_an_index_that_stores_none_learns_it(tmp_path: Path, index: Index, store
     copy = tmp_path / "copy"
     index.close()
     shutil.copytree(tmp_path / "index", copy)
+    with closing(sqlite3.connect(copy / "index.sqlite")) as connection, connection:
+        if stored is None:
+            connection.execute("DELETE FROM meta WHERE key = 'background'")
+        else:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'background'", (stored,))
     with Index.open(copy, Named()) as opened:
-        with opened.store.write() as writer:
-            if stored is None:
-                writer._connection.execute("DELETE FROM meta WHERE key = 'background'")
-            else:
-                writer.set_meta(background=stored)
         assert [hit.probability for hit in opened.search("red")] == pytest.approx(expected)
         opened.search("blue")
         assert opened.run.asked.count(unrelated_sentences()[0]) == 1

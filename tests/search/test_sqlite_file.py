@@ -48,8 +48,9 @@ def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
 
 
 def test_an_index_of_another_version_is_refused(store: Store) -> None:
-    store._connection.execute("PRAGMA user_version = 4")
     store.close()
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("PRAGMA user_version = 4")
     with pytest.raises(SeesayError, match="another version of seesay"):
         Store.open(store.path)
 

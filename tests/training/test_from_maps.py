@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite
+from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.networks.lite import PixelsToStages, last_stages
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.losses.ranking import ContrastiveLoss

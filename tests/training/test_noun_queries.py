@@ -20,7 +20,7 @@ from seesay.recipes.schema import NounSettings
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.further import NounQueries
+from seesay.training.noun_queries import NounQueries
 from seesay.training.train import train
 
 WORDS = ("a", "the", "on", "dog", "dogs", "lake", "lakes", "tree", "trees")

@@ -17,8 +17,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import KeepSettings, Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.further import Keeper
-from seesay.training.start import axes
+from seesay.training.start import Keeper, axes
 from seesay.training.train import train
 
 INPUTS = ("encoders=[efficientnet-lite0]", "sentence_encoder=minilm-int8", "min_count=1", "batch_size=40")
@@ -38,7 +37,7 @@ def few_phrases() -> Iterator[None]:
     """Name few classes: sentence vectors of ten thousand phrases take a minute."""
     few = ClassPhrases(["a dog", "a tree", "a red car"] * 100, np.zeros(300, np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seesay.training.further.class_phrases", lambda: few)
+        patch.setattr("seesay.training.start.class_phrases", lambda: few)
         yield
 
 

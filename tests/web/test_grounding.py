@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from seesay.grounding.ground import COLOURS, Grounder
+from seesay.grounding import COLOURS, Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
 from seesay.web.app import create_app

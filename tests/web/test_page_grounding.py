@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.grounding.ground import Grounder
+from seesay.grounding import Grounder
 from seesay.runs.run import Run
 from tests.web.browser import Watched, needs_chromium, sync_api
 

@@ -109,8 +109,8 @@ def explain(
 ) -> None:
     """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
     from seesay.data.sources import FileSource
+    from seesay.explain import explain as explain_match
     from seesay.explain.draw import FORMATS, write_explanation
-    from seesay.explain.explain import explain as explain_match
     from seesay.paths import check_output
     from seesay.runs.run import Run
 

@@ -73,7 +73,7 @@ Images = Annotated[
 
 def _allow_outside(context: typer.Context, wanted: bool) -> bool:
     if wanted:
-        from seesay.data.walk import reading_with
+        from seesay.data.readers.builder import reading_with
 
         context.with_resource(reading_with(outside=True))
     return wanted
@@ -91,7 +91,7 @@ AllowOutside = Annotated[
 
 def _name_column(context: typer.Context, option: typer.CallbackParam, name: str | None) -> str | None:
     if name is not None:
-        from seesay.data.walk import reading_with
+        from seesay.data.readers.builder import reading_with
 
         context.with_resource(reading_with(**{str(option.name).strip("_"): name}))
     return name

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seesay.data.corpus import Corpus, Issues
-    from seesay.explain.explain import Explanation
-    from seesay.grounding.ground import Grounding
+    from seesay.explain import Explanation
+    from seesay.grounding import Grounding
     from seesay.runs.bundle import Bundle
     from seesay.runs.config import RunConfig
     from seesay.runs.predictions import SeenConcept, WrittenSentence
@@ -117,7 +117,7 @@ def print_grounding(found: Grounding, sentence: str) -> None:
     """
     from rich.text import Text
 
-    from seesay.grounding.ground import colour
+    from seesay.grounding import colour
 
     out, coloured = wide(), Text(sentence)
     styles = [f"bold {colour(i)}" for i in range(len(found.phrases))]
@@ -165,7 +165,7 @@ def print_explanation(explanation: Explanation, count: int) -> None:
     """Print for each reading its score, on a terminal the coloured sentence, and the strongest windows."""
     from rich.text import Text
 
-    from seesay.explain.explain import terminal_style
+    from seesay.explain import terminal_style
 
     out = wide()
     if len(explanation.readings) > 1:

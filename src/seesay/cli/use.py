@@ -262,7 +262,7 @@ def ground(
 ) -> None:
     """Locate the phrases of a sentence in an image; print score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding.ground import FORMATS, Grounder, write_grounding
+    from seesay.grounding import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
     from seesay.runs.run import Run
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.remote import as_remote
@@ -99,48 +97,19 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-class ReadOptions(NamedTuple):
-    """What a user says about all corpora that are read.
-
-    Attributes:
-        outside: whether they may name images anywhere, by absolute paths. A corpus of someone else could
-            otherwise have private images measured, drawn into reports and shared.
-        image_column: the column of tables that names the images, if it has an unusual name.
-        caption_column: the column that holds the sentences.
-    """
-
-    outside: bool = False
-    image_column: str | None = None
-    caption_column: str | None = None
-
-
-_options: ContextVar[ReadOptions] = ContextVar("read_options", default=ReadOptions())  # noqa: B039 — immutable
-
-
-def read_options() -> ReadOptions:
-    """Return the options of the corpora that are read now."""
-    return _options.get()
-
-
-@contextmanager
-def reading_with(**options: bool | str | None) -> Iterator[None]:
-    """Read the corpora inside with these options; one that is False or None stays as it is outside."""
-    given: dict[str, Any] = {name: value for name, value in options.items() if value}
-    token = _options.set(_options.get()._replace(**given))
-    try:
-        yield
-    finally:
-        _options.reset(token)
-
-
 class ImageFinder:
     """Looks names up in every folder below a root, then in the tars that lie in the root.
 
     Corpora do not say where their images are, so a name is looked up as it stands, then by its last part.
+
+    Args:
+        root: the folder.
+        issues: counts names that are ambiguous or outside.
+        outside: whether an absolute path may lead out of the folder.
     """
 
-    def __init__(self, root: Path, issues: Issues) -> None:
-        self._root, self._issues = root, issues
+    def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
+        self._root, self._issues, self._outside = root, issues, outside
         self._by_name: _Sources = {}
         self._tars_read = False
         for path in walk_files(root):
@@ -157,7 +126,7 @@ class ImageFinder:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
         absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
-        if absolute and (read_options().outside or path.resolve().is_relative_to(self._root.resolve())):
+        if absolute and (self._outside or path.resolve().is_relative_to(self._root.resolve())):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
         found = self._look_up(key)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from seesay import html
 from seesay.data.images import decode
-from seesay.explain.explain import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading
+from seesay.explain import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading
 from seesay.paths import check_output, writing
 
 FORMATS = (".html",)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seesay.matchers.baselines.dcca import DCCA as DCCA
     from seesay.matchers.baselines.devise import DeViSE as DeViSE
     from seesay.matchers.baselines.dvsa import DVSA as DVSA
-    from seesay.matchers.baselines.order_embeddings import OrderEmbeddings as OrderEmbeddings
+    from seesay.matchers.baselines.vsepp import OrderEmbeddings as OrderEmbeddings
     from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
     from seesay.matchers.composed import Ensemble as Ensemble
     from seesay.matchers.gvse import GVSE as GVSE
@@ -49,8 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "baselines.dcca": ("DCCA",),
         "baselines.devise": ("DeViSE",),
         "baselines.dvsa": ("DVSA",),
-        "baselines.order_embeddings": ("OrderEmbeddings",),
-        "baselines.vsepp": ("VSEPlusPlus",),
+        "baselines.vsepp": ("OrderEmbeddings", "VSEPlusPlus"),
         "composed": ("Ensemble",),
         "gvse": ("GVSE", "UncommonVSE"),
         "irmatch": ("IRMatch",),

@@ -17,7 +17,7 @@ from seesay.protocols.base import Options, Protocol, Result, of_part
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, check_one_score
-from seesay.runs.scores import EmbeddingScores, Matrix, Part, SplitScores
+from seesay.runs.scores import EmbeddingScores, Matrix, Selection, SplitScores
 
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
 ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.floating]]
@@ -98,7 +98,7 @@ class RerankedScores(SplitScores):
         self.scored = 0
         self.seconds = time.perf_counter() - started
 
-    def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: NDArray[np.int64]) -> Ranks:
         """See `SplitScores`."""
         scores = self._embeddings.images[images] @ self._embeddings.sentences[sentences].T
         rows, columns = np.arange(len(self._images))[images], np.arange(len(self._sentences))[sentences]

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
-from seesay.runs.scores import EmbeddingScores, Part, RunScores, SplitScores
+from seesay.runs.scores import EmbeddingScores, RunScores, Selection, SplitScores
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
@@ -71,8 +71,8 @@ class Subject:
 
     def retrieval_sample(
         self,
-        images: Part = slice(None),
-        sentences: Part = slice(None),
+        images: Selection = slice(None),
+        sentences: Selection = slice(None),
         own: NDArray[np.int64] | None = None,
         at: Sequence[int] = (),
     ) -> RetrievalSample:

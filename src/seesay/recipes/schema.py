@@ -108,7 +108,7 @@ class KeepSettings(Settings):
 
 
 class NounSettings(Settings):
-    """How training asks for nouns of the sentences (`seesay.training.further.NounQueries`).
+    """How training asks for nouns of the sentences (`seesay.training.noun_queries.NounQueries`).
 
     Attributes:
         count: nouns drawn for each mini-batch, asked of all its images.

@@ -33,7 +33,6 @@ class Embedder:
 
     name: str
     detector: Path | None = None
-    calibration: ScoreCalibration | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -49,6 +48,11 @@ class Embedder:
     def side(self) -> int:
         """See above."""
         return SHARED_SIDE
+
+    @property
+    def calibration(self) -> ScoreCalibration | None:
+        """See above."""
+        return None
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
         """Embed n decoded photos as rows (n, dim).

@@ -247,8 +247,8 @@ class Run(Embedder):
         self._check_embeds()
         return self.config.dim or int(self.embed_sentences(["a dog"]).shape[1])
 
-    @cached_property
-    def calibration(self) -> ScoreCalibration | None:  # type: ignore[override]
+    @property
+    def calibration(self) -> ScoreCalibration | None:
         """The calibration of scores that was fitted to the val split, if any."""
         found = self.config.calibration
         return found if isinstance(found, ScoreCalibration) else None

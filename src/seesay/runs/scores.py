@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
-Part = slice | NDArray[np.int64]  # of a split's images or sentences
+Selection = slice | NDArray[np.int64]  # of a split's images or sentences
 Rows = NDArray[np.int64]
 
 
@@ -26,7 +26,7 @@ class SplitScores(ABC):
     """How well each image of a split matches each of its sentences."""
 
     @abstractmethod
-    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
         """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class MatrixScores(SplitScores):
     scores: Matrix
     of_sentence_queries: Matrix | None = None
 
-    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
         """See `SplitScores`."""
         found = ranks(self.scores[images][:, sentences], own)
         if self.of_sentence_queries is None:
@@ -71,7 +71,7 @@ class EmbeddingScores(SplitScores):
     query_images: Matrix | None = None
     query_sentences: Matrix | None = None
 
-    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
         """See `SplitScores`."""
         rows, columns = self.images[images], self.sentences[sentences]
         if self.query_images is None or self.query_sentences is None:
@@ -117,7 +117,7 @@ class RunScores(SplitScores):
             self._whole = self._of(self._inputs)
         return self._whole
 
-    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
         """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
         inputs = self._inputs
         if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):

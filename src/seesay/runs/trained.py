@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -28,9 +28,11 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.all_pairs import matrix_name, resume_all_pairs, score_all_pairs
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.onnx_backend import Rows, Vectors, in_parts, inner_products
-from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from seesay.runs.run import Run
 
 _NAMED = 3  # weights of a kind that an error names
 _BATCH = 512  # images or sentences computed at a time

@@ -30,7 +30,8 @@ from seesay.runs.calibration import (
 )
 from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.hits import Hit
-from seesay.search.query import PreparedQuery, Text, finite
+from seesay.search.preparing import PreparedQuery, finite
+from seesay.search.query import Text
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]

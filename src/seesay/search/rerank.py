@@ -24,7 +24,8 @@ from seesay.runs.images import join_features, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index
-from seesay.search.query import PreparedQuery, Query
+from seesay.search.preparing import PreparedQuery
+from seesay.search.query import Query
 
 SHORTLIST = 100
 

@@ -22,7 +22,8 @@ from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
-from seesay.search.query import Indexed, PreparedQuery, Query, embed_image, prepare_queries
+from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
+from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
@@ -212,7 +213,7 @@ class Searcher:
         return self.nearest("sentence", self.embed_image(image, query=True), k)
 
     def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
-        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.query`."""
+        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.preparing`."""
         return embed_image(self.run, image, query)
 
     def _prepared(self, query: Query) -> PreparedQuery:

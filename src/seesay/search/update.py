@@ -21,7 +21,7 @@ from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
 from seesay.search.look import Look
-from seesay.search.query import finite
+from seesay.search.preparing import finite
 from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer

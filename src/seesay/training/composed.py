@@ -16,9 +16,8 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.base import crops_of
-from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
-from seesay.encoders.networks.lite import load_lite
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings

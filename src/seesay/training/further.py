@@ -1,39 +1,30 @@
-"""What a step of sentence training learns beside its own mini-batch, if the recipe says so.
+"""Further losses of a step of sentence training, and those of further mini-batches of pairs.
 
 `ClassPairs`    artificial images with the name of a class as sentence
 `BesidePairs`   mini-batches of additional corpora
-`NounQueries`   single nouns, asked of all images
-`Keeper`        the scores of the run that training starts from
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import torch
-from lemminflect import getInflection  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.sentences.class_names import CLASSES, class_phrases
+from seesay.encoders.sentences.class_names import CLASSES
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
-from seesay.matchers.base import EmbeddingMatcher, Matcher
+from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.schema import BesideSettings, KeepSettings, NounSettings, Recipe
-from seesay.runs.inputs import Inputs, prepare_texts, split_inputs
-from seesay.runs.run import Run
+from seesay.recipes.schema import BesideSettings, Recipe
+from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
-from seesay.text.concepts import nouns
-from seesay.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -75,24 +66,6 @@ class FurtherLoss(ABC):
     @abstractmethod
     def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
         """Return the losses of a step, one for each member of an ensemble, with this one added."""
-
-
-def further_losses(
-    recipe: Recipe, corpus: Corpus, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> list[FurtherLoss]:
-    """Return the further losses of a recipe, encoding missing features of additional corpora."""
-    found: list[FurtherLoss] = []
-    if recipe.class_pairs:
-        phrases = class_phrases()
-        named = prepare_texts(phrases.texts, vocabulary, encoder)
-        features = np.asarray(train.features, np.float32)
-        found.append(ClassPairs(features, train.image_dims, named, phrases.classes, recipe.class_pairs))
-    for number, each in enumerate(corpus.beside):
-        inputs = split_inputs(recipe, each, "train", vocabulary, encoder)
-        found.append(BesidePairs(inputs, recipe.beside[each.name], number))
-    if recipe.nouns is not None:
-        found.append(NounQueries(train, vocabulary, encoder, recipe.nouns))
-    return found
 
 
 def _weighted(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tensor]:
@@ -257,147 +230,3 @@ def _subjects(inputs: Inputs, sentences_of: list[NDArray[np.int64]]) -> NDArray[
     texts = inputs.corpus.texts()
     first = [texts[own[0]] if len(own) else "" for own in sentences_of]
     return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
-_LEAST = 5  # images whose sentences have a noun that is asked for
-_POWER = 0.5  # of the number of these images, by which nouns are drawn
-_FORMS = 0.6, 0.2, 0.2  # shares of a noun alone, with its article, and in the plural
-
-
-class NounQueries(FurtherLoss):
-    """Nouns as queries: what people type, whose right answers are many images or none.
-
-    Sentences that describe one image are told apart by a mini-batch, in which each has one right answer. A
-    search is often a single word. So nouns of the train sentences are asked of every image of a mini-batch,
-    and images whose sentences have the noun are right. The logistic loss of each pair, with a scale and an
-    offset that are the same for all (Zhai et al., "Sigmoid Loss for Language Image Pre-Training", ICCV 2023),
-    makes scores of different queries comparable: one number is the line between right and wrong for all of
-    them.
-
-    Additional corpora whose images have names, which several of them share, learn the same of these.
-
-    Args:
-        inputs: the train split.
-        vocabulary: that numbers words.
-        encoder: of sentences, if the matcher reads vectors.
-        settings: of the recipe.
-    """
-
-    def __init__(
-        self, inputs: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None, settings: NounSettings
-    ) -> None:
-        super().__init__(5)
-        self.settings = settings
-        shown = _nouns_of_images(inputs)
-        images_of = Counter(noun for each in shown for noun in each)
-        self.nouns = sorted(noun for noun, count in images_of.items() if count >= _LEAST)
-        number = {noun: i for i, noun in enumerate(self.nouns)}
-        self._shown = np.zeros((len(shown), len(self.nouns)), bool)
-        for row, each in zip(self._shown, shown, strict=True):
-            row[[number[noun] for noun in each if noun in number]] = True
-        often = np.array([images_of[noun] for noun in self.nouns]) ** _POWER
-        self._chances = often / often.sum()
-        texts = [form for noun in self.nouns for form in _forms(noun)]
-        self._texts = prepare_texts(texts, vocabulary, encoder)
-
-    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
-        """See `FurtherLoss`."""
-        matcher = step.matcher
-        assert isinstance(matcher, EmbeddingMatcher)
-        of_others = (self.loss_of_names(matcher, each) for each in step.others)
-        asked = torch.stack([self.loss(matcher, step.images, step.rows), *of_others])
-        return [losses[0] + self.settings.weight * asked.sum(), *losses[1:]]
-
-    def loss(self, matcher: EmbeddingMatcher, features: Tensor, images: NDArray[np.int64]) -> Tensor:
-        """Return the loss of drawn nouns, for features (n, d) of images and their rows (n,) in the split."""
-        count = min(self.settings.count, len(self.nouns))
-        chosen = self._draw.choice(len(self.nouns), count, replace=False, p=self._chances)
-        forms = self._draw.choice(len(_FORMS), count, p=_FORMS)
-        device = str(features.device)
-        asked = self._texts.take(chosen * len(_FORMS) + forms).to_tensors(device)
-        shown = torch.from_numpy(self._shown[images][:, chosen]).to(device)
-        return self._logistic(matcher(features, asked), shown)
-
-    def loss_of_names(self, matcher: EmbeddingMatcher, batch: Batch) -> Tensor:
-        """Return the loss of another corpus's names, which images with one number in `image_ids` share."""
-        shown = batch.image_ids[:, None] == batch.image_ids[None, :]
-        if int(shown.sum()) == len(shown):  # a description of one image is not asked of others
-            return batch.images.new_zeros(())
-        return self._logistic(matcher(batch.images, batch.sentences), shown)
-
-    def _logistic(self, scores: Tensor, shown: Tensor) -> Tensor:
-        """The loss of scores (n, m) of pairs that match or not: summed over queries, averaged over images."""
-        log_odds = self.settings.scale * (scores - self.settings.offset)
-        losses = functional.binary_cross_entropy_with_logits(
-            log_odds, shown.to(scores.dtype), reduction="none"
-        )
-        return losses.sum(dim=1).mean()
-
-
-def _nouns_of_images(inputs: Inputs) -> list[frozenset[str]]:
-    found: list[set[str]] = [set() for _ in inputs.features]
-    for text, image in zip(inputs.corpus.texts(), inputs.image_of_sentence, strict=True):
-        found[image] |= nouns(text.lower())
-    return [frozenset(each) for each in found]
-
-
-def _forms(noun: str) -> tuple[str, str, str]:
-    plurals = getInflection(noun, "NNS")
-    return noun, f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}", plurals[0] if plurals else noun
-
-
-class Keeper(FurtherLoss):
-    """The scores of a run as a target, for the pairs of a mini-batch and for names outside the corpus.
-
-    After Hinton, Vinyals, Dean 2015, and Li and Hoiem, "Learning without Forgetting", ECCV 2016.
-
-    Args:
-        start: the run.
-        settings: of the recipe.
-
-    Raises:
-        SeesayError: the run has no embedding.
-    """
-
-    def __init__(self, start: Run, settings: KeepSettings) -> None:
-        super().__init__(4)
-        if not isinstance(start.matcher, EmbeddingMatcher):
-            raise SeesayError(f"{start.name}: a pair matcher has no embeddings; start from another run.")
-        self.matcher = start.matcher.eval().requires_grad_(False)
-        self.phrases, self.settings = known_phrases(start), settings
-
-    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
-        """See `FurtherLoss`."""
-        assert isinstance(step.matcher, EmbeddingMatcher)
-        return [losses[0] + self.loss(step.matcher, step.images, step.sentences), *losses[1:]]
-
-    def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-        """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
-        device = str(images.device)
-        chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
-        phrases = self.phrases.take(chosen).to_tensors(device)
-        shares = torch.from_numpy(self._draw.uniform(0, 0.5, (len(images), 1)).astype(np.float32)).to(device)
-        others = torch.from_numpy(self._draw.permutation(len(images))).to(device)
-        mixed = torch.lerp(images, images[others], shares)  # images of several things
-        pairs = self._distance(matcher, images, sentences)
-        return self.settings.weight * pairs + self.settings.phrase_weight * self._distance(
-            matcher, mixed, phrases
-        )
-
-    def _distance(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-        with torch.no_grad():
-            wanted = self.settings.scale * self.matcher(images, sentences)
-        found = self.settings.scale * matcher(images, sentences)
-        both = ((found, wanted), (found.T, wanted.T))
-        ways = [
-            functional.kl_div(a.log_softmax(1), b.log_softmax(1), reduction="batchmean", log_target=True)
-            for a, b in both
-        ]
-        return (ways[0] + ways[1]) / 2
-
-
-def known_phrases(start: Run) -> PreparedSentences:
-    """Return the names of the ImageNet classes, and a run's words, alone and with an article."""
-    words = [word for word in start.vocabulary.words if word.isalpha()]
-    texts = [*class_phrases().texts, *words, *(f"a {word}" for word in words)]
-    return prepare_texts(texts, start.vocabulary, start.sentence_encoder)

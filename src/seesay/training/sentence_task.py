@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher
@@ -21,13 +22,14 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs, prepare_texts, split_inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut
 from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.further import FurtherLoss, Step, further_losses
+from seesay.training.further import BesidePairs, ClassPairs, FurtherLoss, Step
+from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
 from seesay.training.words import learned_from
 
@@ -134,7 +136,7 @@ class SentenceTask(Task):
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         images = TrainImages(train.features)
-        further = further_losses(recipe, corpus, train, vocabulary, encoder)
+        further = _further_losses(recipe, corpus, train, vocabulary, encoder)
         return cls(recipe, recipe.loss.build(), train, val, images, teacher, further)
 
     def batches(self, epoch: int) -> Sequence[Positions]:
@@ -224,3 +226,21 @@ def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
                 features[:, start : start + width] = scores[array]
             start += width
     return replace(train, features=features)
+
+
+def _further_losses(
+    recipe: Recipe, corpus: Corpus, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> list[FurtherLoss]:
+    """Return the further losses of a recipe, encoding missing features of additional corpora."""
+    found: list[FurtherLoss] = []
+    if recipe.class_pairs:
+        phrases = class_phrases()
+        named = prepare_texts(phrases.texts, vocabulary, encoder)
+        features = np.asarray(train.features, np.float32)
+        found.append(ClassPairs(features, train.image_dims, named, phrases.classes, recipe.class_pairs))
+    for number, each in enumerate(corpus.beside):
+        inputs = split_inputs(recipe, each, "train", vocabulary, encoder)
+        found.append(BesidePairs(inputs, recipe.beside[each.name], number))
+    if recipe.nouns is not None:
+        found.append(NounQueries(train, vocabulary, encoder, recipe.nouns))
+    return found

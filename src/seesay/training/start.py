@@ -1,4 +1,4 @@
-"""Training that starts from the weights of a run, or from a smaller approximation of them."""
+"""Training that starts from a run: from its weights, or a smaller approximation, and keeping its scores."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
+from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
+from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.projection import JointProjection, Projection
-from seesay.recipes.schema import Recipe
+from seesay.matchers.sentences import Sentences
+from seesay.recipes.schema import KeepSettings, Recipe
+from seesay.runs.inputs import prepare_texts
 from seesay.runs.run import Run
-from seesay.training.further import BesidePairs, Keeper, known_phrases
+from seesay.runs.sentences import PreparedSentences
+from seesay.training.further import BesidePairs, FurtherLoss, Step
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 from seesay.training.words import PretrainedVectors
@@ -136,3 +142,60 @@ def axes(images: NDArray[np.float64], sentences: NDArray[np.float64], dim: int) 
     roots = np.sqrt(values[:dim])
     found = np.linalg.solve(left.T, u[:, :dim] * roots), np.linalg.solve(right.T, vt[:dim].T * roots)
     return torch.from_numpy(found[0]).float(), torch.from_numpy(found[1]).float()
+
+
+class Keeper(FurtherLoss):
+    """The scores of a run as a target, for the pairs of a mini-batch and for names outside the corpus.
+
+    After Hinton, Vinyals, Dean 2015, and Li and Hoiem, "Learning without Forgetting", ECCV 2016.
+
+    Args:
+        start: the run.
+        settings: of the recipe.
+
+    Raises:
+        SeesayError: the run has no embedding.
+    """
+
+    def __init__(self, start: Run, settings: KeepSettings) -> None:
+        super().__init__(4)
+        if not isinstance(start.matcher, EmbeddingMatcher):
+            raise SeesayError(f"{start.name}: a pair matcher has no embeddings; start from another run.")
+        self.matcher = start.matcher.eval().requires_grad_(False)
+        self.phrases, self.settings = known_phrases(start), settings
+
+    def add_to(self, losses: list[Tensor], step: Step) -> list[Tensor]:
+        """See `FurtherLoss`."""
+        assert isinstance(step.matcher, EmbeddingMatcher)
+        return [losses[0] + self.loss(step.matcher, step.images, step.sentences), *losses[1:]]
+
+    def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
+        """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
+        device = str(images.device)
+        chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
+        phrases = self.phrases.take(chosen).to_tensors(device)
+        shares = torch.from_numpy(self._draw.uniform(0, 0.5, (len(images), 1)).astype(np.float32)).to(device)
+        others = torch.from_numpy(self._draw.permutation(len(images))).to(device)
+        mixed = torch.lerp(images, images[others], shares)  # images of several things
+        pairs = self._distance(matcher, images, sentences)
+        return self.settings.weight * pairs + self.settings.phrase_weight * self._distance(
+            matcher, mixed, phrases
+        )
+
+    def _distance(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
+        with torch.no_grad():
+            wanted = self.settings.scale * self.matcher(images, sentences)
+        found = self.settings.scale * matcher(images, sentences)
+        both = ((found, wanted), (found.T, wanted.T))
+        ways = [
+            functional.kl_div(a.log_softmax(1), b.log_softmax(1), reduction="batchmean", log_target=True)
+            for a, b in both
+        ]
+        return (ways[0] + ways[1]) / 2
+
+
+def known_phrases(start: Run) -> PreparedSentences:
+    """Return the names of the ImageNet classes, and a run's words, alone and with an article."""
+    words = [word for word in start.vocabulary.words if word.isalpha()]
+    texts = [*class_phrases().texts, *words, *(f"a {word}" for word in words)]
+    return prepare_texts(texts, start.vocabulary, start.sentence_encoder)

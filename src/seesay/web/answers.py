@@ -9,7 +9,7 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
-from seesay.grounding.ground import Grounding, colour
+from seesay.grounding import Grounding, colour
 from seesay.search.hits import Answer
 from seesay.search.query import Indexed, Query
 

@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.grounding.ground import GROUND_RUN, can_ground
+from seesay.grounding import GROUND_RUN, can_ground
 from seesay.paths import failure_of_disk
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks

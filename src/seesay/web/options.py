@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seesay.grounding.ground import GROUND_RUN
+from seesay.grounding import GROUND_RUN
 
 API = "/api/v1"
 """How the addresses of the API begin."""

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from seesay.data.images import Photo
 from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
-from seesay.search.query import Embedded, Indexed, PreparedQuery, Query, Text
+from seesay.search.preparing import PreparedQuery
+from seesay.search.query import Embedded, Indexed, Query, Text
 from seesay.search.store import Facts, Item
 from seesay.web.batches import Batches
 from seesay.web.updates import Updates

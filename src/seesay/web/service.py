@@ -18,7 +18,7 @@ from seesay.data.decoders import Decoders
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
-from seesay.grounding.ground import Grounder, can_ground
+from seesay.grounding import Grounder, can_ground
 from seesay.runs.run import Run
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import reading_with
 from seesay.data.readers.folder import UNREADABLE_KIND
-from seesay.data.walk import reading_with
 from seesay.errors import SeesayError
 from seesay.search.look import find_images
 

@@ -23,9 +23,8 @@ from seesay.encoders.images.base import (
     squash,
     ten_crops,
 )
-from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.networks.lite import load_lite
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 

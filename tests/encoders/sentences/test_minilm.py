@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seesay.encoders.networks.minilm import load_minilm
+from seesay.encoders.networks.sentences import load_minilm
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.minilm import DIM, packaged_folder
 
@@ -35,7 +35,7 @@ def test_equals_transformers_bert(transformers: Any) -> None:
 def test_the_exported_network_is_the_one_in_pytorch() -> None:
     ids = torch.tensor([[101, 2048, 6077, 102], [101, 1037, 102, 0]])
     with torch.inference_mode():
-        found = load_minilm()(ids, (ids != 0).long()).numpy()
+        found = load_minilm(packaged_folder())(ids, (ids != 0).long()).numpy()
     np.testing.assert_allclose(found, minilm_vectors(["two dogs", "a"]), atol=2e-6)
 
 

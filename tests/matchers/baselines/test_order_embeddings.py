@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seesay.matchers.baselines.order_embeddings import OrderEmbeddings
+from seesay.matchers.baselines.vsepp import OrderEmbeddings
 from seesay.matchers.sentences import Sentences
 from seesay.runs.all_pairs import score_all_pairs
 

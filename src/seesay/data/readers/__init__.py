@@ -9,10 +9,9 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.builder import CorpusBuilder, reading_with
 from seesay.data.readers.files import tables_in
 from seesay.data.remote import as_remote, path_of
-from seesay.data.walk import reading_with
 from seesay.errors import SeesayError
 from seesay.registry import Registry
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +45,40 @@ _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, not an issue
 
 
+class ReadOptions(NamedTuple):
+    """What a user says about all corpora that are read.
+
+    Attributes:
+        outside: whether they may name images anywhere, by absolute paths. A corpus of someone else could
+            otherwise have private images measured, drawn into reports and shared.
+        image_column: the column of tables that names the images, if it has an unusual name.
+        caption_column: the column that holds the sentences.
+    """
+
+    outside: bool = False
+    image_column: str | None = None
+    caption_column: str | None = None
+
+
+_options: ContextVar[ReadOptions] = ContextVar("read_options", default=ReadOptions())  # noqa: B039 — immutable
+
+
+def read_options() -> ReadOptions:
+    """Return the options of the corpora that are read now."""
+    return _options.get()
+
+
+@contextmanager
+def reading_with(**options: bool | str | None) -> Iterator[None]:
+    """Read the corpora inside with these options; one that is False or None stays as it is outside."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value}
+    token = _options.set(_options.get()._replace(**given))
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
 class CorpusBuilder:
     """Collects images and sentences, or phrases with boxes, in the order they are read.
 
@@ -75,7 +112,8 @@ class CorpusBuilder:
     def finder(self) -> ImageFinder:
         """Finder of images below the root, or below the given folder."""
         below = self._images_root or self.root
-        return ImageFinder(below if below.is_dir() else below.parent, self.issues)
+        folder = below if below.is_dir() else below.parent
+        return ImageFinder(folder, self.issues, read_options().outside)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
-from seesay.data.walk import read_options, walk_files
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file in an unsupported format"

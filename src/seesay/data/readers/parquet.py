@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, BinaryIO
 
+from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import (
@@ -42,15 +43,6 @@ MAX_TEXT = 1 << 30
 _BATCH = 1024  # rows
 _TIMES, _MORE = 16, 64 << 20  # a column may expand to so many times its size in the file, and more bytes
 _PAGE = 1 << 10  # bytes that pages have on average, at least
-_HEADER, _MAX_HEADER = 1 << 10, 1 << 20  # bytes that are read at first, and at most
-_PADDING = 100  # bytes behind a column that readers look at, too, since old writers counted too few
-_DEPTH = 8
-_UNCOMPRESSED, _COMPRESSED = 2, 3  # fields of a page header
-_TRUE, _FALSE, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 12
-
-
-Read = Callable[[int, int], bytes]
-"""Reads at a place so many bytes of a file, or fewer where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,111 +286,3 @@ def _column(path: Path, column: str, group: int) -> Any:
         raw.keep(first, last - first)
         _check_pages(path, raw, rows, (column,))
         return parquet.read_row_group(group, columns=[column]).column(column)
-
-
-def page_sizes(read: Read, start: int, size: int) -> Iterator[tuple[int, int]]:
-    """Iterate over the sizes of a column's pages in bytes, decompressed and as they are in the file.
-
-    The metadata at the end of a file only claims sizes, and a page of a few kilobytes can become gigabytes,
-    for which pyarrow has no limit. Page headers are structs in Thrift's compact encoding, read here as its
-    library in C++ does, so that no header says one size here and another one there.
-
-    Args:
-        read: reads the file.
-        start: of the column's pages.
-        size: of all of them.
-
-    Raises:
-        ValueError: something is no page header.
-    """
-    at = start
-    while at < start + size + _PADDING:
-        try:
-            expanded, compressed, length = _page(read, at)
-        except ValueError:
-            if at < start + size:
-                raise
-            return
-        yield expanded, compressed
-        at += length + compressed
-
-
-def _page(read: Read, at: int) -> tuple[int, int, int]:
-    """Read a page header: its two sizes, and its own length."""
-    wanted = _HEADER
-    while True:
-        data = read(at, wanted)
-        try:
-            header = _Header(data)
-            fields = header.fields()
-        except IndexError:
-            if len(data) < wanted or wanted >= _MAX_HEADER:
-                raise ValueError("no page header") from None
-            wanted *= 32
-            continue
-        sizes = fields.get(_UNCOMPRESSED, -1), fields.get(_COMPRESSED, -1)
-        if min(sizes) < 0:
-            raise ValueError("a page without sizes")
-        return *sizes, header.at
-
-
-class _Header:
-    """Reads a struct; an IndexError says that it goes on behind the data."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def fields(self, depth: int = _DEPTH) -> dict[int, int]:
-        """Read a struct: its 32-bit numbers by field, of which the last counts; others are skipped."""
-        found, field = dict[int, int](), 0
-        while kind := self._byte():
-            field = (field + (kind >> 4) if kind >> 4 else self._number()) & 0xFFFF
-            value = self._value(kind & 15, depth)
-            if value is not None and kind & 15 == _I32:
-                found[field] = value
-        return found
-
-    def _value(self, kind: int, depth: int) -> int | None:
-        """Read a value, or skip one that is no number."""
-        if kind in (_TRUE, _FALSE):
-            return None
-        if kind == _BYTE:
-            return self._byte()
-        if _BYTE < kind <= _I64:
-            return self._number()
-        if kind == _DOUBLE:
-            self._skip(8)
-        elif kind == _BINARY:
-            self._skip(self._varint())
-        elif kind in (_LIST, _SET) and depth:
-            head = self._byte()
-            for _ in range(self._varint() if head >> 4 == 15 else head >> 4):
-                self._skip(1) if head & 15 in (_TRUE, _FALSE) else self._value(head & 15, depth - 1)
-        elif kind == _STRUCT and depth:
-            self.fields(depth - 1)
-        else:
-            raise ValueError(f"a page header with a value of kind {kind}")
-        return None
-
-    def _byte(self) -> int:
-        byte = self.data[self.at]
-        self.at += 1
-        return byte
-
-    def _skip(self, count: int) -> None:
-        self.at += count
-        if self.at > len(self.data):
-            raise IndexError(self.at)
-
-    def _varint(self) -> int:
-        value = 0
-        for shift in range(0, 70, 7):
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-        raise ValueError("a number that is too long")
-
-    def _number(self) -> int:
-        value = self._varint() & 0xFFFFFFFF
-        return value >> 1 ^ -(value & 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
@@ -18,7 +18,6 @@ from seesay.data.readers.files import (
     tables_in,
     without_number,
 )
-from seesay.data.walk import read_options
 from seesay.errors import SeesayError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"

@@ -88,7 +88,7 @@ def fill_stores_on_cluster(
                 num_gpus=1 if on_gpus else None,
             )
             for block in blocks.iter_batches(batch_size=None):
-                parts: list[Part] = list(block[_PART])
+                parts: list[EncodedChunk] = list(block[_PART])
                 store_features(stores, [part.features for part in parts])
                 for part in parts:
                     encoded.update(key for some, _ in part.features for key in some)
@@ -104,7 +104,7 @@ def fill_stores_on_cluster(
 
 
 @dataclass(frozen=True)
-class Part:
+class EncodedChunk:
     """What a worker has found for a few images, given by their places in the corpus."""
 
     places: list[int]
@@ -137,7 +137,7 @@ class Worker:
         parts = np.empty(len(starts), object)
         for number, i in enumerate(starts):
             found = missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
-            parts[number] = Part(places[i : i + CHUNK], *found)
+            parts[number] = EncodedChunk(places[i : i + CHUNK], *found)
         return {_PART: parts}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders import included_file, register_image_encoder
+from seesay.encoders import included_file, package_folder, register_image_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
@@ -17,6 +19,8 @@ from seesay.onnx import Session, exported
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from seesay.encoders.networks.lite import PixelsToFeatures
 
 
 class LiteWeights(NamedTuple):
@@ -173,8 +177,6 @@ def run_squares(
     eight_bits = network != spec.name
 
     def build() -> nn.Module:
-        from seesay.encoders.networks.lite import load_squares
-
         return load_squares(str(EncoderSpec(network, spec.weights)), outputs)
 
     if device != "cpu" and not (eight_bits and "pooled" in outputs):
@@ -190,3 +192,58 @@ def run_squares(
         example = np.zeros((1, side, side, 3), np.uint8)
         session = Session(lambda: exported(key, build, [example], ["pixels"], outputs), threads=1)
     return lambda pixels: session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
+
+
+def load_lite(name: str) -> PixelsToFeatures:
+    """Load a network with its packaged weights, or with fine-tuned weights (after an @), for evaluation.
+
+    The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
+    which only builds tensors.
+    """
+    import torch
+    from efficientnet_lite_pytorch import EfficientNet
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from seesay.encoders.networks.lite import PixelsToFeatures
+
+    spec = EncoderSpec.parse(name)
+    network = spec.name
+    if network not in LITE:
+        raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
+    if spec.weights:
+        module = PixelsToFeatures(EfficientNet.from_name(network))
+        path = tuned_file(spec)
+        try:
+            module.load_state_dict(load_file(path))
+        except (RuntimeError, SafetensorError) as failure:
+            raise SeesayError(f"{path}: not the weights of {network}; train again.") from failure
+        return module.eval()
+    known = LITE[network]
+    path = _packaged_file(known.file)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != known.sha256:
+        raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
+    inner = EfficientNet.from_name(network)
+    inner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return PixelsToFeatures(inner).eval()
+
+
+def _packaged_file(relative: str) -> Path:
+    package, _, inside = relative.partition("/")
+    path = package_folder(package) / inside
+    if not path.is_file():
+        raise SeesayError(f"{path}: missing; reinstall the package {package.replace('_', '-')}.")
+    return path
+
+
+def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
+    """Load a network that computes these outputs of squares: pooled and logits, fine and coarse, or maps.
+
+    Maps are of squares of any side divisible by 32.
+    """
+    from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
+
+    module = load_lite(name)
+    if "fine" in outputs:
+        return PixelsToMaps(module.network).eval()
+    return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

@@ -1,23 +1,12 @@
-"""EfficientNet-Lite in PyTorch, with packaged or fine-tuned weights."""
+"""EfficientNet-Lite in PyTorch: what its modules compute, as a whole and in stages."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
-
-from seesay.encoders import package_folder
-from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.images.tuned import tuned_file
-from seesay.encoders.spec import EncoderSpec
-from seesay.errors import SeesayError
 
 
 class PixelsToFeatures(nn.Module):
@@ -141,51 +130,3 @@ def _depthwise(maps: Tensor, convolution: Any, norm: Any) -> Tensor:
         padded = convolution.static_padding(maps.permute(0, 3, 1, 2).float())
         found = functional.conv2d(padded, weight, bias, convolution.stride, groups=len(weight))
     return found.permute(0, 2, 3, 1)
-
-
-def load_lite(name: str) -> PixelsToFeatures:
-    """Load a network with its packaged weights, or with fine-tuned weights (after an @), for evaluation.
-
-    The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
-    which only builds tensors.
-    """
-    from efficientnet_lite_pytorch import EfficientNet
-
-    spec = EncoderSpec.parse(name)
-    network = spec.name
-    if network not in LITE:
-        raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
-    if spec.weights:
-        module = PixelsToFeatures(EfficientNet.from_name(network))
-        path = tuned_file(spec)
-        try:
-            module.load_state_dict(load_file(path))
-        except (RuntimeError, SafetensorError) as failure:
-            raise SeesayError(f"{path}: not the weights of {network}; train again.") from failure
-        return module.eval()
-    known = LITE[network]
-    path = _packaged_file(known.file)
-    if hashlib.sha256(path.read_bytes()).hexdigest() != known.sha256:
-        raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
-    inner = EfficientNet.from_name(network)
-    inner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    return PixelsToFeatures(inner).eval()
-
-
-def _packaged_file(relative: str) -> Path:
-    package, _, inside = relative.partition("/")
-    path = package_folder(package) / inside
-    if not path.is_file():
-        raise SeesayError(f"{path}: missing; reinstall the package {package.replace('_', '-')}.")
-    return path
-
-
-def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
-    """Load a network that computes these outputs of squares: pooled and logits, fine and coarse, or maps.
-
-    Maps are of squares of any side divisible by 32.
-    """
-    module = load_lite(name)
-    if "fine" in outputs:
-        return PixelsToMaps(module.network).eval()
-    return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

@@ -77,9 +77,9 @@ def _tokenizer() -> Tokenizer:
 
 def _exported() -> Path:
     def build() -> nn.Module:
-        from seesay.encoders.networks.minilm import load_minilm
+        from seesay.encoders.networks.sentences import load_minilm
 
-        return load_minilm()
+        return load_minilm(packaged_folder())
 
     example = np.ones((2, 5), np.int64)
     axes = {"ids": {1: "t"}, "mask": {1: "t"}}

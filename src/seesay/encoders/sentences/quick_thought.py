@@ -47,7 +47,7 @@ class QuickThought(SentenceFeatures):
         steps: int = 600,
         batch_size: int = 128,
     ) -> QuickThought:
-        from seesay.encoders.networks.quick_thought import train_lstm
+        from seesay.encoders.networks.sentences import train_lstm
 
         bags = Bags.from_texts(texts)
         batches = random_pairs(bags, images, batch_size, steps)
@@ -55,7 +55,7 @@ class QuickThought(SentenceFeatures):
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> QuickThought:
-        from seesay.encoders.networks.quick_thought import load_lstm
+        from seesay.encoders.networks.sentences import load_lstm
 
         return cls(load_lstm({key.removeprefix("lstm."): t for key, t in tensors.items() if "lstm." in key}))
 
@@ -64,7 +64,7 @@ class QuickThought(SentenceFeatures):
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, the state after the last word, (m, width); zeros if no word is known."""
-        from seesay.encoders.networks.quick_thought import last_states
+        from seesay.encoders.networks.sentences import last_states
 
         bags = Bags.from_texts(texts)
         rows = np.zeros((len(texts), self.lstm.hidden_size), np.float32)

@@ -1,4 +1,4 @@
-"""Baselines of the five systems, one file per paper."""
+"""Baselines of the five systems, one file per paper; two that share their encoders share one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from seesay.matchers.baselines.cca import CCA
 from seesay.matchers.baselines.dcca import DCCA
 from seesay.matchers.baselines.devise import DeViSE
 from seesay.matchers.baselines.dvsa import DVSA
-from seesay.matchers.baselines.order_embeddings import OrderEmbeddings
-from seesay.matchers.baselines.vsepp import VSEPlusPlus
+from seesay.matchers.baselines.vsepp import OrderEmbeddings, VSEPlusPlus
 
 __all__ = ["CCA", "DCCA", "DVSA", "DeViSE", "OrderEmbeddings", "VSEPlusPlus"]

@@ -15,9 +15,16 @@ from seesay.errors import first_line
 from seesay.paths import replace_text
 from seesay.search.filters import Filter
 from seesay.search.stores import Found
-from seesay.search.stores.database import MARK, NO_MARK, Collection, Columns, bounds
-
-_SCROLLED = 10_000  # ids in a request
+from seesay.search.stores.database import (
+    MARK,
+    NO_MARK,
+    SCROLLED,
+    Collection,
+    Columns,
+    bounds,
+    scored,
+    scrolled,
+)
 
 
 class Shards:
@@ -108,13 +115,11 @@ class QdrantEdge(Collection[Shards]):
         return self.client.shard(self.name).count(edge.CountRequest(exact=True))
 
     def _ids(self) -> Iterator[Sequence[int]]:
-        at = None
-        while True:
-            request = edge.ScrollRequest(offset=at, limit=_SCROLLED, with_payload=False, with_vector=False)
-            points, at = self.client.shard(self.name).scroll(request)
-            yield [int(str(point.id)) for point in points]
-            if at is None:
-                return
+        def page(at: Any) -> tuple[Sequence[Any], Any]:
+            request = edge.ScrollRequest(offset=at, limit=SCROLLED, with_payload=False, with_vector=False)
+            return self.client.shard(self.name).scroll(request)
+
+        return scrolled(page)
 
     def _delete(self, ids: list[int]) -> None:
         self.client.shard(self.name).update(edge.UpdateOperation.delete_points(list(ids)))
@@ -129,9 +134,7 @@ class QdrantEdge(Collection[Shards]):
             params=edge.SearchParams(exact=exact),
             with_payload=False,
         )
-        found = self.client.shard(self.name).query(request)
-        ids = np.array([point.id for point in found], np.int64)
-        return ids, np.array([point.score for point in found], np.float32)
+        return scored(self.client.shard(self.name).query(request))
 
     def passing(self, where: Filter) -> edge.Filter:
         """Return the filter in the engine's language."""

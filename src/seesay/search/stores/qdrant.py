@@ -20,18 +20,20 @@ from seesay.search.stores import Found, Queries, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
+    SCROLLED,
     SECONDS,
     Collection,
     Columns,
     bounds,
     checked_url,
+    scored,
+    scrolled,
 )
 
 if TYPE_CHECKING:
     from seesay.search.stores.edge import Shards
 
 KEY = "QDRANT_API_KEY"
-_SCROLLED = 10_000  # ids in a request
 
 _FIELDS = {
     "folder": models.PayloadSchemaType.KEYWORD,
@@ -86,14 +88,11 @@ class Qdrant(Collection[QdrantClient]):
         return self.client.count(self.name, exact=True).count
 
     def _ids(self) -> Iterator[Sequence[int]]:
-        at = None
-        while True:
-            points, at = self.client.scroll(
-                self.name, limit=_SCROLLED, offset=at, with_payload=False, with_vectors=False
+        return scrolled(
+            lambda at: self.client.scroll(
+                self.name, limit=SCROLLED, offset=at, with_payload=False, with_vectors=False
             )
-            yield [int(str(point.id)) for point in points]
-            if at is None:
-                return
+        )
 
     def _delete(self, ids: list[int]) -> None:
         self.client.delete(self.name, models.PointIdsList(points=list(ids)))
@@ -109,8 +108,7 @@ class Qdrant(Collection[QdrantClient]):
             search_params=models.SearchParams(exact=exact),
             with_payload=False,
         )
-        ids = np.array([point.id for point in answer.points], np.int64)
-        return ids, np.array([point.score for point in answer.points], np.float32)
+        return scored(answer.points)
 
     def passing(self, where: Filter) -> models.Filter:
         """Return the filter in Qdrant's language."""

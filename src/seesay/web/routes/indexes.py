@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.encoders.spec import EncoderSpec, is_two_tower
-from seesay.grounding.ground import can_ground
+from seesay.grounding import can_ground
 from seesay.search.index import Index
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
 from seesay.web.options import API

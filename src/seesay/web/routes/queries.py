@@ -12,7 +12,7 @@ from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.encoders.regions import SIDE
 from seesay.errors import ImageError, QueryError
-from seesay.grounding.ground import Grounding
+from seesay.grounding import Grounding
 from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Part, Term

@@ -1,12 +1,18 @@
-"""The LSTM of Quick-Thought in PyTorch: training and encoding."""
+"""Networks of sentence encoders in PyTorch: all-MiniLM-L6-v2, and Quick-Thought's LSTM with its training.
+
+MiniLM is a plain BERT (Devlin et al. 2019) with mean pooling. A test compares it with that of transformers.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
@@ -15,12 +21,86 @@ from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.progress import progress
 
+DIM = 384
+HEADS = 12
+LAYERS = 6
+
 _RATE, _CLIP = 1e-3, 1.0
 _SCALE = 20.0  # of cosines, before the softmax
 _MAX_LENGTH = 50  # words, as in GVSE
 _ENCODED_AT_ONCE = 512  # sentences
 
 Rows = NDArray[np.int64]
+
+
+class BertLayer(nn.Module):
+    """One post-norm transformer layer: (n, t, 384) to the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.output = (nn.Linear(DIM, DIM) for _ in range(4))
+        self.attention_norm = nn.LayerNorm(DIM, eps=1e-12)
+        self.up, self.down = nn.Linear(DIM, 4 * DIM), nn.Linear(4 * DIM, DIM)
+        self.norm = nn.LayerNorm(DIM, eps=1e-12)
+
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
+        """Apply attention and feed-forward; `bias` (n, 1, 1, t) is 0 at words, very negative at padding."""
+
+        def heads(x: Tensor) -> Tensor:
+            return x.view(*x.shape[:2], HEADS, DIM // HEADS).transpose(1, 2)
+
+        query, key, value = heads(self.query(hidden)), heads(self.key(hidden)), heads(self.value(hidden))
+        weights = (query @ key.transpose(-1, -2) / (DIM // HEADS) ** 0.5 + bias).softmax(-1)
+        mixed = (weights @ value).transpose(1, 2).flatten(2)
+        hidden = self.attention_norm(hidden + self.output(mixed))
+        out: Tensor = self.norm(hidden + self.down(functional.gelu(self.up(hidden))))
+        return out
+
+
+class MiniLMNetwork(nn.Module):
+    """Token ids and mask, both (n, t), to unit sentence vectors (n, 384)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(30522, DIM)
+        self.positions = nn.Embedding(512, DIM)
+        self.token_types = nn.Embedding(2, DIM)
+        self.norm = nn.LayerNorm(DIM, eps=1e-12)
+        self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Average the last layer over the words, L2-normalised."""
+        place = torch.cumsum(torch.ones_like(ids), dim=1) - 1
+        hidden = self.norm(self.words(ids) + self.positions(place) + self.token_types(torch.zeros_like(ids)))
+        bias = ((1 - mask) * -1e9).to(hidden.dtype)[:, None, None, :]
+        for layer in self.layers:
+            hidden = layer(hidden, bias)
+        weight = mask.to(hidden.dtype).unsqueeze(-1)
+        return functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=1)
+
+
+def load_minilm(folder: Path) -> MiniLMNetwork:
+    """Load the network with the weights of the package, whose model lies in a folder."""
+    packaged = load_file(folder / "model.safetensors")
+    renamed = {
+        r"^(bert\.)?(embeddings|encoder)\.": "",
+        r"^layer\.": "layers.",
+        r"^LayerNorm": "norm",
+        r"^(word|position|token_type)_embeddings": r"\1s",
+        r"attention\.self\.": "",
+        r"attention\.output\.dense": "output",
+        r"attention\.output\.LayerNorm": "attention_norm",
+        r"intermediate\.dense": "up",
+        r"output\.dense": "down",
+        r"output\.LayerNorm": "norm",
+    }
+    network, state = MiniLMNetwork(), {}
+    for key, tensor in packaged.items():
+        for theirs, ours in renamed.items():
+            key = re.sub(theirs, ours, key)
+        state[key] = tensor
+    network.load_state_dict({key: state[key] for key in network.state_dict()})
+    return network.eval()
 
 
 def train_lstm(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seesay.data.readers.parquet import page_sizes
+from seesay.data.parquet_pages import page_sizes
 
 I32, I64, LARGE = 5, 6, 2**31 - 1
 

@@ -1,1 +1,0 @@
-"""Grounding: find the regions of an image that phrases describe."""
