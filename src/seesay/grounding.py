@@ -19,8 +19,9 @@ from seesay.data.images import EncodedImage, Photo
 from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
-from seesay.runs.calibration import FITS, Calibration, known_share
+from seesay.runs.calibration import Calibration, known_share
 from seesay.runs.config import RunConfig
+from seesay.runs.embedder import Embedder
 from seesay.runs.folders import run_folder
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
@@ -29,11 +30,13 @@ from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offset
 from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"
+JUDGE_RUN = "seesay-small"
 # Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
+_SHOWN = 0.01  # probability as in a search; lower than its line, since people mostly point at what they see
 _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 
@@ -47,17 +50,13 @@ class GroundedBox(NamedTuple):
     score: float
     probability: float | None = None
 
-    @property
-    def fits(self) -> bool:
-        """False if the box is probably wrong."""
-        return self.probability is None or self.probability >= FITS
-
 
 @dataclass(frozen=True, slots=True)
 class GroundedPhrase:
     """A phrase, `sentence[start:end]`, and its best places, best first; none if all its words are unknown.
 
-    The text is as typed, even if a misspelt word was corrected.
+    The text is as typed, even if a misspelt word was corrected. `fits` is false if the image probably does
+    not show it.
     """
 
     text: str
@@ -65,6 +64,7 @@ class GroundedPhrase:
     end: int
     known: bool
     places: tuple[GroundedBox, ...]
+    fits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class Grounding:
                 "start": phrase.start,
                 "end": phrase.end,
                 "known": phrase.known,
+                "fits": phrase.fits,
                 "boxes": [
                     {
                         "box": [round(value, 1) for value in place.box],
@@ -107,11 +108,12 @@ class Grounding:
 
 
 class _Regions(NamedTuple):
-    """An upright image's size, its proposals (r, 4) in pixels, and their features (r, d)."""
+    """An upright image's size, its proposals (r, 4) in pixels, their features (r, d), and its vector."""
 
     size: tuple[int, int]
     boxes: NDArray[np.float32]
     features: NDArray[np.float32]
+    whole: NDArray[np.float32]
 
 
 def can_ground(name: str) -> bool:
@@ -125,11 +127,15 @@ def can_ground(name: str) -> bool:
 class Grounder:
     """Finds the regions of an image that phrases describe, with a run of a grounding recipe. Thread-safe.
 
+    Args:
+        run: that scores regions.
+        judge: of what a whole image shows, with calibrated scores; without one every phrase fits.
+
     Raises:
         SeesayError: the run matches whole images.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, judge: Embedder | None = None) -> None:
         from seesay.recipes.schema import RegionSettings
 
         if run.config.regions is None:
@@ -137,7 +143,7 @@ class Grounder:
                 f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
                 f"(ground-…), such as {GROUND_RUN}."
             )
-        self.run = run
+        self.run, self._judge = run, judge
         self._settings = RegionSettings.model_validate(run.config.regions)
         calibration = run.config.calibration
         self._calibration = calibration if isinstance(calibration, Calibration) else None
@@ -164,17 +170,18 @@ class Grounder:
         chunks, offsets = _phrases(replace_words(text, corrected)), source_offsets(text, corrected)
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
-        size, boxes, features = self._regions(image, name)
+        size, boxes, features, whole = self._regions(image, name)
         if len(boxes):
             rows = region_features(features, boxes, size, self._settings.geometry)
             scores = self.run.score_prepared(rows, sentences)
         else:
             scores = np.zeros((0, len(chunks)), np.float32)
         phrases = list[GroundedPhrase]()
-        for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True):
+        each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(whole, texts), strict=True)
+        for chunk, known, column, fits in each:
             start, end = offsets[chunk.start], offsets[chunk.end]
             places = self._places(boxes, column, best, chunk.text) if known else ()
-            phrases.append(GroundedPhrase(text[start:end], start, end, known, places))
+            phrases.append(GroundedPhrase(text[start:end], start, end, known, places, fits))
         return Grounding(*size, tuple(phrases), corrected)
 
     def _corrected(self, text: str) -> dict[str, str]:
@@ -182,6 +189,17 @@ class Grounder:
         kept = tokenize(" ".join(QUOTED.findall(text)))
         found = self.run.corrections([QUOTED.sub(" ", text)])
         return {word: meant for word, meant in found.items() if word not in kept}
+
+    def _fitting(self, whole: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
+        """Return for each phrase whether the judge gives it a chance in an image with that vector."""
+        if self._judge is None or self._judge.calibration is None:
+            return [True] * len(texts)
+        scores = self._judge.embed_sentences(texts, query=True) @ whole
+        calibration = self._judge.calibration
+        return [
+            float(calibration.of(text).probabilities(score)) >= _SHOWN
+            for text, score in zip(texts, scores, strict=True)
+        ]
 
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
@@ -198,19 +216,19 @@ class Grounder:
         )
 
     def _regions(self, given: bytes | Photo, name: str) -> _Regions:
-        image = given if isinstance(given, Photo) else EncodedImage(given, name)
-        key = image.key
+        key = given.key if isinstance(given, Photo) else EncodedImage(given, name).key
         with self._lock:
             if key in self._seen:
                 self._seen.move_to_end(key)
                 return self._seen[key]
-        pixels = image.pixels if isinstance(image, Photo) else image.pixels(min_side=SIDE)
-        width, height = size = image.size
+        photo = given if isinstance(given, Photo) else Photo.read(given, name, SIDE)
+        pixels, (width, height) = photo.pixels, photo.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)
         # A large JPEG is decoded at a fraction of its size.
         scale = np.array([width / pixels.shape[1], height / pixels.shape[0]] * 2, np.float32)
-        found = _Regions(size, boxes * scale, features)
+        whole = np.zeros(0, np.float32) if self._judge is None else self._judge.embed_photos([photo])[0]
+        found = _Regions(photo.size, boxes * scale, features, whole)
         with self._lock:
             self._seen[key] = found
             while len(self._seen) > _KEPT:

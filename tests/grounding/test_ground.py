@@ -24,8 +24,9 @@ from seesay.encoders.proposals import propose
 from seesay.encoders.regions import RegionEncoder, load_region_encoder
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import GroundedBox, Grounder, Grounding, best_places, can_ground
-from seesay.runs.calibration import FITS, Calibration
+from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.runs.run import Run
+from tests.search.colours import Colours
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
 
@@ -242,7 +243,6 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
     logits = np.log(np.array(chances) / (1 - np.array(chances)))
     scores = np.array([place.score for place in phrase.places])
     assert np.diff(logits) == pytest.approx(0.5 * np.diff(scores), rel=1e-3, abs=1e-4)
-    assert [place.fits for place in phrase.places] == [chance >= FITS for chance in chances]
     (partly,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red zzyx circle").phrases
     assert partly.places[0].probability < 1
     assert Grounding(160, 128, (phrase,)).to_dict()["phrases"][0]["boxes"][0]["probability"] == round(
@@ -251,7 +251,19 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
     Run.load(str(folder)).update(calibration=None)
     (plain,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle").phrases
     assert plain.places[0].probability is None
-    assert plain.places[0].fits
+
+
+def test_what_the_whole_image_does_not_show_is_told(grounding_run: Path, scene: bytes) -> None:
+    class Absolute(Colours):
+        calibration = ScoreCalibration(Calibration(-15.0, 50.0), Calibration(-15.0, 50.0))
+
+    run = Run.load(str(grounding_run))
+    found = Grounder(run, Absolute()).ground(scene, "scene", "a red circle and a green square")
+    assert [phrase.fits for phrase in found.phrases] == [True, False]
+    assert all(phrase.places for phrase in found.phrases)
+    assert [each["fits"] for each in found.to_dict()["phrases"]] == [True, False]
+    for other in (None, Colours()):  # without a judge whose scores are calibrated
+        assert all(p.fits for p in Grounder(run, other).ground(scene, "scene", "a green square").phrases)
 
 
 def test_the_shipped_run_doubts_nonsense_and_what_is_not_there() -> None:

@@ -130,7 +130,7 @@ def print_grounding(found: Grounding, sentence: str) -> None:
             numbers = "  ".join(f"{value:6.0f}" for value in place.box)
             shown = place.score if place.probability is None else place.probability
             out.print(Text.assemble(f"{shown:.3f}  {numbers}  ", (phrase.text, style)), soft_wrap=True)
-        if phrase.places and not phrase.places[0].fits:
+        if phrase.places and not phrase.fits:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows none of its words.")

@@ -159,7 +159,6 @@ class BoxAnswer(BaseModel):
     probability: _Probability | None = Field(
         None, description="the probability that the box is right; null if the run has no fitted probabilities"
     )
-    fits: bool = Field(description="false if the box is probably wrong")
 
 
 class PhraseAnswer(BaseModel):
@@ -170,6 +169,7 @@ class PhraseAnswer(BaseModel):
     end: int = Field(description="one past its last character")
     known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
     colour: str = Field(description="colour of the phrase and its boxes, #rrggbb")
+    fits: bool = Field(description="false if the image probably does not show it")
     boxes: list[BoxAnswer] = Field(description="best first")
 
 
@@ -193,8 +193,7 @@ class GroundingAnswer(BaseModel):
         phrases = []
         for i, phrase in enumerate(found.phrases):
             boxes = [
-                {**place._asdict(), "fits": place.fits, **dict(zip(_CORNERS, place.box, strict=True))}
-                for place in phrase.places
+                {**place._asdict(), **dict(zip(_CORNERS, place.box, strict=True))} for place in phrase.places
             ]
             phrases.append(asdict(phrase) | {"colour": colour(i), "boxes": boxes})
         about = {"phrases": phrases, "milliseconds": milliseconds, "index": index}

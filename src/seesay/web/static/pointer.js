@@ -70,7 +70,7 @@ export class Pointer {
   answer(found, sentence) {
     this.found = found;
     const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${t("corrected", { typed, meant })}`);
-    const absent = found.phrases.filter(({ boxes }) => boxes[0]?.fits === false);
+    const absent = found.phrases.filter(({ boxes, fits }) => boxes.length && !fits);
     const missing = absent.map(({ text }) => ` · ${t("notInImage", { text })}`);
     this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
     // Small boxes lie on large ones, so that each can be pointed at.
