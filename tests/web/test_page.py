@@ -389,7 +389,9 @@ def test_selecting_listing_and_zipping(page) -> None:
     bar = page.locator("#selection")
     expect(bar).to_be_hidden()
     tiles(page).nth(1).hover()
-    tiles(page).nth(1).locator(".pick").click()
+    pick = tiles(page).nth(1).locator(".pick")
+    assert min(pick.bounding_box()["width"], pick.bounding_box()["height"]) >= 44
+    pick.click()
     tiles(page).nth(3).locator(".pick").click(modifiers=["Shift"])
     expect(bar).to_contain_text("3 selected")
     links(page).nth(5).focus()
@@ -795,6 +797,7 @@ def test_stacks_that_come_late_are_not_those_of_the_next_index(browser, plain_ad
 def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "Kitchen/red.png", "Garden party/blue.png", "green.png")
     gallery(photos, 'LPs of 12" or more/red.png')
+    os.utime(photos / "Kitchen/red.png", (981_200_000,) * 2)  # a scan knows no date but its file's
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
     for address in served(tmp_path / "index"):
@@ -816,6 +819,9 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         page.get_by_role("button", name="Filters").click()
         page.locator("#from").fill("2001-02-03")
         expect(page.locator("#chips")).to_contain_text("taken:2001-02-03..")
+        page.goto("/?where=taken:2001-02-03")
+        expect(page.locator(".heading")).to_have_text(["February 2001"])
+        expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
         assert watched.errors == []
         watched.context.close()
 
