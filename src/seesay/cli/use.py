@@ -125,10 +125,8 @@ def index(
             console.tell(f"{folder}: {opened.remove_images(folder)} images removed from {out}.")
         if remove and not photos and not opened.roots():
             return  # the last one is gone
-        if cluster:
-            opened.encode_on_cluster(photos, cluster)
         with progress_of("Indexing", "images") as at:
-            report = opened.update_images(photos, at)
+            report = opened.update_images(photos, at, cluster or "")
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
-from seesay.data.corpus import CorpusImage
 from seesay.data.remote import is_folder, path_of
-from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, locked, sweep
 from seesay.runs.embedder import Embedder
@@ -21,7 +19,7 @@ from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Store, index_exists
 from seesay.search.stores import store_address
-from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
+from seesay.search.update import MadeElsewhere, Progress, UpdateReport, add_sentences, update_images
 
 
 class Index(Searcher):
@@ -222,7 +220,10 @@ class Index(Searcher):
             self.store.meta |= named
 
     def update_images(
-        self, folders: str | Path | Iterable[str | Path] = (), progress: Progress | None = None
+        self,
+        folders: str | Path | Iterable[str | Path] = (),
+        progress: Progress | None = None,
+        cluster: str = "",
     ) -> UpdateReport:
         """Update the index from its folders; only new contents are embedded.
 
@@ -232,21 +233,29 @@ class Index(Searcher):
             folders: the folders to update, by default all of the index; new ones are added. A folder may be a
                 URL, such as "s3://bucket/photos".
             progress: called with the number of files done, and of all to do.
+            cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
 
         Raises:
             SeesayError: the index has no folders yet, or somebody else made it and no folder is named; one is
-                not a folder, is new and has no images, or lies in another; all are missing; or another
-                process is updating the index.
+                not a folder, is new and has no images, or lies in another; all are missing; another process
+                is updating the index; or there is no cluster, or it cannot load the run.
+            MissingExtraError: Ray is not installed.
         """
         given = [folders] if isinstance(folders, str | PurePath) else folders
-        run = self.run
+        run, elsewhere = self.run, None
+        if cluster:
+            from seesay.search.cluster import on_cluster
+
+            elsewhere = on_cluster(run, cluster)
         with self._sole_writer():
             self._record(run)
             seen = self.look(given)
-            return self._update(seen, run, progress)
+            return self._update(seen, run, progress, elsewhere)
 
-    def _update(self, seen: Look, run: Embedder, progress: Progress | None) -> UpdateReport:
-        report = update_images(self.store, self.thumbnails, seen, run, progress)
+    def _update(
+        self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
+    ) -> UpdateReport:
+        report = update_images(self.store, self.thumbnails, seen, run, progress, elsewhere)
         self._judge.learn(run)
         self._save("image")
         return report
@@ -310,36 +319,6 @@ class Index(Searcher):
         added = add_sentences(self.store, texts, run, progress)
         self._save("sentence")
         return added
-
-    def encode_on_cluster(self, folders: Iterable[str | Path], address: str) -> None:
-        """Encode new and changed images of folders on a Ray cluster into the cache, for the next update.
-
-        Args:
-            folders: by default all of the index; they must have the same paths or URLs on every node.
-            address: of the cluster, see `fill_stores_on_cluster`.
-
-        Raises:
-            SeesayError: there is no cluster, or the run does not only use image encoders; or as
-                `update_images`.
-            MissingExtraError: Ray is not installed.
-        """
-        from seesay.encoders.images.cluster import fill_stores_on_cluster
-        from seesay.encoders.stores import stores_folder
-        from seesay.runs.run import Run
-
-        run = self.run
-        if not isinstance(run, Run):
-            raise SeesayError(
-                f"--cluster: {run.name} does not only use image encoders; index without the option."
-            )
-        seen = self.look(folders)
-        before = {seen.path_now(item.path or ""): item.state for item in self.store.items().values()}
-        images = [
-            CorpusImage(path, "", FileSource(seen.file(path)))
-            for path, state in seen.there.files.items()
-            if before.get(path) != state
-        ]
-        fill_stores_on_cluster(run.encoders, stores_folder(), images, address)
 
     def _save(self, kind: Kind) -> None:
         kinds = list(self._near) if self._recall_is_new else [kind]

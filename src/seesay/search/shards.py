@@ -34,7 +34,7 @@ from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Changes, Facts, Item, State, Store
 from seesay.search.stores import Found, VectorStore
-from seesay.search.update import Progress, UpdateReport
+from seesay.search.update import MadeElsewhere, Progress, UpdateReport
 
 _EVERYTHING, _ALL = Filter(), 1 << 60
 _WRITERS = 4  # at once: each decodes on all cores
@@ -151,13 +151,15 @@ class ShardedIndex(Index):
         for shard in self._shards:
             shard._record(run)
 
-    def _update(self, seen: Look, run: Embedder, progress: Progress | None) -> UpdateReport:
+    def _update(
+        self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
+    ) -> UpdateReport:
         told = _Told(progress, len(self._shards))
 
         def update(number: int, shard: Index) -> UpdateReport:
-            return shard._update(seen.share(shard.store), run, told.of(number))
+            return shard._update(seen.share(shard.store), run, told.of(number), elsewhere)
 
-        first, *others = self._of_each(update)
+        first, *others = self._of_each(update, 1 if elsewhere else _WRITERS)  # a cluster does one at a time
         for report in others:
             for name in ("added", "changed", "moved", "deleted", "unchanged"):
                 setattr(first, name, getattr(first, name) + getattr(report, name))
@@ -179,9 +181,9 @@ class ShardedIndex(Index):
 
         return sum(self._of_each(add))
 
-    def _of_each(self, work: Callable[[int, Index], T]) -> list[T]:
+    def _of_each(self, work: Callable[[int, Index], T], writers: int = _WRITERS) -> list[T]:
         """Apply `work` to all shards, a few at a time; raise the first error after the others have ended."""
-        with ThreadPoolExecutor(_WRITERS, "seesay-shard") as pool:
+        with ThreadPoolExecutor(writers, "seesay-shard") as pool:
             return list(pool.map(work, range(len(self._shards)), self._shards))
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,38 @@ def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | 
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made of some files.
+
+    Attributes:
+        keys: the content key of each path, or why it cannot be read.
+        entries: by content key, of contents that were not known.
+    """
+
+    keys: dict[str, str | OSError]
+    entries: dict[str, Entry | ImageError]
+
+
+def make(batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[str]]) -> Made:
+    """Make entries of the contents of files, except of `known` content keys."""
+    keys: dict[str, str | OSError] = {}
+    contents: dict[str, tuple[str, bytes]] = {}
+    for path, data in batch.items():
+        if isinstance(data, OSError):
+            keys[path] = data
+        else:
+            keys[path] = key = content_key(data)
+            contents.setdefault(key, (path, data))
+    for key in known(contents):
+        del contents[key]
+    return Made(keys, entries_of(contents, embedder))
+
+
+MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State]], Iterator[Made]]
+"""Makes the entries of files, given by a function from path to file and the states by path."""
+
+
 @dataclass
 class UpdateReport:
     """The numbers of files added, changed, …
@@ -140,10 +173,20 @@ def update_images(
     seen: Look,
     embedder: Embedder,
     progress: Progress | None = None,
+    elsewhere: MadeElsewhere | None = None,
 ) -> UpdateReport:
     """Update the images of `store` from the contents of folders; new folders are added.
 
     Every batch is a transaction, so an interrupted update continues where it stopped.
+
+    Args:
+        store: of the index.
+        thumbnails: of the index.
+        seen: the contents of the folders.
+        embedder: of the index.
+        progress: called with the number of files done, and of all to do.
+        elsewhere: makes entries in place of this process; files as large as a missing one may have moved, and
+            stay here.
     """
     started = time.perf_counter()
     with store.write() as writer:
@@ -152,7 +195,7 @@ def update_images(
         for root in seen.roots:
             writer.put_root(root)
     update = _Update(store, thumbnails, seen, embedder)
-    update.run(progress or (lambda _done, _total: None))
+    update.run(progress or (lambda _done, _total: None), elsewhere)
     thumbnails.drop(update.finish())
     update.report.seconds = time.perf_counter() - started
     return update.report
@@ -212,15 +255,22 @@ class _Update:
                 self._gone[item.key].append(item)
                 self._emptied[item.id] = seen.emptied(path)
 
-    def run(self, progress: Progress) -> None:
+    def run(self, progress: Progress, elsewhere: MadeElsewhere | None) -> None:
         """Embed new and changed files."""
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
+        sizes = {item.size for items in self._gone.values() for item in items}
+        away = {path: state for path, state in todo.items() if elsewhere and state.size not in sizes}
+        here = {path: state for path, state in todo.items() if path not in away}
+        made = (self._make(batch) for batch in read_ahead(self._seen.file, here))
         done = 0
         progress(done, len(todo))
-        for batch in read_ahead(self._seen.file, todo):
-            self._take(batch)
-            done += len(batch)
+        for each in chain(made, elsewhere(self._seen.file, away) if elsewhere and away else ()):
+            self._write(each)
+            done += len(each.keys)
             progress(done, len(todo))
+
+    def _make(self, batch: Batch) -> Made:
+        return make(batch, self._embedder, lambda keys: self._store.known("image", keys))
 
     def finish(self) -> list[str]:
         """Delete items of missing files that have not moved; return the content keys that became unused."""
@@ -247,28 +297,21 @@ class _Update:
             self.report.skipped.append((path, reason))
         return known == state
 
-    def _take(self, batch: Batch) -> None:
-        contents: dict[str, tuple[str, bytes]] = {}
-        keys: dict[str, str] = {}  # by path
-        for path, data in batch.items():
-            if isinstance(data, OSError):  # may be temporary: its item stays, and the file is tried again
-                self.report.skipped.append((path, data.strerror or str(data)))
-                continue
-            keys[path] = content_key(data)
-            contents.setdefault(keys[path], (path, data))
-        for key in self._store.known("image", contents):
-            del contents[key]
-        found = entries_of(contents, self._embedder)
+    def _write(self, made: Made) -> None:
+        found, first = made.entries, dict[str, str]()  # the path that an error of a content names
         with self._store.write() as writer:
-            for key, entry in found.items():
+            for content, entry in found.items():
                 if isinstance(entry, Entry):
-                    writer.put_vector("image", key, entry.vector, entry.size, entry.taken, entry.objects)
-            for path, key in keys.items():
-                failure = found.get(key)
+                    writer.put_vector("image", content, entry.vector, entry.size, entry.taken, entry.objects)
+            for path, key in made.keys.items():
+                if isinstance(key, OSError):  # may be temporary: its item stays, and the file is tried again
+                    self.report.skipped.append((path, key.strerror or str(key)))
+                    continue
+                failure, name = found.get(key), first.setdefault(key, path)
                 if not isinstance(failure, ImageError):
                     self._put(writer, path, key)
                     continue
-                reason = str(failure).removeprefix(f"{contents[key][0]}: ")
+                reason = str(failure).removeprefix(f"{name}: ")
                 self.report.skipped.append((path, reason))
                 if not isinstance(failure, UnavailableImageError):  # which are tried again, as above
                     writer.put_skipped(path, *self._files[path], reason)

@@ -24,10 +24,9 @@ from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as cluster_module
 from seesay.encoders.images.cluster import fill_stores_on_cluster
-from seesay.encoders.stores import FeatureStore, sources_of, stores_folder
+from seesay.encoders.stores import FeatureStore
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
-from tests.search.colours import Colours
 
 ENCODER = "efficientnet-lite0"
 
@@ -36,12 +35,6 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[cluster\]'"):
         fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    message = "colours does not only use image encoders"
-    with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
-        index.encode_on_cluster([tmp_path], "auto")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "ray://127.0.0.1:port"])
@@ -101,9 +94,10 @@ class WithoutRay:
     def iter_batches(self, **_: None) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self._items), self._size):
             rows = pickle.loads(pickle.dumps(self._items[start : start + self._size]))  # noqa: S301 — made here
-            images = np.empty(len(rows), object)
-            images[:] = [row["image"] for row in rows]
-            yield self._worker({"place": np.array([row["place"] for row in rows]), "image": images})
+            columns = {name: np.empty(len(rows), object) for name in rows[0]}
+            for name, column in columns.items():
+                column[:] = [row[name] for row in rows]
+            yield pickle.loads(pickle.dumps(self._worker(columns)))  # noqa: S301
 
 
 @pytest.fixture
@@ -240,16 +234,18 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_scenes(tmp_path / "scenes", images=40, seed=5)
-    vectors = []
+    vectors, known = [], []
     for name in ("alone", "together"):
         monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / f"cache-{name}"))
         with Index.create(tmp_path / name) as index:
-            if name == "together":
-                index.encode_on_cluster([tmp_path / "scenes"], "auto")
-                encoders = sources_of(index.run.encoders)
-                assert all((stores_folder() / fingerprint).is_dir() for fingerprint in encoders)
-            assert index.update_images(tmp_path / "scenes").added == 40
-            vectors.append(index.store.vectors(range(1, 41))[1])
+            report = index.update_images(tmp_path / "scenes", cluster="auto" if name == "together" else "")
+            assert report.added == 40
+            assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 40
+            items = index.store.items().values()
+            ids = {item.path: (item.id, item.key, item.width, item.height) for item in items}
+            known.append({path: facts for path, (_, *facts) in ids.items()})
+            vectors.append(np.concatenate([index.store.vectors([ids[path][0]])[1] for path in sorted(ids)]))
+    assert known[1] == known[0]
     np.testing.assert_allclose(vectors[1], vectors[0], atol=2e-3)  # in half precision
 
 

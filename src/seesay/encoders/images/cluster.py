@@ -1,4 +1,4 @@
-"""Encoding on a Ray cluster: workers read, decode and encode; only this process writes the feature store.
+"""Encoding on a Ray cluster: workers read, decode and encode, and only this process writes what they return.
 
 Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches this process exactly once.
 """
@@ -6,9 +6,10 @@ Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches th
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +34,7 @@ from seesay.progress import progress
 _BLOCK = 32  # images that a worker takes at a time
 PART = 65_536  # images that Ray is given at a time: about 120 MB as it holds them
 _SECONDS = 5  # in which a cluster's address has to answer
-_PART = "part"  # the name of the column of what workers return
+DONE = "done"  # the name of the column of what workers return
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
 
@@ -73,34 +74,55 @@ def fill_stores_on_cluster(
     if not todo:
         return filled
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
+    shared = names, [np.sort(np.array(store.keys(), "S32")) for store in stores]
+    items = ({"place": place, "image": images[place]} for place in todo)
+    uses_gpu = any(source.uses_gpu for source in sources.values())
     encoded: set[str] = set()
-    with _cluster(address) as ray, progress("Encoding", len(todo), "images") as advance:
-        resources = ray.cluster_resources()
-        on_gpus = resources.get("GPU") and any(source.uses_gpu for source in sources.values())
-        there = [ray.put(np.sort(np.array(store.keys(), "S32"))) for store in stores]
-        for start in range(0, len(todo), PART):
-            items = [{"place": place, "image": images[place]} for place in todo[start : start + PART]]
-            blocks = ray.data.from_items(items, override_num_blocks=-(-len(items) // _BLOCK)).map_batches(
-                Worker,
-                fn_constructor_args=(names, there),
-                batch_size=_BLOCK,
-                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
-                num_gpus=1 if on_gpus else None,
-            )
-            for block in blocks.iter_batches(batch_size=None):
-                parts: list[EncodedChunk] = list(block[_PART])
-                store_features(stores, [part.features for part in parts])
-                for part in parts:
-                    encoded.update(key for some, _ in part.features for key in some)
-                    filled.errors += part.filled.errors
-                    for place, key in zip(part.places, part.filled.keys, strict=True):
-                        if key is not None:
-                            filled.keys[place] = key
-                            known.note(images[place], key)
-                    advance(len(part.places))
-                known.keep()
+    with progress("Encoding", len(todo), "images") as advance:
+        for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
+            store_features(stores, [part.features for part in parts])
+            for part in parts:
+                encoded.update(key for some, _ in part.features for key in some)
+                filled.errors += part.filled.errors
+                for place, key in zip(part.places, part.filled.keys, strict=True):
+                    if key is not None:
+                        filled.keys[place] = key
+                        known.note(images[place], key)
+                advance(len(part.places))
+            known.keep()
     filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled
+
+
+def done_on_cluster(
+    address: str, worker: type, shared: object, items: Iterable[dict[str, Any]], uses_gpu: bool
+) -> Iterator[list[Any]]:
+    """Yield what workers make of items, as lists.
+
+    Args:
+        address: of the cluster, see `fill_stores_on_cluster`.
+        worker: is created on the nodes, with a reference to `shared`, and called with the columns of a block.
+            It returns the column `DONE`.
+        shared: what all workers need; those of a node have one copy of its arrays.
+        items: rows of columns, of which Ray gets 65,536 at a time.
+        uses_gpu: whether a worker takes a GPU, if the cluster has any.
+
+    Raises:
+        SeesayError: there is no cluster, or all workers have failed.
+        MissingExtraError: Ray is not installed.
+    """
+    with _cluster(address) as ray:
+        resources, there, rows = ray.cluster_resources(), ray.put(shared), iter(items)
+        while some := list(islice(rows, PART)):
+            blocks = ray.data.from_items(some, override_num_blocks=-(-len(some) // _BLOCK)).map_batches(
+                worker,
+                fn_constructor_args=(there,),
+                batch_size=_BLOCK,
+                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
+                num_gpus=1 if uses_gpu and resources.get("GPU") else None,
+            )
+            for block in blocks.iter_batches(batch_size=None):
+                yield list(block[DONE])
 
 
 @dataclass(frozen=True)
@@ -116,19 +138,18 @@ class Worker:
     """Encodes blocks of images on one node.
 
     Args:
-        names: of the encoders, with their expected fingerprints.
-        known: for each encoder the content keys (n,) that need not be encoded, sorted, in Ray's store of
-            objects: the workers of a node share one copy.
+        shared: a reference to the names of the encoders with their expected fingerprints, and, for each
+            encoder, the content keys (n,) that need not be encoded, sorted.
     """
 
-    def __init__(self, names: Mapping[str, str], known: Sequence[Any]) -> None:
+    def __init__(self, shared: Any) -> None:
         import ray
 
+        names, known = ray.get(shared)
         self.encoders = [load_image_encoder(name, default_device()) for name in names]
-        self.known = [SortedKeys(sorted_) for sorted_ in ray.get(known)]
+        self.known = [SortedKeys(sorted_) for sorted_ in known]
         for encoder, (name, fingerprint) in zip(self.encoders, names.items(), strict=True):
-            if encoder.fingerprint != fingerprint:
-                raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
+            check_same(name, encoder.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
         """Return the parts of a block."""
@@ -138,7 +159,13 @@ class Worker:
         for number, i in enumerate(starts):
             found = missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
             parts[number] = EncodedChunk(places[i : i + CHUNK], *found)
-        return {_PART: parts}
+        return {DONE: parts}
+
+
+def check_same(name: str, fingerprint: str, expected: str) -> None:
+    """Raise a SeesayError unless a node has the weights of the calling process."""
+    if fingerprint != expected:
+        raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
 
 
 def _check_answers(address: str) -> None:
@@ -162,7 +189,7 @@ def _cluster(address: str) -> Iterator[Any]:
         try:
             _check_answers(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (OSError, ValueError, RuntimeError) as failure:
+        except Exception as failure:  # Ray raises nearly anything, such as a bare Exception
             reason = (str(failure).strip() or type(failure).__name__).splitlines()[0]
             raise SeesayError(
                 f"--cluster {address}: no cluster there ({reason}); start one with `ray start --head`, or "

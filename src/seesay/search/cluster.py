@@ -1,0 +1,78 @@
+"""Indexing on a Ray cluster: workers read and decode photos, embed them and make their thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seesay.encoders.images.cluster import DONE, Columns, check_same, done_on_cluster
+from seesay.encoders.images.encode import CHUNK
+from seesay.encoders.stores import sources_of
+from seesay.errors import SeesayError
+from seesay.runs.embedder import Embedder
+from seesay.search.searcher import load_embedder
+from seesay.search.store import State
+from seesay.search.update import Made, MadeElsewhere, make, read_ahead
+
+
+def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
+    """Return what makes entries of photos on a cluster.
+
+    Args:
+        run: that embeds; workers load it by its name. Photos and runs must have the same paths on every node.
+        address: of the cluster, see `fill_stores_on_cluster`.
+
+    Raises:
+        SeesayError: workers could not load the run.
+    """
+    from seesay.runs.run import Run
+
+    if not isinstance(inner := getattr(run, "run", run), Run):
+        raise SeesayError(f"--cluster: {run.name} cannot be loaded by other nodes; index without the option.")
+    shared = run.name, run.detector, run.fingerprint
+    uses_gpu = any(source.uses_gpu for source in sources_of(inner.encoders).values())
+    return partial(_made, address, shared, uses_gpu)
+
+
+def _made(
+    address: str,
+    shared: object,
+    uses_gpu: bool,
+    place: Callable[[str], Path],
+    files: Mapping[str, State],
+) -> Iterator[Made]:
+    items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
+    for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
+        yield from block
+
+
+class PhotoWorker:
+    """Makes entries of blocks of files on one node.
+
+    Args:
+        shared: a reference to the name of the run, its detector, and its expected fingerprint.
+    """
+
+    def __init__(self, shared: Any) -> None:
+        import ray
+
+        name, detector, fingerprint = ray.get(shared)
+        self._run = load_embedder(name, detector)
+        check_same(name, self._run.fingerprint, fingerprint)
+
+    def __call__(self, block: Columns) -> Columns:
+        """Return what was made of a block."""
+        files = dict(zip(block["path"].tolist(), block["file"], strict=True))
+        sizes = zip(files, block["size"].tolist(), strict=True)
+        made = list[Made]()
+        while some := list(islice(sizes, CHUNK)):  # which one thread takes: there is a worker for each core
+            states = {path: State(0, size, 0) for path, size in some}
+            made += [make(each, self._run, lambda _: set()) for each in read_ahead(files.__getitem__, states)]
+        done = np.empty(len(made), object)
+        done[:] = made
+        return {DONE: done}

@@ -1,0 +1,67 @@
+"""Indexing on a cluster: the same index as without one, of which this process reads and decodes nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.scenes import write_scenes
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.search import cluster as cluster_module
+from tests.encoders.images.test_cluster import WithoutRay
+from tests.search.colours import Colours
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> WithoutRay:
+    made = WithoutRay()
+    for name in ("ray", "ray.data"):
+        monkeypatch.setitem(sys.modules, name, made)
+    return made
+
+
+def known(index: Index) -> dict[str | None, tuple[object, ...]]:
+    """What an index has of its images, by path."""
+    items = index.store.items()
+    facts = index.store.facts(list(items))
+    return {item.path: (item.key, item.state, facts[id_].time, item.width) for id_, item in items.items()}
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_index_of_a_cluster_is_that_of_one_process(
+    shards: int, tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = tmp_path / "scenes" / "images"
+    write_scenes(tmp_path / "scenes", images=40, seed=5)
+    (photos / "broken.jpg").write_bytes(b"no image")
+    (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
+    made, make = list[str](), cluster_module.make
+    monkeypatch.setattr(
+        cluster_module, "make", lambda batch, *rest: (made.extend(batch), make(batch, *rest))[1]
+    )
+    with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on", shards=shards) as on:
+        for cluster, index in (("", alone), ("auto", on)):
+            report = index.update_images(photos, cluster=cluster)
+            assert (report.added, report.skipped[0][0], len(report.skipped)) == (41, "broken.jpg", 1)
+            assert sorted(made) == (sorted(file.name for file in photos.iterdir()) if cluster else [])
+        assert len(list(on.folder.rglob("*.jpg"))) >= 40  # thumbnails
+        (photos / "scene_00001.jpg").rename(photos / "scene_0000x.jpg")
+        shutil.copy(photos / "scene_00002.jpg", photos / "again.jpg")
+        for cluster, index in (("", alone), ("auto", on)):
+            report = index.update_images(photos, cluster=cluster)
+            if shards == 1:
+                assert (report.moved, report.added) == (1, 1)
+        assert known(on) == known(alone)
+        hits = [index.search("a dog", k=50) for index in (alone, on)]
+        np.testing.assert_allclose([hit.score for hit in hits[1]], [hit.score for hit in hits[0]], atol=2e-3)
+
+
+def test_what_other_nodes_cannot_load_is_refused(tmp_path: Path) -> None:
+    message = "--cluster: colours cannot be loaded by other nodes"
+    with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
+        index.update_images(tmp_path, cluster="auto")
