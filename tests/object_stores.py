@@ -7,7 +7,13 @@ from threading import Barrier
 from typing import Any, ClassVar
 
 import fsspec
+import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+
+
+def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Have a store that failed asked again without a pause."""
+    patch.setattr("seesay.data.remote.time.sleep", lambda _: None)
 
 
 class Flaky(MemoryFileSystem):

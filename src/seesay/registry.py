@@ -25,8 +25,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        package: the module or package with the included implementations, which is imported with its modules
-            at the first look-up.
+        included: the modules and packages with the included implementations, which are imported, packages
+            with their modules, at the first look-up.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -39,9 +39,9 @@ class Registry(Mapping[str, T], Generic[T]):
         seesay.errors.SeesayError: No shape 'squre'; did you mean 'square'? There are: square.
     """
 
-    def __init__(self, what: str, group: str, package: str | None = None) -> None:
+    def __init__(self, what: str, group: str, *included: str) -> None:
         self.what, self.group = what, group
-        self._package = package
+        self._included = included
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 
@@ -70,7 +70,7 @@ class Registry(Mapping[str, T], Generic[T]):
             SeesayError: there is none, or its package cannot be imported.
             MissingExtraError: the included ones need a package that is not installed.
         """
-        self._import_package()
+        self._import_included()
         if name not in self._known and name in self._entry_points():
             self._import(name)
         try:
@@ -81,28 +81,27 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         """Return whether something is registered under that name; imports no plug-in."""
-        self._import_package()
+        self._import_included()
         return name in self._known or name in self._entry_points()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names: included ones in order of registration, then those of packages."""
-        self._import_package()
+        self._import_included()
         return iter(dict.fromkeys((*self._known, *self._entry_points())))
 
     def __len__(self) -> int:
         """Return how many names there are."""
         return len(list(iter(self)))
 
-    def _import_package(self) -> None:
-        if self._package is None:
-            return
-        name, self._package = self._package, None  # what is imported may look something up
+    def _import_included(self) -> None:
+        names, self._included = self._included, ()  # what is imported may look something up
         try:
             with naming_extras():
-                for module in iter_modules(getattr(import_module(name), "__path__", ())):
-                    import_module(f"{name}.{module.name}")
+                for name in names:
+                    for module in iter_modules(getattr(import_module(name), "__path__", ())):
+                        import_module(f"{name}.{module.name}")
         except BaseException:
-            self._package = name  # the next look-up says the same
+            self._included = names  # the next look-up says the same
             raise
 
     def _entry_points(self) -> dict[str, EntryPoint]:

@@ -48,8 +48,8 @@ class SettingsRegistry(Registry[Registered]):
         group: the entry-point group, such as "seesay.losses".
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
-        package: the package whose modules hold the included ones.
-        unchecked: settings with any keys, which stand in where an extra that the package needs is missing.
+        included: the packages whose modules hold the included ones.
+        unchecked: settings with any keys, which stand in where an extra that these need is missing.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class SettingsRegistry(Registry[Registered]):
         group: str,
         base: type[Settings] = Settings,
         inputs: tuple[str, ...] = (),
-        package: str | None = None,
+        included: tuple[str, ...] = (),
         unchecked: type[Settings] | None = None,
     ) -> None:
-        super().__init__(what, group, package)
+        super().__init__(what, group, *included)
         self._base, self._inputs, self._unchecked = base, inputs, unchecked
 
     def register_class(self, kind: str, settings: type[Settings] | None = None) -> Callable[[C], C]:

@@ -18,6 +18,7 @@ from seesay.data.decoders import Decoders, read_apart
 from seesay.data.images import EncodedImage, decode
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.search import Index
+from tests.other_python import start_instead
 from tests.search.colours import Colours, gallery, picture
 
 
@@ -69,7 +70,7 @@ def test_photos_of_somebody_and_their_kin_share_processes(tmp_path: Path) -> Non
 
 def test_no_more_processes_run_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
-    use(tmp_path, monkeypatch, f"echo + >> {log}; sleep 0.05; echo - >> {log}; exit 1")
+    start_instead(f"echo + >> {log}; sleep 0.05; echo - >> {log}; exit 1", tmp_path, monkeypatch)
     decoders = Decoders(seconds=20, most=2)
 
     def decode(_: int) -> None:
@@ -86,7 +87,7 @@ def test_no_more_processes_run_than_that(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_process_that_fails_leaves_room_for_another(tmp_path: Path, monkeypatch) -> None:
     decoders = Decoders(seconds=20, most=1)
     with monkeypatch.context() as patch:
-        use(tmp_path, patch, "exit 1")
+        start_instead("exit 1", tmp_path, patch)
         for _ in range(2):
             with pytest.raises(ImageError, match="cannot be decoded"):
                 decoders.decode(picture("red"), "a")
@@ -104,18 +105,10 @@ TAKEN_OVER = {
 @pytest.mark.parametrize(("words", "end"), TAKEN_OVER.items())
 def test_a_failure_says_how_its_process_ended(tmp_path: Path, monkeypatch, words: str, end: str) -> None:
     """One that the system ended may have been another's fault, so that its image is tried again."""
-    use(tmp_path, monkeypatch, end)
+    start_instead(end, tmp_path, monkeypatch)
     with pytest.raises(ImageError, match=words) as raised:
         Decoders(seconds=20).decode(picture("red"), "a")
     assert isinstance(raised.value, UnavailableImageError) is (words == "the system killed")
-
-
-def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: str) -> None:
-    """Have commands of a shell run in place of a decoder."""
-    taken_over = tmp_path / "python"
-    taken_over.write_text(f"#!/bin/sh\n{commands}\n")
-    taken_over.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(taken_over))
 
 
 def test_one_that_the_system_ended_is_replaced(decoders: Decoders) -> None:
@@ -141,7 +134,7 @@ def test_a_photo_that_crashes_its_decoder_is_skipped_and_listed(tmp_path: Path, 
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
         monkeypatch.setattr("seesay.data.decoders.PHOTOS", Decoders(seconds=20))
-        use(tmp_path, monkeypatch, "kill -SEGV $$")
+        start_instead("kill -SEGV $$", tmp_path, monkeypatch)
         gallery(photos, "green.png")
         report = index.update_images(photos)
         assert (report.unchanged, report.skipped) == (2, [("green.png", "cannot be decoded.")])
@@ -164,7 +157,7 @@ HUGE = '{"shape": [1000000, 1000000], "size": [1, 1], "taken": ""}'
     ],
 )
 def test_a_decoder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    use(tmp_path, monkeypatch, answer)
+    start_instead(answer, tmp_path, monkeypatch)
     decoders = Decoders(seconds=20)
     with pytest.raises(ImageError, match=r"^a: cannot be decoded"):
         decoders.decode(picture("red"), "a")

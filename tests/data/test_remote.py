@@ -17,12 +17,12 @@ from seesay.data.remote import path_of
 from seesay.data.sources import FileSource
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
-from tests.object_stores import Flaky, lost, uploaded
+from tests.object_stores import Flaky, ask_again_at_once, lost, uploaded
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
+    ask_again_at_once(monkeypatch)
 
 
 def content(corpus: Corpus) -> list[object]:

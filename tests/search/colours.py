@@ -67,6 +67,7 @@ class Colours(Embedder):
         self.fingerprint = fingerprint
         self.embedded: list[str] = []
         self.seen: set[str] = set()
+        self.misspelt: dict[str, str] = {}  # and what is meant
 
     def _row(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         histogram = np.zeros(64, np.float32)
@@ -74,6 +75,9 @@ class Colours(Embedder):
             histogram += np.bincount((rows // 64) @ np.array([16, 4, 1]), minlength=64)
         row: NDArray[np.float32] = np.sqrt(histogram / histogram.sum()).astype(np.float32)
         return row
+
+    def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
+        return self.misspelt
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> NDArray[np.float32]:
         self.embedded += [photo.name for photo in photos]

@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.watch import follow
 from seesay.web.app import create_app
-from tests.object_stores import Flaky, lost, uploaded
+from tests.object_stores import Flaky, ask_again_at_once, lost, uploaded
 from tests.search.colours import Colours, gallery, picture
 
 NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png")
@@ -24,7 +24,7 @@ NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
+    ask_again_at_once(monkeypatch)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.search import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered
+from tests.other_python import start_instead
 from tests.search.colours import Colours, picture
 
 TEXT = "a red circle is above a blue square"
@@ -78,11 +78,9 @@ def test_a_shortlist_is_the_indexs_best_and_never_shorter_than_k(index: Index, r
     assert reranker.search(index, TEXT, 7).compared == 7
 
 
-def test_what_a_misspelt_sentence_means_is_reranked(
-    index: Index, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_misspelt_sentence_means_is_reranked(index: Index, run: Run) -> None:
     meant = Reranker(run).search(index, TEXT, 5)
-    monkeypatch.setattr(Colours, "corrections", lambda _, texts: {"circcle": "circle"}, raising=False)
+    index.run.misspelt["circcle"] = "circle"
     found = Reranker(run).search(index, TEXT.replace("circle", "circcle"), 5)
     assert found.hits == meant.hits
     assert found.hits.corrected_words == {"circcle": "circle"}
@@ -104,11 +102,8 @@ def test_a_photo_that_crashes_its_decoder_crashes_that_process_only(
     index: Index, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = index.search(TEXT, 12)
-    crashing = tmp_path / "python"
-    crashing.write_text("#!/bin/sh\nkill -SEGV $$\n")
-    crashing.chmod(0o755)
     monkeypatch.setattr("seesay.data.decoders.PHOTOS", Decoders(seconds=20))
-    monkeypatch.setattr(sys, "executable", str(crashing))
+    start_instead("kill -SEGV $$", tmp_path, monkeypatch)
     found = Reranker(run).search(index, TEXT, 12)
     assert found.hits == before
     assert [str(error).split(": ")[1] for error in found.issues] == ["cannot be decoded."] * 12

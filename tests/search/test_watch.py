@@ -17,6 +17,11 @@ from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
 
 
+@pytest.fixture(autouse=True)
+def tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
+
+
 def waited(until: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not until():
@@ -55,7 +60,6 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
 
 
 def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
     photos, told, stop = gallery(tmp_path / "photos", "red.png"), list[object](), threading.Event()
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
@@ -79,8 +83,7 @@ def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest
         assert index.count("image") == 2
 
 
-def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
+def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path) -> None:
     photos, told, stop = gallery(tmp_path / "photos", "red.png"), [], threading.Event()
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)

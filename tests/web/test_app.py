@@ -52,8 +52,8 @@ def test_queries_of_several_parts(client: TestClient) -> None:
     assert like["unknown_words"] == []
 
 
-def test_misspelt_words_are_corrected(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Colours, "corrections", lambda _, texts: {"bleu": "blue"}, raising=False)
+def test_misspelt_words_are_corrected(client: TestClient) -> None:
+    client.app.state.service.find(None).index.run.misspelt["bleu"] = "blue"
     answer = client.get("/api/v1/search", params={"q": "Bleu", "limit": 1}).json()
     assert (answer["results"][0]["path"], answer["corrected_words"]) == ("blue.png", {"bleu": "blue"})
     assert answer["q"] == "Bleu"

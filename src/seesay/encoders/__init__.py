@@ -57,14 +57,16 @@ __all__ = [
 
 C = TypeVar("C", bound=type)
 
+_TOWERS = "seesay.encoders.towers.encoders"  # of images and of sentences
+
 IMAGE_ENCODERS: Registry[type[ImageEncoder]] = Registry(
-    "image encoder", "seesay.image_encoders", "seesay.encoders.images"
+    "image encoder", "seesay.image_encoders", "seesay.encoders.images", _TOWERS
 )
 REGION_ENCODERS: Registry[type[RegionEncoder]] = Registry(
     "region encoder", "seesay.region_encoders", "seesay.encoders.regions"
 )
 SENTENCE_ENCODERS: Registry[SentenceClass] = Registry(
-    "sentence encoder", "seesay.sentence_encoders", "seesay.encoders.sentences"
+    "sentence encoder", "seesay.sentence_encoders", "seesay.encoders.sentences", _TOWERS
 )
 
 

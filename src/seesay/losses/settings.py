@@ -45,7 +45,7 @@ class UncheckedLoss(LossSettings):
 
 
 LOSSES = SettingsRegistry(
-    "loss", "seesay.losses", base=LossSettings, package="seesay.losses", unchecked=UncheckedLoss
+    "loss", "seesay.losses", base=LossSettings, included=("seesay.losses",), unchecked=UncheckedLoss
 )
 register_loss = LOSSES.register_class
 

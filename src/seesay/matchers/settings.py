@@ -142,7 +142,7 @@ MATCHERS = SettingsRegistry(
     "seesay.matchers",
     base=MatcherSettings,
     inputs=_INPUTS,
-    package="seesay.matchers",
+    included=("seesay.matchers",),
     unchecked=UncheckedMatcher,
 )
 register_matcher = MATCHERS.register_class

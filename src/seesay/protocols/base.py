@@ -262,7 +262,7 @@ class Protocol(ABC):
         return result
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package="seesay.protocols")
+PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", "seesay.protocols")
 
 
 def register_protocol(protocol: _T) -> _T:

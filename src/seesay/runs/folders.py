@@ -104,7 +104,7 @@ def _model_folder(spec: EncoderSpec) -> Path:
 
 def _write_run(name: str, towers: Towers, folder: Path) -> None:
     """Write a run with a model's towers as encoders and their cosine as matcher."""
-    from seesay.encoders.sentences.towers import TowerSentenceEncoder
+    from seesay.encoders.towers.encoders import TowerSentenceEncoder
     from seesay.matchers.adapter import Cosine
     from seesay.recipes.schema import Recipe
     from seesay.runs.export import export_run
