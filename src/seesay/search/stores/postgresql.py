@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import selectors
 import struct
@@ -188,6 +189,7 @@ class _VectorDumper(Dumper):
         return bytes(obj)
 
 
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what it also raises
 psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 
