@@ -19,6 +19,7 @@ from seesay.data.remote import path_of
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.errors import SeesayError
 from seesay.search import Index
+from tests.object_stores import ask_again_at_once
 from tests.search.colours import Colours
 
 pytestmark = pytest.mark.slow
@@ -168,7 +169,7 @@ def test_the_command_line_takes_addresses(
 def test_without_rights_or_a_server_one_line_says_so(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import s3fs
 
-    monkeypatch.setattr("seesay.data.remote.time.sleep", lambda _: None)
+    ask_again_at_once(monkeypatch)
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -20,6 +20,7 @@ from seesay.recipes.load import load_recipe
 from seesay.training.distributed import check_shareable, joined, shared
 from seesay.training.epochs import read_history
 from seesay.training.launch import launch
+from tests.other_python import start_instead
 from tests.training.one_of_several import RECIPES, train_all
 
 ROOT = Path(__file__).parents[2]
@@ -79,9 +80,7 @@ def test_an_error_of_all_is_told_once(capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "python").write_text('#!/bin/sh\n[ "$RANK" = 0 ] && exec sleep 60\necho no GPU; exit 3\n')
-    (tmp_path / "python").chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    start_instead('[ "$RANK" = 0 ] && exec sleep 60\necho no GPU; exit 3', tmp_path, monkeypatch)
     with pytest.raises(SeesayError, match=r"Process 2 of 2 ended with code 3 .*process-2\.log") as failure:
         launch(["train"], 2, grace=0.2)
     log = Path(str(failure.value).partition("see ")[2].partition(",")[0])
@@ -89,9 +88,7 @@ def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_first_process_that_is_killed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "python").write_text('#!/bin/sh\n[ "$RANK" = 0 ] && kill -9 $$\necho step 7; exec sleep 60\n')
-    (tmp_path / "python").chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    start_instead('[ "$RANK" = 0 ] && kill -9 $$\necho step 7; exec sleep 60', tmp_path, monkeypatch)
     with pytest.raises(SeesayError, match=r"The first of 2 processes was ended by SIGKILL") as failure:
         launch(["train"], 2)
     logs = Path(str(failure.value).partition("said is in ")[2].partition(". ")[0])

@@ -139,9 +139,6 @@ def concepts(
     min_count: Annotated[
         int, typer.Option(min=1, help="For a corpus: the minimum number of sentences with the word.")
     ] = 5,
-    regions: Annotated[
-        bool, typer.Option("--regions", help="Also score 50 regions of the image, which takes a second.")
-    ] = False,
     data_format: opt.Format = None,
     _outside: opt.AllowOutside = False,
     _image_column: opt.ImageColumn = None,
@@ -159,7 +156,7 @@ def concepts(
     if image is not None:
         from seesay.runs.predictions import image_concepts
 
-        found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
+        found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10)
         console.show(found, as_json, console.print_image_concepts)
         return
     if is_two_tower(source) or (Path(source) / RUN).is_file():

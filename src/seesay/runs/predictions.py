@@ -84,7 +84,7 @@ def run_concepts(run: Run) -> ConceptVocabulary:
     return vocabulary
 
 
-def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool = False) -> list[SeenConcept]:
+def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenConcept]:
     """Predict the `count` most probable concepts of an image, best first.
 
     Args:
@@ -92,14 +92,12 @@ def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool 
         image: the encoded image.
         name: the image's name, for errors.
         count: the number of concepts.
-        regions: take the maximum over 50 regions, as in the paper's Figure 5.
 
     Raises:
         SeesayError: the run predicts no concepts; the image cannot be decoded.
     """
     vocabulary = run_concepts(run)
-    kind = "concepts-regions" if regions else "concepts"
-    encoded = encode_images([load_image_encoder(f"{kind}:{run.folder}", default_device())], [image], [name])
+    encoded = encode_images([load_image_encoder(f"concepts:{run.folder}", default_device())], [image], [name])
     scores = encoded.checked()[0]["pooled"][0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
