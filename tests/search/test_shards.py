@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from seesay.cli import main
 from seesay.errors import SeesayError
+from seesay.search import searcher
+from seesay.search import shards as shards_module
 from seesay.search.duplicates import near_duplicates
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit
@@ -202,6 +204,44 @@ def test_a_kill_between_two_shards_is_mended(sharded: Index, photos: Path, tmp_p
             assert [root.name for root in index.roots()] == ["photos", "scans"]
 
 
+def test_a_folder_that_one_shard_has_is_known(sharded: Index, photos: Path, tmp_path: Path) -> None:
+    scans = gallery(tmp_path / "scans", "red.png", "x/yellow.png")
+    sharded.close()
+    with Index.open(sharded.folder / "shard-2-of-2", Colours()) as shard:
+        shard.update_images([photos, scans])
+    with Index.open(sharded.folder, Colours()) as index:
+        assert [root.name for root in index.roots()] == ["photos", "scans"]
+        assert index.update_images().absent == []
+        assert all(index.file_at(path) for path in paths(index))
+        assert {"scans/red.png", "scans/x/yellow.png"} < paths(index)
+        assert len(paths(index)) == 7
+
+
+def test_all_shards_name_folders_before_one_encodes(
+    sharded: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards_module, "_WRITERS", 1)
+    scans = gallery(tmp_path / "scans", "red.png")
+    missing = list[str]()
+
+    def look(_done: int, _total: int) -> None:
+        missing.extend(path for path in paths(sharded) if sharded.file_at(path) is None)
+
+    sharded.update_images(scans, look)
+    assert not missing
+
+
+def test_shards_share_the_loaded_run(sharded: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    sharded.close()
+    loaded, load = list[str](), lambda name, *_: (loaded.append(name), Colours())[1]
+    monkeypatch.setattr(searcher, "load_embedder", load)
+    with Index.open(sharded.folder) as index:
+        index.update_images()
+        for shard in index._shards:  # type: ignore[attr-defined]
+            assert shard._queries().shape[1] == index.store.dim
+    assert len(loaded) == 1
+
+
 def test_a_lost_shard_is_indexed_again(sharded: Index, photos: Path) -> None:
     everything = paths(sharded)
     sharded.close()
@@ -232,6 +272,16 @@ def test_shards_of_other_indexes_are_refused(sharded: Index, tmp_path: Path) -> 
         Index.open(sharded.folder, Colours())
 
 
+def test_shards_of_equal_indexes_are_refused(sharded: Index, photos: Path, tmp_path: Path) -> None:
+    sharded.close()
+    with Index.create(tmp_path / "other", Colours(), shards=2) as other:
+        other.update_images(photos)
+    shutil.rmtree(sharded.folder / "shard-2-of-2")
+    shutil.copytree(tmp_path / "other" / "shard-2-of-2", sharded.folder / "shard-2-of-2")
+    with pytest.raises(SeesayError, match="shard-2-of-2: not this shard"):
+        Index.open(sharded.folder, Colours())
+
+
 def test_an_index_inside_its_photos_leaves_out_all_shards(photos: Path) -> None:
     with Index.create(photos / "index", Colours(), shards=2) as index:
         assert index.update_images(photos).added == 5
@@ -243,8 +293,8 @@ def test_an_index_inside_its_photos_leaves_out_all_shards(photos: Path) -> None:
 def test_shards_are_for_vectors_in_this_process(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="--shards: only for vectors in this process"):
         Index.create(tmp_path / "index", Colours(), "qdrant+http://localhost:6333", shards=2)
-    with pytest.raises(SeesayError, match="--shards 1001: expected"):
-        Index.create(tmp_path / "index", Colours(), shards=1001)
+    with pytest.raises(SeesayError, match="--shards 101: expected"):
+        Index.create(tmp_path / "index", Colours(), shards=101)
     assert not (tmp_path / "index").exists()
 
 

@@ -74,8 +74,6 @@ def index(
     shards: Annotated[
         int,
         typer.Option(
-            min=1,
-            max=1000,
             help="Create the index in so many shards: indexes of a share of the images each, which can "
             "also be updated and searched by themselves.",
         ),

@@ -118,10 +118,6 @@ class Look:
     alone: str = ""
     _is_empty: dict[Path, bool] = field(default_factory=dict)
 
-    def path_now(self, former: str) -> str:
-        """Return a path of the index after the folders have been named."""
-        return f"{self.alone}/{former}" if self.alone else former
-
     def file(self, path: str) -> Path:
         """Return the file of a path in these folders."""
         root = holding(self.roots, path)
@@ -138,7 +134,7 @@ class Look:
         )
 
     def share(self, store: Store) -> Look:
-        """Return what of this belongs to a shard of an index, with the shard's seals of the folders."""
+        """Return what of this belongs to a shard of an index."""
         number, count = store.shard
 
         def is_own(path: str) -> bool:
@@ -149,11 +145,12 @@ class Look:
             files={path: state for path, state in self.there.files.items() if is_own(path)},
             skipped=[each for each in self.there.skipped if is_own(each[0])],
         )
-        sealed = [replace(each, seal=seal(store.meta["identity"], each.folder)) for each in self.roots]
-        # Shards are named one after the other, and a kill may come between.
+        return replace(self, there=there, alone=self.alone_in(store))
+
+    def alone_in(self, store: Store) -> str:
+        """Return `alone` for a shard, whose folder may have its name already: a kill can come between two."""
         only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
-        alone = named([only[0].folder])[0] if only else ""
-        return replace(self, roots=sealed, there=there, alone=alone)
+        return named([only[0].folder])[0] if only else ""
 
     def emptied(self, path: str) -> list[Path]:
         """Return the empty folders above a path, such as the mount point of an unmounted drive."""

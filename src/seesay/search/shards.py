@@ -1,14 +1,15 @@
 """Sharded indexes, of which each shard has a share of the photos and sentences, and is an index of its own.
 
 The folder of the index has `shards.json`, which has the number of shards, and a folder for each, such as
-`shard-1-of-4`, which can also be opened and updated by itself. The hash of the name of a photo's file
-chooses its shard (`shard_of`), so one that moves to another folder is recognised. Item `i` of shard `s` of
-`n`, from 0, has the id `i * n + s` in the index.
+`shard-1-of-4`, which can also be opened and updated by itself. All have the same identity. The hash of the
+name of a photo's file chooses its shard (`shard_of`), so one that moves to another folder is recognised.
+Item `i` of shard `s` of `n`, from 0, has the id `i * n + s` in the index.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Changes, Facts, Item, State, Store
 from seesay.search.stores import Found, VectorStore
-from seesay.search.update import MadeElsewhere, Progress, UpdateReport
+from seesay.search.update import MadeElsewhere, Progress, UpdateReport, put_roots
 
 _EVERYTHING, _ALL = Filter(), 1 << 60
 _WRITERS = 4  # at once: each decodes on all cores
@@ -66,14 +67,15 @@ def shard_files(folder: Path, count: int) -> list[Path]:
     return [folder / f"shard-{number}-of-{count}" / FILE for number in range(1, count + 1)]
 
 
-def create_shards(folder: Path, run: Embedder, count: int) -> None:
+def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -> None:
     """Create the shards of an index that do not exist: all of a new one, and those that were lost."""
+    identity = identity or uuid.uuid4().hex
     replace_text(folder / SHARDS, json.dumps({"shards": count}))
     for number, file in enumerate(shard_files(folder, count)):
         if not Store.exists(file):
             file.parent.mkdir(exist_ok=True)
             facts = run.name, run.fingerprint, run.dim, str(run.detector or "")
-            Store.create(file, *facts, shard=(number, count)).close()
+            Store.create(file, *facts, shard=(number, count), identity=identity).close()
 
 
 def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
@@ -88,7 +90,7 @@ def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
         return
     if there:
         with Index.open(there[0].parent, run) as other:
-            create_shards(folder, other.run, count)
+            create_shards(folder, other.run, count, other.store.meta["identity"])
     else:
         create_shards(folder, load_embedder(DEFAULT_RUN if run is None else run), count)
 
@@ -113,13 +115,15 @@ class ShardedIndex(Index):
                 )
         embedder = None if run is None else load_embedder(run)
         self._shards = [Index.open(file.parent, embedder) for file in files]
+        first = self._shards[0].store
         for number, (file, shard) in enumerate(zip(files, self._shards, strict=True)):
-            if (shard.store.shard, shard.store.meta["fingerprint"], shard.store.dim) != (
-                (number, len(files)),
-                self._shards[0].store.meta["fingerprint"],
-                self._shards[0].store.dim,
+            if shard.store.shard != (number, len(files)) or any(
+                shard.store.meta[key] != first.meta[key] for key in ("identity", "fingerprint", "dim")
             ):
-                raise SeesayError(f"{file.parent}: not this shard of the index; restore it, or delete it.")
+                raise SeesayError(
+                    f"{file.parent}: not this shard of the index that {files[0].parent.name} is of; restore "
+                    "it, or delete it."
+                )
         super().__init__(folder, _Stores(folder / SHARDS, [shard.store for shard in self._shards]), embedder)
 
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:  # noqa: ARG002
@@ -150,10 +154,13 @@ class ShardedIndex(Index):
     def _record(self, run: Embedder) -> None:
         for shard in self._shards:
             shard._record(run)
+            shard._embedder = run  # which each would load again to build its lists for a recall
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
     ) -> UpdateReport:
+        for shard in self._shards:  # before any encodes, so that paths agree meanwhile
+            put_roots(shard.store, seen.roots, seen.alone_in(shard.store))
         told = _Told(progress, len(self._shards))
 
         def update(number: int, shard: Index) -> UpdateReport:
@@ -169,8 +176,7 @@ class ShardedIndex(Index):
         return first
 
     def _remove(self, root: Root, run: Embedder) -> int:
-        # The shard whose folders are those of the index is the last one, so that a killed call is repeated.
-        return sum(shard._remove(root, run) for shard in reversed(self._shards))
+        return sum(shard._remove(root, run) for shard in self._shards)
 
     def _add(self, texts: Sequence[str], run: Embedder, progress: Progress | None) -> int:
         told, count = _Told(progress, len(self._shards)), len(self._shards)
@@ -265,7 +271,8 @@ class _Stores(Store):
     def __init__(self, path: Path, stores: Sequence[Store]) -> None:
         self.path, self.shard = path, (0, 1)
         self._stores = stores
-        self._first = next((store for store in stores if store.roots()), stores[0])  # others may be new
+        # Others may be new, not know a folder yet, or have lost one in a call that was killed.
+        self._first = max(stores, key=lambda store: len(store.roots()))
         self.meta, self.dim = self._first.meta, self._first.dim
 
     def _whole(self, number: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
 SHARDS = "shards.json"  # in the folder of a sharded index, see `seesay.search.shards`
-MOST_SHARDS = 1000
+MOST_SHARDS = 100  # each is four open files while it is updated, and many systems allow 1,024
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
@@ -199,6 +199,7 @@ class Store:
         detector: str = "",
         vectors: str = "",
         shard: tuple[int, int] = (0, 1),
+        identity: str = "",
     ) -> Store:
         """Create an empty store.
 
@@ -210,12 +211,13 @@ class Store:
             detector: the file of the run's detector, if it has one.
             vectors: the address of the vector store, if not in this process.
             shard: see `Store`.
+            identity: of the index whose shard it is; by default a new one.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
         meta = {"embedder": embedder, "detector": detector, "fingerprint": fingerprint, "dim": str(dim)}
-        meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
+        meta |= {"created": str(time.time()), "identity": identity or uuid.uuid4().hex}
         if shard != (0, 1):
             meta["shard"] = f"{shard[0]}/{shard[1]}"
         if vectors:

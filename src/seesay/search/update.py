@@ -23,6 +23,7 @@ from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
 from seesay.search.look import Look
 from seesay.search.preparing import finite
+from seesay.search.roots import Root
 from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer
@@ -189,16 +190,27 @@ def update_images(
             stay here.
     """
     started = time.perf_counter()
-    with store.write() as writer:
-        if seen.alone:
-            writer.name_root(seen.alone)
-        for root in seen.roots:
-            writer.put_root(root)
+    put_roots(store, seen.roots, seen.alone)
     update = _Update(store, thumbnails, seen, embedder)
     update.run(progress or (lambda _done, _total: None), elsewhere)
     thumbnails.drop(update.finish())
     update.report.seconds = time.perf_counter() - started
     return update.report
+
+
+def put_roots(store: Store, roots: Iterable[Root], alone: str) -> None:
+    """Record the folders of an update.
+
+    Args:
+        store: of the index.
+        roots: the folders.
+        alone: the new name of the index's only folder, or empty.
+    """
+    with store.write() as writer:
+        if alone:
+            writer.name_root(alone)
+        for root in roots:
+            writer.put_root(root)
 
 
 def add_sentences(
