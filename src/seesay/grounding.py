@@ -36,7 +36,7 @@ COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
-_SHOWN = 0.01  # probability as in a search; lower than its line, since people mostly point at what they see
+_SHOWN = 0.01  # probability; lower than a search's, since people mostly point at what they see
 _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 

@@ -83,6 +83,23 @@ def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest
         assert index.count("image") == 2
 
 
+def test_a_reader_that_has_left_ends_the_watch(tmp_path: Path) -> None:
+    photos, stop = gallery(tmp_path / "photos", "red.png"), threading.Event()
+
+    def told(report: object) -> None:
+        if stop.is_set():
+            return
+        stop.set()
+        assert isinstance(report, UpdateReport), report
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        gallery(photos, "blue.png")
+        with pytest.raises(BrokenPipeError):
+            follow(index, told, stop)
+
+
 def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path) -> None:
     photos, told, stop = gallery(tmp_path / "photos", "red.png"), [], threading.Event()
     with Index.create(tmp_path / "index", Colours()) as index:

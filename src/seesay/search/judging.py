@@ -38,9 +38,7 @@ Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _TINY = 1e-6
-_PRIOR = (
-    -2.75
-)  # log-odds of an image of which nothing is known: chosen by photographs with a name beside them
+_PRIOR = -2.75  # log-odds of an image of which nothing is known; chosen for photographs with a name
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from watchfiles import Change, watch
 
@@ -13,6 +14,8 @@ from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
+
+Done = TypeVar("Done")
 
 _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
 TRY_AGAIN_SECONDS = 60.0  # after which folders that are not there are looked for again
@@ -99,12 +102,12 @@ def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> 
 
 
 def keep_updated(
-    update: Callable[[], None],
+    update: Callable[[], Done],
     folders: Callable[[], Sequence[Path]],
     leave_out: Path,
     told: Callable[[SeesayError], None],
     stop: threading.Event,
-) -> None:
+) -> Iterator[Done]:
     """Call `update` now and whenever folders have changed, until told to stop; again later if it fails.
 
     An update fails, for example, because another process is updating the index or the disk is full.
@@ -115,15 +118,20 @@ def keep_updated(
         leave_out: see `changes`.
         told: called with each error.
         stop: set to end.
+
+    Yields:
+        What `update` returned.
     """
     for _ in changes(folders, leave_out, told, stop):
         while not stop.is_set():
             try:
-                update()
-                break
+                done = update()
             except (SeesayError, OSError) as error:
                 told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
                 stop.wait(TRY_AGAIN_SECONDS)
+            else:
+                yield done
+                break
 
 
 def follow(
@@ -144,18 +152,14 @@ def follow(
     Raises:
         SeesayError: a folder is a URL.
     """
-    absent = [str(root.folder) for root in index.absent()]
 
     def folders() -> list[Path]:
         return [root.folder for root in index.roots()]
 
-    def update() -> None:
-        nonlocal absent
-        report = index.update_images(folders())
+    check_watchable(folders())
+    absent = [str(root.folder) for root in index.absent()]
+    for report in keep_updated(lambda: index.update_images(folders()), folders, index.folder, told, stop):
         changed = report.added or report.changed or report.moved or report.deleted
         if changed or report.absent != absent:
             told(report)
         absent = report.absent
-
-    check_watchable(folders())
-    keep_updated(update, folders, index.folder, told, stop)

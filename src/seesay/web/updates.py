@@ -65,7 +65,7 @@ class Updates:
             return True
 
     def watch(self) -> None:
-        """Update the index now, and whenever one of its folders changes; until `stop`."""
+        """Update the index now, and whenever one of its folders changes; until `end`."""
         self._watcher = threading.Thread(target=self._watch, name="seesay-watch", daemon=True)
         self._watcher.start()
 
@@ -78,7 +78,9 @@ class Updates:
         def told(error: object) -> None:
             log_line(f"{self._index.folder}: {error}")
 
-        keep_updated(self._update_after_others, folders, self._index.folder, told, self._stopped)
+        update = self._update_after_others
+        for _ in keep_updated(update, folders, self._index.folder, told, self._stopped):
+            pass  # its state says what it did
 
     def _update_after_others(self) -> None:
         """Update when no other update is running.
