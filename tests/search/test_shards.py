@@ -263,6 +263,21 @@ def test_damage_is_said(sharded: Index, text: str) -> None:
         Index.open(sharded.folder, Colours())
 
 
+def test_what_cannot_be_read_or_created_is_said(sharded: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    sharded.close()
+    shutil.rmtree(sharded.folder / "shard-1-of-2")
+    (sharded.folder / "shard-1-of-2").write_bytes(b"")
+    with pytest.raises(SeesayError, match="shard-1-of-2: cannot hold a shard"):
+        Index.open_or_create(sharded.folder, Colours())
+
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(shards_module, "read_small_json", refuse)
+    with pytest.raises(SeesayError, match=r"shards\.json: cannot be read \(Permission denied\)"):
+        Index.open(sharded.folder, Colours())
+
+
 def test_shards_of_other_indexes_are_refused(sharded: Index, tmp_path: Path) -> None:
     sharded.close()
     first, second = (sharded.folder / f"shard-{number}-of-2" for number in (1, 2))

@@ -55,6 +55,8 @@ def count_shards(folder: Path) -> int:
     try:
         with disk_errors(file):
             count = read_small_json(file)["shards"]
+    except OSError as error:
+        raise SeesayError(f"{file}: cannot be read ({error.strerror}).") from error
     except (ValueError, LookupError, TypeError):
         count = None
     if type(count) is not int or not 1 < count <= MOST_SHARDS:
@@ -73,7 +75,10 @@ def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -
     replace_text(folder / SHARDS, json.dumps({"shards": count}))
     for number, file in enumerate(shard_files(folder, count)):
         if not Store.exists(file):
-            file.parent.mkdir(exist_ok=True)
+            try:
+                file.parent.mkdir(exist_ok=True)
+            except OSError as error:
+                raise SeesayError(f"{file.parent}: cannot hold a shard ({error.strerror}).") from error
             facts = run.name, run.fingerprint, run.dim, str(run.detector or "")
             Store.create(file, *facts, shard=(number, count), identity=identity).close()
 
