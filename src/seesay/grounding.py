@@ -30,7 +30,7 @@ from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offset
 from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"
-JUDGE_RUN = "seesay-small"
+_JUDGE_RUN = "seesay-small"
 # Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
@@ -122,6 +122,17 @@ def can_ground(name: str) -> bool:
         return RunConfig.load(run_folder(name)).regions is not None
     except SeesayError:
         return False
+
+
+def load_grounder(run: str) -> Grounder:
+    """Load a grounding run by name or folder, with a judge if it is the included one.
+
+    Runs of your own may know words that `seesay-small` does not, so it does not judge their phrases.
+
+    Raises:
+        SeesayError: there is no such run, or it matches whole images.
+    """
+    return Grounder(Run.load(run), Run.load(_JUDGE_RUN) if run == GROUND_RUN else None)
 
 
 class Grounder:

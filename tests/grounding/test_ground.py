@@ -23,7 +23,14 @@ from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import RegionEncoder, load_region_encoder
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding import GroundedBox, Grounder, Grounding, best_places, can_ground
+from seesay.grounding import (
+    GroundedBox,
+    Grounder,
+    Grounding,
+    best_places,
+    can_ground,
+    load_grounder,
+)
 from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.runs.run import Run
 from tests.search.colours import Colours
@@ -264,6 +271,12 @@ def test_what_the_whole_image_does_not_show_is_told(grounding_run: Path, scene: 
     assert [each["fits"] for each in found.to_dict()["phrases"]] == [True, False]
     for other in (None, Colours()):  # without a judge whose scores are calibrated
         assert all(p.fits for p in Grounder(run, other).ground(scene, "scene", "a green square").phrases)
+
+
+def test_only_phrases_of_the_included_run_are_judged(grounding_run: Path, scene: bytes) -> None:
+    for run, fits in ((str(grounding_run), True), ("seesay-ground", False)):
+        (phrase,) = load_grounder(run).ground(scene, "scene", "a woman in an orange kimono").phrases[:1]
+        assert phrase.fits is fits
 
 
 def test_the_shipped_run_doubts_nonsense_and_what_is_not_there() -> None:

@@ -258,14 +258,13 @@ def ground(
 ) -> None:
     """Locate the phrases of a sentence in an image; print score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding import FORMATS, JUDGE_RUN, Grounder, write_grounding
+    from seesay.grounding import FORMATS, load_grounder, write_grounding
     from seesay.paths import check_output
-    from seesay.runs.run import Run
 
     if out is not None:
         check_output(out, FORMATS)  # before anything is computed
     data = FileSource(image).read()
-    grounding = Grounder(Run.load(run), Run.load(JUDGE_RUN)).ground(data, str(image), sentence, k)
+    grounding = load_grounder(run).ground(data, str(image), sentence, k)
     if out is not None:
         write_grounding(data, str(image), grounding, out)
     console.show(grounding, as_json, console.print_grounding, sentence)

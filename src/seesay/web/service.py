@@ -18,8 +18,7 @@ from seesay.data.decoders import Decoders
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
-from seesay.grounding import JUDGE_RUN, Grounder, can_ground
-from seesay.runs.run import Run
+from seesay.grounding import can_ground, load_grounder
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
 from seesay.search.query import Query
@@ -64,7 +63,7 @@ class Service:
 
     def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
         self.options, limits = options, options.limits
-        self.grounder = Lazy(lambda: Grounder(Run.load(options.ground_run), Run.load(JUDGE_RUN)))
+        self.grounder = Lazy(lambda: load_grounder(options.ground_run))
         rerank_run = options.rerank_run
         self.reranker = None if rerank_run is None else Lazy(lambda: Reranker(rerank_run))
         cores = os.cpu_count() or 1
