@@ -263,6 +263,17 @@ def test_damage_is_said(sharded: Index, text: str) -> None:
         Index.open(sharded.folder, Colours())
 
 
+def test_another_number_of_shards_is_refused(sharded: Index, photos: Path) -> None:
+    sharded.close()
+    with pytest.raises(SeesayError, match=r"--shards 3: .* has 2; create a new index"):
+        Index.open_or_create(sharded.folder, Colours(), photos=[photos], shards=3)
+    (sharded.folder / "shards.json").write_text('{"shards": 3}')
+    for opened in (Index.open, Index.open_or_create):
+        with pytest.raises(SeesayError, match=r"names 3 shards, but there is shard-1-of-2; restore"):
+            opened(sharded.folder, Colours())
+    assert sorted(each.name for each in sharded.folder.glob("shard-*")) == ["shard-1-of-2", "shard-2-of-2"]
+
+
 def test_what_cannot_be_read_or_created_is_said(sharded: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     sharded.close()
     shutil.rmtree(sharded.folder / "shard-1-of-2")

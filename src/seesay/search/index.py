@@ -141,13 +141,19 @@ class Index(Searcher):
             shards: see `create`; an existing index keeps its number. Lost shards are created again, empty.
 
         Raises:
-            SeesayError: as `open` and `create`, or a new index has no folders, or missing ones.
+            SeesayError: as `open` and `create`, or a new index has no folders, or missing ones, or an
+                existing one has another number of shards.
         """
+        there = 1
         if (Path(folder) / SHARDS).is_file():
             from seesay.search.shards import replace_lost
 
-            replace_lost(Path(folder), run)
+            there = replace_lost(Path(folder), run)
         if index_exists(Path(folder)):
+            if shards not in (1, there):
+                raise SeesayError(
+                    f"--shards {shards}: {folder} has {there}; create a new index to change the number."
+                )
             return cls.open(folder, run, store=store)
         if photos is not None and not photos:
             raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")

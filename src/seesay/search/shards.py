@@ -61,6 +61,9 @@ def count_shards(folder: Path) -> int:
         count = None
     if type(count) is not int or not 1 < count <= MOST_SHARDS:
         raise SeesayError(f"{file}: damaged; delete the folder of the index and index again.")
+    for other in sorted(folder.glob("shard-*-of-*")):
+        if not other.name.endswith(f"-of-{count}"):
+            raise SeesayError(f"{file}: names {count} shards, but there is {other.name}; restore the file.")
     return count
 
 
@@ -83,8 +86,8 @@ def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -
             Store.create(file, *facts, shard=(number, count), identity=identity).close()
 
 
-def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
-    """Create the shards of an index that are missing, which its next update fills.
+def replace_lost(folder: Path, run: str | Path | Embedder | None) -> int:
+    """Create the shards that an index lacks, which its next update fills; return how many it has.
 
     Raises:
         SeesayError: as `count_shards`, and `Index.open` of another shard.
@@ -92,12 +95,13 @@ def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
     count = count_shards(folder)
     there = [file for file in shard_files(folder, count) if Store.exists(file)]
     if len(there) == count:
-        return
+        return count
     if there:
         with Index.open(there[0].parent, run) as other:
             create_shards(folder, other.run, count, other.store.meta["identity"])
     else:
         create_shards(folder, load_embedder(DEFAULT_RUN if run is None else run), count)
+    return count
 
 
 class ShardedIndex(Index):
@@ -133,6 +137,13 @@ class ShardedIndex(Index):
 
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:  # noqa: ARG002
         return _Vectors(self._shards, kind)
+
+    def close(self) -> None:
+        """Close the files and connections of all shards."""
+        for near in self._near.values():
+            near.close()
+        for shard in self._shards:
+            shard.close()
 
     def thumbnail(self, key: str, source: Path) -> bytes:
         """Return the thumbnail of a content of the index, which is in a shard that has the content."""
