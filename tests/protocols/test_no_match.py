@@ -148,9 +148,9 @@ def test_fitted_probabilities_are_calibrated(tmp_path: Path) -> None:
     about = subject(tmp_path)
     calibration = fit_calibration([about])
     assert fit_calibration([about, about]).rounded() == calibration.rounded()
-    vars(about.run)["calibration"] = calibration
+    about.run.update(calibration=calibration)
     fitted = flat(measure(about, "no-match"))
-    vars(about.run)["calibration"] = ScoreCalibration(Calibration(5, 3), Calibration(5, 3))
+    about.run.update(calibration=ScoreCalibration(Calibration(5, 3), Calibration(5, 3)))
     assert fitted["ECE"] < flat(measure(about, "no-match"))["ECE"]
     assert first_answers(asked_twice(about), calibration).right.tolist().count(1.0) > 0
 
