@@ -19,7 +19,14 @@ from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Store, index_exists
 from seesay.search.stores import store_address
-from seesay.search.update import MadeElsewhere, Progress, UpdateReport, add_sentences, update_images
+from seesay.search.update import (
+    MadeElsewhere,
+    Progress,
+    UpdateReport,
+    add_sentences,
+    put_roots,
+    update_images,
+)
 
 
 class Index(Searcher):
@@ -256,7 +263,11 @@ class Index(Searcher):
         with self._sole_writer():
             self._record(run)
             seen = self.look(given)
+            self._put_roots(seen)
             return self._update(seen, run, progress, elsewhere)
+
+    def _put_roots(self, seen: Look) -> None:
+        put_roots(self.store, seen.roots, seen.alone)
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None

@@ -172,11 +172,13 @@ class ShardedIndex(Index):
             shard._record(run)
             shard._embedder = run  # which each would load again to build its lists for a recall
 
+    def _put_roots(self, seen: Look) -> None:
+        for shard in self._shards:  # before any encodes, so that paths agree meanwhile
+            put_roots(shard.store, seen.roots, seen.alone_in(shard.store))
+
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
     ) -> UpdateReport:
-        for shard in self._shards:  # before any encodes, so that paths agree meanwhile
-            put_roots(shard.store, seen.roots, seen.alone_in(shard.store))
         told = _Told(progress, len(self._shards))
 
         def update(number: int, shard: Index) -> UpdateReport:

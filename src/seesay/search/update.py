@@ -176,7 +176,7 @@ def update_images(
     progress: Progress | None = None,
     elsewhere: MadeElsewhere | None = None,
 ) -> UpdateReport:
-    """Update the images of `store` from the contents of folders; new folders are added.
+    """Update the images of `store` from the contents of its folders, which `put_roots` has recorded.
 
     Every batch is a transaction, so an interrupted update continues where it stopped.
 
@@ -190,7 +190,6 @@ def update_images(
             stay here.
     """
     started = time.perf_counter()
-    put_roots(store, seen.roots, seen.alone)
     update = _Update(store, thumbnails, seen, embedder)
     update.run(progress or (lambda _done, _total: None), elsewhere)
     thumbnails.drop(update.finish())
