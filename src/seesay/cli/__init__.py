@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import warnings
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
+    # Clients of databases raise errors, which become one line, and also log them.
+    for name in ("grpc", "psycopg"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     before = chosen_device()
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     fail = partial(_fail, as_json="--json" in given)

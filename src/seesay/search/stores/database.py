@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -285,37 +285,8 @@ def columns_of(facts: Facts) -> Columns:
     }
 
 
-SCROLLED = 10_000  # ids in a request to Qdrant
-
-
-def scrolled(page: Callable[[Any], tuple[Sequence[Any], Any]]) -> Iterator[list[int]]:
-    """Iterate over the ids of all of Qdrant's points.
-
-    Args:
-        page: returns some points from an offset on (None at the beginning), and the offset of the next.
-    """
-    points, at = page(None)
-    yield [int(str(point.id)) for point in points]
-    while at is not None:
-        points, at = page(at)
-        yield [int(str(point.id)) for point in points]
-
-
-def scored(points: Sequence[Any]) -> Found:
-    """Return the ids and scores of Qdrant's points."""
-    return np.array([each.id for each in points], np.int64), np.array(
-        [each.score for each in points], np.float32
-    )
-
-
 # Of sentences, in databases in which every column has a value.
 _UNKNOWN: Columns = {"folder": "", "orientation": "", "time": 0, "width": 0, "height": 0, "added": 0.0}
-
-
-def bounds(sign: str, value: float) -> dict[str, float]:
-    """The least and greatest numbers of a condition, by Qdrant's names (`gte`, `lt`, …)."""
-    names = {">": ("gt",), ">=": ("gte",), "<": ("lt",), "<=": ("lte",), "=": ("gte", "lte")}
-    return dict.fromkeys(names[sign], value)
 
 
 def checked_url(name: str, address: str, embedded: str) -> str:

@@ -15,16 +15,8 @@ from seesay.errors import first_line
 from seesay.paths import replace_text
 from seesay.search.filters import Filter
 from seesay.search.stores import Found
-from seesay.search.stores.database import (
-    MARK,
-    NO_MARK,
-    SCROLLED,
-    Collection,
-    Columns,
-    bounds,
-    scored,
-    scrolled,
-)
+from seesay.search.stores.database import MARK, NO_MARK, Collection, Columns
+from seesay.search.stores.qdrant import SCROLLED, bounds, scored, scrolled
 
 
 class Shards:

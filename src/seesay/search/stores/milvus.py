@@ -33,9 +33,8 @@ LIMIT = 16_384  # vectors that Milvus returns for a query, at most
 _READ = 10_000  # ids in a request
 _HALVES = (2, 4)  # version with vectors in half precision; the edition within a process has none
 
-# Errors are raised, and become one line; client and edition would print each with its traceback, too.
-for _name in ("pymilvus", "grpc"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL)
+# When it is imported, the client gives its logger a handler, which prints each error that it also raises.
+logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 
 
 def checked_address(address: str) -> str:

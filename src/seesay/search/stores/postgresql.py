@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 import selectors
 import struct
@@ -189,7 +188,6 @@ class _VectorDumper(Dumper):
         return bytes(obj)
 
 
-logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what it also raises
 psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import httpx
 import numpy as np
@@ -16,24 +16,18 @@ from seesay.errors import naming_extras
 from seesay.search.filters import Filter
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
-from seesay.search.stores import Found, Queries, register_store
+from seesay.search.stores import Found, Queries, VectorStore, register_store
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
-    SCROLLED,
     SECONDS,
     Collection,
     Columns,
-    bounds,
     checked_url,
-    scored,
-    scrolled,
 )
 
-if TYPE_CHECKING:
-    from seesay.search.stores.edge import Shards
-
 KEY = "QDRANT_API_KEY"
+SCROLLED = 10_000  # ids in a request
 
 _FIELDS = {
     "folder": models.PayloadSchemaType.KEYWORD,
@@ -123,10 +117,33 @@ def _condition(column: str, sign: str, value: Any) -> models.FieldCondition:
     return models.FieldCondition(key=column, range=models.Range(**bounds(sign, value)))
 
 
+def scrolled(page: Callable[[Any], tuple[Sequence[Any], Any]]) -> Iterator[list[int]]:
+    """Iterate over the ids of all points.
+
+    Args:
+        page: returns some points from an offset on (None at the beginning), and the offset of the next.
+    """
+    points, at = page(None)
+    yield [int(str(point.id)) for point in points]
+    while at is not None:
+        points, at = page(at)
+        yield [int(str(point.id)) for point in points]
+
+
+def scored(points: Sequence[Any]) -> Found:
+    """Return the ids and scores of points."""
+    ids, scores = [each.id for each in points], [each.score for each in points]
+    return np.array(ids, np.int64), np.array(scores, np.float32)
+
+
+def bounds(sign: str, value: float) -> dict[str, float]:
+    """The least and greatest numbers of a condition, by Qdrant's names (`gte`, `lt`, …)."""
+    names = {">": ("gt",), ">=": ("gte",), "<": ("lt",), "<=": ("lte",), "=": ("gte", "lte")}
+    return dict.fromkeys(names[sign], value)
+
+
 @register_store("qdrant")
-def open_qdrant(
-    address: str, store: Store, kind: Kind, queries: Queries
-) -> Collection[QdrantClient] | Collection[Shards]:
+def open_qdrant(address: str, store: Store, kind: Kind, queries: Queries) -> VectorStore:
     """Open the vectors of one kind on a server, or in a folder ("edge:FOLDER") within this process."""
     if not address.startswith("edge:"):
         return Qdrant(address, store, kind, queries)
