@@ -321,7 +321,7 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
         ("ground-full", "word_dropout=0.1", "key 'word_dropout': .* phrases are learned"),
-        ("sco-cnp-ctx", "encoders=[precomputed, concepts:runs/concepts]", "take the place of all encoders"),
+        ("sco-cnp-ctx", "encoders=[precomputed, precomputed]", "name precomputed once"),
         ("gvse-sum-minilm", "encoders=[precomputed]", "read precomputed features in two ways"),
         ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,32 @@ def test_regions_become_their_mean(tmp_path: Path) -> None:
     corpus = read_corpus(write_precomputed(tmp_path, regions, [f"dog {i}" for i in range(15)]))
     inputs = split_inputs(PRECOMPUTED, corpus, "train", VOCABULARY)
     np.testing.assert_allclose(inputs.features, regions.mean(axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("arrays", ["[pooled]", "[pooled, logits]"])
+def test_they_join_those_of_encoders(scenes: Path, place: int, arrays: str) -> None:
+    corpus = read_corpus(scenes)
+    rows = {image.name: row for row, image in enumerate(corpus.images)}
+    without = corpus.split("test").images[1].name
+    images = tuple(
+        replace(image, row=None if image.name == without else rows[image.name]) for image in corpus.images
+    )
+    features = np.random.default_rng(0).normal(size=(len(rows), 4)).astype(np.float32)
+    both = "efficientnet-lite0, precomputed" if place else "precomputed, efficientnet-lite0"
+    recipe, plain = (
+        load_recipe("sco-ctx", changes=[f"encoders=[{names}]", f"arrays={arrays}"])
+        for names in (both, "efficientnet-lite0")
+    )
+    inputs = split_inputs(recipe, replace(corpus, images=images, features=features), "test", VOCABULARY)
+    encoded = split_inputs(plain, corpus, "test", VOCABULARY)
+    there = [image.name for image in inputs.corpus.images]
+    assert without not in there
+    assert len(there) == len(encoded.corpus.images) - 1
+    given, seen = features[[rows[name] for name in there]], np.delete(encoded.features, 1, axis=0)
+    np.testing.assert_array_equal(inputs.features, np.hstack([seen, given] if place else [given, seen]))
+    assert sum(inputs.image_dims) == inputs.features.shape[1]
+    assert inputs.image_dims[0] == (4 if place == 0 else 1280)
 
 
 def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:

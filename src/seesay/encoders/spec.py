@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seesay.errors import SeesayError, did_you_mean
 
-PRECOMPUTED = "precomputed"  # in place of an encoder: the features that come with a corpus
+PRECOMPUTED = "precomputed"  # in the place of an encoder: the features that come with a corpus
 
 # The libraries whose models are encoders by name, `LIBRARY:MODEL`.
 LIBRARIES = ("open_clip", "timm", "transformers")

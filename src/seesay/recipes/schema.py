@@ -207,8 +207,8 @@ class Recipe(Settings):
     @field_validator("encoders")
     @classmethod
     def _found_from_anywhere(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if PRECOMPUTED in names and len(names) > 1:
-            raise ValueError(f"precomputed features take the place of all encoders; name {PRECOMPUTED} alone")
+        if names.count(PRECOMPUTED) > 1:
+            raise ValueError(f"a corpus has one array of precomputed features; name {PRECOMPUTED} once")
         return tuple(map(absolute_name, names))
 
     @field_validator("sentence_encoder", "sampler")

@@ -113,12 +113,7 @@ def split_inputs(
     part = corpus.split(split)
     if corpus.has_boxes:
         return _phrase_inputs(recipe, part, split, vocabulary, encoder)
-    if PRECOMPUTED in recipe.encoders:
-        features, kept, broken = _precomputed_features(recipe, part, as_stored)
-        image_dims: tuple[int, ...] = (features.shape[1],)
-    else:
-        features, kept, broken = _stored_features(recipe, part, as_stored)
-        image_dims = array_dims(recipe)
+    features, kept, broken, image_dims = _image_features(recipe, part, as_stored)
     row = np.full(len(part.images), -1)
     row[kept] = np.arange(len(kept))
     usable = replace(
@@ -131,6 +126,27 @@ def split_inputs(
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
     sentences = prepare_texts(texts, vocabulary, encoder)
     return Inputs(usable, features, sentences, usable.image_of_sentence(), broken, image_dims)
+
+
+def _image_features(
+    recipe: Recipe, part: Corpus, as_stored: bool
+) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
+    """Return the features of the images that have all of them, which images these are, and the widths."""
+    if PRECOMPUTED not in recipe.encoders:
+        return *_stored_features(recipe, part, as_stored), array_dims(recipe)
+    given, there, missing = _precomputed_features(recipe, part, as_stored)
+    place = recipe.encoders.index(PRECOMPUTED)
+    others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
+    if not others:
+        return given, there, missing, (given.shape[1],)
+    encoded = recipe.model_copy(update={"encoders": others})
+    features, kept, broken = _stored_features(encoded, part, as_stored=False)
+    images, mine, theirs = np.intersect1d(there, kept, assume_unique=True, return_indices=True)
+    dims, before = array_dims(encoded), place * len(recipe.arrays)
+    left, right = np.split(features[theirs], [sum(dims[:before])], axis=1)
+    joined = np.concatenate([left, given[mine], right], axis=1)
+    own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # they have one array
+    return joined, images.tolist(), [*missing, *broken], (*dims[:before], *own, *dims[before:])
 
 
 def _stored_features(
