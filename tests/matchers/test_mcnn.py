@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.errors import SeesayError
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS
@@ -234,6 +237,19 @@ def test_words_start_from_a_sentence_encoder() -> None:
     assert dog @ puppy > dog @ street
     assert street @ road > puppy @ road
     assert not model.words.weight[0].any()
+
+
+def test_words_start_from_a_file(tmp_path: Path) -> None:
+    path, vocabulary = tmp_path / "vectors.vec", Vocabulary(["dog", "xqzzyq"])
+    path.write_text("dog 4 5 6\n")
+    model = MatchingCNN(5, len(vocabulary), word_vectors=str(path), word_dim=3)
+    drawn = model.words.weight[2].clone()
+    model.prepare(PretrainedVectors(vocabulary))
+    assert model.words.weight[1].tolist() == [4, 5, 6]
+    assert torch.equal(model.words.weight[2], drawn)
+    other = MatchingCNN(5, len(vocabulary), word_vectors=str(path), word_dim=4)
+    with pytest.raises(SeesayError, match="vectors of 3 numbers, but word_dim is 4"):
+        other.prepare(PretrainedVectors(vocabulary))
 
 
 def started_as_product(level: str) -> MatchingCNN:

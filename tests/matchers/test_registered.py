@@ -389,7 +389,12 @@ def _sentences(count: int) -> Sentences:
         ),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, level="x"), "level: input should be 'wd'"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, start="prod"), "start: input should be 'random'"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: input should be"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: string should match"),
+        (
+            lambda: MatchingCNN(6, 10, word_vectors="a.txt"),
+            "word_dim: give the width of the vectors of a.txt",
+        ),
+        (lambda: MatchingCNN(6, 10, word_dim=9), "word_dim: give the width of the vectors of glove, 50"),
         (lambda: VSEPlusPlus(6, 10, standardise="root"), "standardise: input should be"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, maps=(4, 4)), "maps: field required"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, maps=(4, 4, 6), start="product"), "divisible by four"),

@@ -192,14 +192,19 @@ class WordEmbedding(nn.Embedding):
         self.weight[UNKNOWN] = 0
 
 
-def pretrained_words(pretrained: Pretrained, name: WordVectors) -> tuple[Tensor, Tensor]:
-    """Return vectors (V - 1, d) of a vocabulary's words, and which are known, (V - 1,).
+def pretrained_words(pretrained: Pretrained, name: WordVectors, width: int) -> tuple[Tensor, Tensor]:
+    """Return vectors (V - 1, width) of a vocabulary's words, and which are known, (V - 1,).
 
     MiniLM reads each word as a sentence. The vectors of one-word sentences have a large common part, so they
-    are centred; then they are scaled to the size of GloVe's.
+    are centred; then they are scaled to the size of GloVe's. Those of a file are taken as they are.
+
+    Raises:
+        SeesayError: a file has vectors of another width.
     """
     vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
-    if name == "glove":
+    if vectors.shape[1] != width:
+        raise SeesayError(f"{name}: has vectors of {vectors.shape[1]} numbers, but word_dim is {width}.")
+    if name != "minilm":
         return vectors, known
     centred = vectors - vectors.mean(dim=0)
     return centred * (WORD_DEVIATION / centred.std()), known

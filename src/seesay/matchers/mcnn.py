@@ -42,11 +42,11 @@ from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, st
 from seesay.matchers.sentences import (
     UNKNOWN,
     WORD_DEVIATION,
-    WORD_VECTOR_DIMS,
     Sentences,
     SentencesLike,
     WordVectors,
     read_words,
+    word_width,
 )
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -85,8 +85,9 @@ class MatchingCNN(PairMatcher):
         image_dropout: on the image features.
         standardise: scale these to mean 0 and variance 1, by statistics of training; "power" takes their
             signed square roots first.
-        word_vectors: the initial word vectors, "glove" or "minilm".
+        word_vectors: the initial word vectors: "glove", "minilm", or a text file of word2vec or GloVe.
         start: "random", or "product": initially, the score is near an inner product of image and windows.
+        word_dim: the width of the vectors in such a file.
 
     Example:
         >>> import torch
@@ -113,11 +114,12 @@ class MatchingCNN(PairMatcher):
         standardise: Standardise = False,
         word_vectors: WordVectors = "glove",
         start: Start = "random",
+        word_dim: PositiveInt | None = None,
     ) -> None:
         super().__init__()
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
         self.word_vectors = word_vectors
-        width = WORD_VECTOR_DIMS[word_vectors]
+        width = word_width(word_vectors, word_dim)
         self.words = nn.Embedding(vocabulary_size, width)
         nn.init.normal_(self.words.weight, std=WORD_DEVIATION)
         nn.init.zeros_(self.words.weight[UNKNOWN].detach())
@@ -135,7 +137,7 @@ class MatchingCNN(PairMatcher):
 
     def prepare(self, pretrained: Pretrained) -> None:
         """Initialise the words with pretrained vectors; words without one stay random."""
-        vectors, known = pretrained_words(pretrained, self.word_vectors)
+        vectors, known = pretrained_words(pretrained, self.word_vectors, self.words.embedding_dim)
         self.words.weight.detach()[1:][known] = vectors[known]
 
     @torch.no_grad()

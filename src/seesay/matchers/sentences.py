@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from seesay.errors import SeesayError
 
 UNKNOWN = 0  # the number of every word outside the vocabulary
-WordVectors = Literal["glove", "minilm"]
-WORD_VECTOR_DIMS: dict[WordVectors, int] = {"glove": 50, "minilm": 384}
+# The vectors that a matcher's words start from: packaged ones, or a text file of word2vec or GloVe.
+WordVectors = Annotated[str, Field(pattern=r"^(glove|minilm|.+\.(txt|vec))$")]
+_PACKAGED = {"glove": 50, "minilm": 384}
 WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
+
+
+def word_width(name: str, word_dim: int | None) -> int:
+    """Return the width of the vectors `WordVectors`; that of a file is given by `word_dim`.
+
+    Raises:
+        SeesayError: it is not given, or packaged vectors have another one.
+    """
+    width = _PACKAGED.get(name, word_dim)
+    if width is None or word_dim not in (None, width):
+        raise SeesayError(
+            f"word_dim: give the width of the vectors of {name}{f', {width}' if width else ''}."
+        )
+    return width
 
 
 @dataclass(frozen=True, eq=False)

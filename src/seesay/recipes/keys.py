@@ -67,8 +67,8 @@ class RecipeKeys(TypedDict, total=False):
     power: float
     instances: int | None
     max_length: int
-    word_vectors: Literal["glove", "minilm"]
-    word_dim: int
+    word_vectors: str
+    word_dim: int | None
     standardise: Literal[False, True, "power"]
     image_dropout: float
     sentence_dropout: float

@@ -264,6 +264,9 @@ def settings_digest(recipe: Recipe) -> str:
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
     values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
     values["loss"].pop("teacher", None)
+    for matcher in (values["matcher"], *values["matcher"].get("matchers", ())):
+        if matcher.get("word_dim") is None:
+            matcher.pop("word_dim", None)
     values = {key: value for key, value in values.items() if value or key not in ("beside", "keep", "nouns")}
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -123,8 +125,17 @@ def test_words_may_be_minilms() -> None:
     assert table.any(dim=1).tolist() == [False, True, True, True]
     torch.testing.assert_close(table[1:].mean(dim=0), torch.zeros(384), atol=1e-5, rtol=0)
     assert float(table[1:].std()) == pytest.approx(0.7, abs=1e-4)
-    with pytest.raises(SeesayError, match="word_vectors: input should be 'glove' or 'minilm', got 'glow'"):
-        DVSA(COUNT * F, WORDS, COUNT, DIM, HIDDEN, word_vectors="glow")  # type: ignore[arg-type]
+    with pytest.raises(SeesayError, match=r"word_vectors: string should match pattern .* got 'glow'"):
+        DVSA(COUNT * F, WORDS, COUNT, DIM, HIDDEN, word_vectors="glow")
+
+
+def test_words_may_be_those_of_a_file(tmp_path: Path) -> None:
+    path, words = tmp_path / "vectors.txt", Vocabulary(["dog", "grass", "xqzzy"])
+    path.write_text("2 3\ngrass 1 2 3\ndog 4 5 6\n")
+    built = DVSA(COUNT * F, len(words), COUNT, DIM, HIDDEN, word_vectors=str(path), word_dim=3)
+    built.prepare(PretrainedVectors(words))
+    expected = torch.tensor([[0, 0, 0], [4, 5, 6], [1, 2, 3], [0, 0, 0]], dtype=torch.float32)
+    torch.testing.assert_close(built.reader.embedding.weight.detach(), expected)
 
 
 def test_scores_have_the_gradient_of_finite_differences() -> None:

@@ -27,11 +27,11 @@ from seesay.matchers.layers import (
     xavier,
 )
 from seesay.matchers.sentences import (
-    WORD_VECTOR_DIMS,
     Sentences,
     SentencesLike,
     WordVectors,
     read_words,
+    word_width,
 )
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -40,13 +40,10 @@ _WORDS = 256  # that meet all regions at a time
 
 
 class BRNN(nn.Module):
-    """The bidirectional recurrent network over words, eq. 2-6; the arguments are those of `DVSA`."""
+    """The bidirectional recurrent network over words, eq. 2-6; most arguments are those of `DVSA`."""
 
-    def __init__(
-        self, vocabulary_size: int, dim: int, hidden: int, dropout: float, word_vectors: WordVectors
-    ) -> None:
+    def __init__(self, vocabulary_size: int, dim: int, hidden: int, dropout: float, word_dim: int) -> None:
         super().__init__()
-        word_dim = WORD_VECTOR_DIMS[word_vectors]
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(False)
@@ -87,7 +84,8 @@ class DVSA(PairMatcher):
         hidden: width of the recurrent states.
         max_length: the number of words of a sentence that are read.
         dropout: on regions and words in training.
-        word_vectors: the vectors x_t.
+        word_vectors: the vectors x_t: "glove", "minilm", or a text file of word2vec or GloVe.
+        word_dim: the width of the vectors in such a file.
 
     Raises:
         SeesayError: the features cannot be divided into that many instances.
@@ -111,17 +109,19 @@ class DVSA(PairMatcher):
         max_length: PositiveInt = 30,
         dropout: Dropout = 0.0,
         word_vectors: WordVectors = "glove",
+        word_dim: PositiveInt | None = None,
     ) -> None:
         super().__init__()
         self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
         self.image_map = xavier(instance_width(image_dim, instances), dim)
         self.dropout = nn.Dropout(dropout)
-        self.word_vectors: WordVectors = word_vectors
-        self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_vectors)
+        self.word_vectors = word_vectors
+        self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_width(word_vectors, word_dim))
 
     def prepare(self, pretrained: Pretrained) -> None:
         """Set the pretrained vectors of the words, which are not learned."""
-        self.reader.embedding.weight[1:], _ = pretrained_words(pretrained, self.word_vectors)
+        words = self.reader.embedding
+        words.weight[1:], _ = pretrained_words(pretrained, self.word_vectors, words.embedding_dim)
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return the regions v_i, (n, instances, dim); padding is replaced by the first region."""
