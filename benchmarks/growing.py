@@ -82,7 +82,7 @@ def opened(folder: Path) -> tuple[Store, Neighbours]:
 def save(folder: Path) -> None:
     store, near = opened(folder)
     near.save()
-    Judge(store).learn(cast(Embedder, Sentences()))
+    Judge(store).learn(cast(Embedder, Sentences()), store)
 
 
 class Sentences:
@@ -115,7 +115,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     def nothing_new() -> None:
         with store.write():  # as an update does
             pass
-        judge.learn(run)
+        judge.learn(run, store)
         near.save()
 
     row("opened", near.refresh)

@@ -26,6 +26,7 @@ from PIL import Image
 
 from benchmarks._harness import arguments, report
 from seesay.search.index import Index
+from seesay.search.store import Store
 
 CLIENTS = (1, 8, 64)
 WORDS = ("dog", "cat", "child", "woman", "red", "blue", "beach", "snow", "street", "grass", "ball", "horse")
@@ -95,6 +96,7 @@ def drawn_index(path: Path, count: int) -> Path:
     """An index of drawn unit vectors, which nothing can tell from one of photographs as far as time goes."""
     draw = np.random.default_rng(0)
     with Index.create(path) as index:
+        assert isinstance(index.store, Store)
         for start in range(0, count, 1000):
             vectors = draw.standard_normal((1000, index.run.dim)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

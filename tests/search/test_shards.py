@@ -217,6 +217,17 @@ def test_a_folder_that_one_shard_has_is_known(sharded: Index, photos: Path, tmp_
         assert len(paths(index)) == 7
 
 
+def test_a_running_index_learns_the_folders_of_a_shard(sharded: Index, photos: Path, tmp_path: Path) -> None:
+    scans = gallery(tmp_path / "scans", "red.png", "x/yellow.png", "x/blue.png")
+    for number in (1, 2):
+        with Index.open(sharded.folder / f"shard-{number}-of-2", Colours()) as shard:
+            shard.update_images([photos, scans])
+    assert [root.name for root in sharded.roots()] == ["photos", "scans"]
+    found = paths(sharded)
+    assert {"scans/red.png", "scans/x/yellow.png", "scans/x/blue.png"} < found
+    assert all(sharded.file_at(path or "") for path in found)
+
+
 def test_all_shards_name_folders_before_one_encodes(
     sharded: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,38 +266,32 @@ def test_a_lost_shard_is_indexed_again(sharded: Index, photos: Path) -> None:
         assert paths(index) == everything
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"shards": 1}', '{"shards": true}', '{"shards": 1000000}'])
-def test_damage_is_said(sharded: Index, text: str) -> None:
-    sharded.close()
-    (sharded.folder / "shards.json").write_text(text)
-    with pytest.raises(SeesayError, match=r"shards\.json: damaged"):
-        Index.open(sharded.folder, Colours())
-
-
 def test_another_number_of_shards_is_refused(sharded: Index, photos: Path) -> None:
     sharded.close()
     with pytest.raises(SeesayError, match=r"--shards 3: .* has 2; create a new index"):
         Index.open_or_create(sharded.folder, Colours(), photos=[photos], shards=3)
-    (sharded.folder / "shards.json").write_text('{"shards": 3}')
+    shutil.copytree(sharded.folder / "shard-1-of-2", sharded.folder / "shard-1-of-3")
     for opened in (Index.open, Index.open_or_create):
-        with pytest.raises(SeesayError, match=r"names 3 shards, but there is shard-1-of-2; restore"):
+        with pytest.raises(
+            SeesayError, match=r"several indexes \(shard-1-of-2, shard-1-of-3, shard-2-of-2\)"
+        ):
             opened(sharded.folder, Colours())
-    assert sorted(each.name for each in sharded.folder.glob("shard-*")) == ["shard-1-of-2", "shard-2-of-2"]
 
 
-def test_what_cannot_be_read_or_created_is_said(sharded: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_photos_that_are_named_like_shards_are_none(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "shard-1-of-2/red.png")
+    with pytest.raises(SeesayError, match="photos: no index there"):
+        Index.open(photos, Colours())
+    with Index.create(photos / "index", Colours()) as index:
+        assert index.update_images(photos).added == 1
+
+
+def test_what_cannot_be_created_is_said(sharded: Index) -> None:
     sharded.close()
     shutil.rmtree(sharded.folder / "shard-1-of-2")
     (sharded.folder / "shard-1-of-2").write_bytes(b"")
     with pytest.raises(SeesayError, match="shard-1-of-2: cannot hold a shard"):
         Index.open_or_create(sharded.folder, Colours())
-
-    def refuse(_: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(shards_module, "read_small_json", refuse)
-    with pytest.raises(SeesayError, match=r"shards\.json: cannot be read \(Permission denied\)"):
-        Index.open(sharded.folder, Colours())
 
 
 def test_shards_of_other_indexes_are_refused(sharded: Index, tmp_path: Path) -> None:
@@ -335,7 +340,7 @@ def test_the_command(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
     command = ("index", "--out", str(folder))
     assert said(*command, str(photos), "--shards", "2", "--recall", "0.9")["added"] == 5
-    assert json.loads((folder / "shards.json").read_text()) == {"shards": 2}
+    assert sorted(each.name for each in folder.iterdir()) == ["shard-1-of-2", "shard-2-of-2"]
     assert said(*command)["unchanged"] == 5
     assert len(said("search", str(folder), "something green", "-k", "2")["results"]) == 2
     assert said("info", str(folder))["images"] == 5

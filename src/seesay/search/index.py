@@ -17,7 +17,7 @@ from seesay.search.look import Look, find_images, look
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Store, index_exists
+from seesay.search.store import FILE, MOST_SHARDS, Store, count_shards, index_exists
 from seesay.search.stores import store_address
 from seesay.search.update import (
     MadeElsewhere,
@@ -111,7 +111,7 @@ class Index(Searcher):
         for each in given.values():
             if not is_folder(path_of(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
-        if (Path(folder) / SHARDS).is_file():
+        if count_shards(Path(folder)) > 1:
             from seesay.search.shards import ShardedIndex
 
             if store:
@@ -151,11 +151,10 @@ class Index(Searcher):
             SeesayError: as `open` and `create`, or a new index has no folders, or missing ones, or an
                 existing one has another number of shards.
         """
-        there = 1
-        if (Path(folder) / SHARDS).is_file():
+        if (there := count_shards(Path(folder))) > 1:
             from seesay.search.shards import replace_lost
 
-            there = replace_lost(Path(folder), run)
+            replace_lost(Path(folder), run)
         if index_exists(Path(folder)):
             if shards not in (1, there):
                 raise SeesayError(
@@ -219,8 +218,8 @@ class Index(Searcher):
             raise SeesayError("recall: only for vectors in this process; a database has its own settings.")
         if not 0.5 <= recall <= 1:
             raise SeesayError(f"recall {recall:g}: expected a number from 0.5 to 1.")
-        if recall != self.store.recall():
-            with self.store.write() as writer:
+        if recall != self._own.recall():
+            with self._own.write() as writer:
                 writer.set_meta(recall=repr(float(recall)))
             self._recall_is_new = True
 
@@ -228,7 +227,7 @@ class Index(Searcher):
         """Record the name of the loaded run: it is the index's, but its folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
             named = {"embedder": run.name, "detector": str(run.detector or "")}
-            with self.store.write() as writer:
+            with self._own.write() as writer:
                 writer.set_meta(**named)
             self.store.meta |= named
 
@@ -267,13 +266,13 @@ class Index(Searcher):
             return self._update(seen, run, progress, elsewhere)
 
     def _put_roots(self, seen: Look) -> None:
-        put_roots(self.store, seen.roots, seen.alone)
+        put_roots(self._own, seen.roots, seen.alone)
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
     ) -> UpdateReport:
-        report = update_images(self.store, self.thumbnails, seen, run, progress, elsewhere)
-        self._judge.learn(run)
+        report = update_images(self._own, self.thumbnails, seen, run, progress, elsewhere)
+        self._judge.learn(run, self._own)
         self._save("image")
         return report
 
@@ -313,11 +312,11 @@ class Index(Searcher):
             return self._remove(found[0], run)
 
     def _remove(self, root: Root, run: Embedder) -> int:
-        with self.store.write() as writer:
+        with self._own.write() as writer:
             removed = writer.delete_root(root)
             unused = writer.drop_orphans()
         self.thumbnails.drop(unused)
-        self._judge.learn(run)
+        self._judge.learn(run, self._own)
         self._save("image")
         return removed
 
@@ -333,7 +332,7 @@ class Index(Searcher):
             return self._add(texts, run, progress)
 
     def _add(self, texts: Sequence[str], run: Embedder, progress: Progress | None) -> int:
-        added = add_sentences(self.store, texts, run, progress)
+        added = add_sentences(self._own, texts, run, progress)
         self._save("sentence")
         return added
 

@@ -32,6 +32,7 @@ from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.hits import Hit
 from seesay.search.preparing import PreparedQuery, finite
 from seesay.search.query import Text
+from seesay.search.sharded_store import AnyStore
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ class Judge:
         store: of the index.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AnyStore) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._read: tuple[str | int, Gallery] | None = None
@@ -104,16 +105,16 @@ class Judge:
                 self._read = version, gallery
             return self._read[1], self._vectors
 
-    def learn(self, run: Embedder) -> None:
-        """Compute and store the gallery of the current images, unless it is up to date."""
+    def learn(self, run: Embedder, store: Store) -> None:
+        """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
-            text = self._store.background()
+            text = store.background()
             former = Gallery.from_json(text) if text else None
-            count, last = self._store.count("image"), self._store.last("image")
+            count, last = store.count("image"), store.last("image")
             # Ids only grow: as many images with the same last one, which is in the sample, are the same.
             if count and not (former and former.count == count and former.sample[-1:].tolist() == [last]):
                 learned = self._learned(run, *self._sampled()).to_json()
-                with self._store.write() as writer:
+                with store.write() as writer:
                     writer.set_meta(background=learned)
 
     def _sampled(self) -> tuple[int, NDArray[np.int64]]:

@@ -14,7 +14,8 @@ from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
-from seesay.search.store import MOST_ROOTS, SHARDS, State, Store
+from seesay.search.sharded_store import AnyStore
+from seesay.search.store import FILE, MOST_ROOTS, State
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -133,7 +134,7 @@ class Look:
             and self.there.is_gone(path)
         )
 
-    def share(self, store: Store) -> Look:
+    def share(self, store: AnyStore) -> Look:
         """Return what of this belongs to a shard of an index."""
         number, count = store.shard
 
@@ -147,7 +148,7 @@ class Look:
         )
         return replace(self, there=there, alone=self.alone_in(store))
 
-    def alone_in(self, store: Store) -> str:
+    def alone_in(self, store: AnyStore) -> str:
         """Return `alone` for a shard, whose folder may have its name already: a kill can come between two."""
         only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
         return named([only[0].folder])[0] if only else ""
@@ -174,7 +175,7 @@ def shard_of(text: str, count: int) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass")) % count
 
 
-def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
+def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     """Find the images of folders of an index, or of folders to add.
 
     Args:
@@ -187,7 +188,7 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     """
     found, absent = dict[Path, Found](), dict[Path, str]()
     own = store.path.parent.resolve()
-    if (own.parent / SHARDS).is_file():
+    if len(list(own.parent.glob(f"shard-*-of-{store.shard[1]}/{FILE}"))) > 1:
         own = own.parent
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         there = find_images(folder, own) if is_folder(folder) else None
@@ -226,7 +227,7 @@ def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
     return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
 
 
-def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
+def _named(store: AnyStore, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
         raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
@@ -253,7 +254,7 @@ def _known(former: Sequence[Root], folder: Path) -> Root | None:
     return next((root for root in former if is_same(root.folder, folder)), None)
 
 
-def _moved(store: Store, former: Sequence[Root], there: Found) -> Root | None:
+def _moved(store: AnyStore, former: Sequence[Root], there: Found) -> Root | None:
     """The missing root most of whose images are in a folder, at the same relative paths.
 
     A URL is not accessed, because it may come from somebody else.

@@ -14,7 +14,7 @@ from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
-from seesay.search.store import Store
+from seesay.search.sharded_store import AnyStore
 
 _TINY = 1e-12
 _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
@@ -45,7 +45,7 @@ class PreparedQuery:
 
 
 def prepare_queries(
-    queries: Sequence[Query], run: Embedder, store: Store
+    queries: Sequence[Query], run: Embedder, store: AnyStore
 ) -> list[PreparedQuery | SeesayError]:
     """Prepare queries, or return the error of each; all sentences are embedded at once.
 
@@ -111,7 +111,7 @@ def _image(term: Image, run: Embedder) -> Vector:
         raise ImageError(f'{error} If this is no image but a sentence, put it in "quotes".') from error
 
 
-def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -> Vector:
+def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: AnyStore) -> Vector:
     if isinstance(part.term, Embedded):
         return part.term.vector
     if isinstance(part.term, Image):

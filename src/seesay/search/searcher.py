@@ -25,6 +25,7 @@ from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
+from seesay.search.sharded_store import AnyStore
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import VectorStore, open_vectors
@@ -82,7 +83,7 @@ class Searcher:
     def __init__(
         self,
         folder: Path,
-        store: Store,
+        store: AnyStore,
         run: str | Path | Embedder | None = None,
         roots: Mapping[str, Path] | None = None,
         vectors: str = "",
@@ -103,8 +104,14 @@ class Searcher:
 
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
         if address:
-            return open_vectors(address, self.store, kind, self._queries)
-        return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.faiss", queries=self._queries)
+            return open_vectors(address, self._own, kind, self._queries)
+        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.faiss", queries=self._queries)
+
+    @property
+    def _own(self) -> Store:
+        """The store, to be written to; of a sharded index, only its shards have one."""
+        assert isinstance(self.store, Store)
+        return self.store
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""

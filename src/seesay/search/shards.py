@@ -1,17 +1,14 @@
 """Sharded indexes, of which each shard has a share of the photos and sentences, and is an index of its own.
 
-The folder of the index has `shards.json`, which has the number of shards, and a folder for each, such as
-`shard-1-of-4`, which can also be opened and updated by itself. All have the same identity. The hash of the
-name of a photo's file chooses its shard (`shard_of`), so one that moves to another folder is recognised.
-Item `i` of shard `s` of `n`, from 0, has the id `i * n + s` in the index.
+The folder of the index has a folder for each, such as `shard-1-of-4`, which can also be opened and updated by
+itself. All have the same identity. The hash of the name of a photo's file chooses its shard (`shard_of`), so
+one that moves to another folder is recognised.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -22,9 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors, read_small_json, replace_text, sweep
+from seesay.paths import sweep
 from seesay.runs.embedder import Embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
@@ -32,39 +28,16 @@ from seesay.search.index import Index
 from seesay.search.look import Look, shard_of
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, load_embedder
+from seesay.search.sharded_store import ShardedStore
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import FILE, MOST_SHARDS, SHARDS, Changes, Facts, Item, State, Store
+from seesay.search.store import FILE, Store, count_shards
 from seesay.search.stores import Found, VectorStore
 from seesay.search.update import MadeElsewhere, Progress, UpdateReport, put_roots
 
-_EVERYTHING, _ALL = Filter(), 1 << 60
 _WRITERS = 4  # at once: each decodes on all cores
 _READERS = 32
 
 T = TypeVar("T")
-_WithId = TypeVar("_WithId", Item, Facts)
-
-
-def count_shards(folder: Path) -> int:
-    """Return the number of shards of the index in a folder.
-
-    Raises:
-        SeesayError: it cannot be read, or is impossible.
-    """
-    file = folder / SHARDS
-    try:
-        with disk_errors(file):
-            count = read_small_json(file)["shards"]
-    except OSError as error:
-        raise SeesayError(f"{file}: cannot be read ({error.strerror}).") from error
-    except (ValueError, LookupError, TypeError):
-        count = None
-    if type(count) is not int or not 1 < count <= MOST_SHARDS:
-        raise SeesayError(f"{file}: damaged; delete the folder of the index and index again.")
-    for other in sorted(folder.glob("shard-*-of-*")):
-        if not other.name.endswith(f"-of-{count}"):
-            raise SeesayError(f"{file}: names {count} shards, but there is {other.name}; restore the file.")
-    return count
 
 
 def shard_files(folder: Path, count: int) -> list[Path]:
@@ -75,7 +48,6 @@ def shard_files(folder: Path, count: int) -> list[Path]:
 def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -> None:
     """Create the shards of an index that do not exist: all of a new one, and those that were lost."""
     identity = identity or uuid.uuid4().hex
-    replace_text(folder / SHARDS, json.dumps({"shards": count}))
     for number, file in enumerate(shard_files(folder, count)):
         if not Store.exists(file):
             try:
@@ -86,8 +58,8 @@ def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -
             Store.create(file, *facts, shard=(number, count), identity=identity).close()
 
 
-def replace_lost(folder: Path, run: str | Path | Embedder | None) -> int:
-    """Create the shards that an index lacks, which its next update fills; return how many it has.
+def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
+    """Create the shards that an index lacks, which its next update fills.
 
     Raises:
         SeesayError: as `count_shards`, and `Index.open` of another shard.
@@ -95,13 +67,12 @@ def replace_lost(folder: Path, run: str | Path | Embedder | None) -> int:
     count = count_shards(folder)
     there = [file for file in shard_files(folder, count) if Store.exists(file)]
     if len(there) == count:
-        return count
+        return
     if there:
         with Index.open(there[0].parent, run) as other:
             create_shards(folder, other.run, count, other.store.meta["identity"])
     else:
         create_shards(folder, load_embedder(DEFAULT_RUN if run is None else run), count)
-    return count
 
 
 class ShardedIndex(Index):
@@ -133,7 +104,8 @@ class ShardedIndex(Index):
                     f"{file.parent}: not this shard of the index that {files[0].parent.name} is of; restore "
                     "it, or delete it."
                 )
-        super().__init__(folder, _Stores(folder / SHARDS, [shard.store for shard in self._shards]), embedder)
+        stores = [shard._own for shard in self._shards]
+        super().__init__(folder, ShardedStore(folder / FILE, stores), embedder)
 
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:  # noqa: ARG002
         return _Vectors(self._shards, kind)
@@ -147,7 +119,7 @@ class ShardedIndex(Index):
 
     def thumbnail(self, key: str, source: Path) -> bytes:
         """Return the thumbnail of a content of the index, which is in a shard that has the content."""
-        holders = (shard for shard in self._shards if shard.store.known("image", [key]))
+        holders = (shard for shard in self._shards if shard._own.known("image", [key]))
         return next(holders, self._shards[0]).thumbnail(key, source)
 
     def changed(self) -> float:
@@ -174,7 +146,7 @@ class ShardedIndex(Index):
 
     def _put_roots(self, seen: Look) -> None:
         for shard in self._shards:  # before any encodes, so that paths agree meanwhile
-            put_roots(shard.store, seen.roots, seen.alone_in(shard.store))
+            put_roots(shard._own, seen.roots, seen.alone_in(shard.store))
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
@@ -274,124 +246,3 @@ class _Vectors:
 
     def close(self) -> None:
         self._threads.shutdown()
-
-
-def _sum(counts: Iterable[dict[str, int]]) -> Counter[str]:
-    total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return total
-
-
-class _Stores(Store):
-    """The reading half of a store, over those of all shards."""
-
-    def __init__(self, path: Path, stores: Sequence[Store]) -> None:
-        self.path, self.shard = path, (0, 1)
-        self._stores = stores
-        # Others may be new, not know a folder yet, or have lost one in a call that was killed.
-        self._first = max(stores, key=lambda store: len(store.roots()))
-        self.meta, self.dim = self._first.meta, self._first.dim
-
-    def _whole(self, number: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        return ids * len(self._stores) + number
-
-    def _with_id(self, number: int, found: _WithId) -> _WithId:
-        return replace(found, id=found.id * len(self._stores) + number)
-
-    def _of_each(self, ids: Sequence[int]) -> Iterator[tuple[int, Store, list[int]]]:
-        """Yield the number of each shard, its store, and the ids there."""
-        count = len(self._stores)
-        for number, store in enumerate(self._stores):
-            yield number, store, [id_ // count for id_ in ids if id_ % count == number]
-
-    def close(self) -> None:
-        for store in self._stores:
-            store.close()
-
-    def check_in_place(self) -> None:
-        for store in self._stores:
-            store.check_in_place()
-
-    def generation(self) -> int:
-        return sum(store.generation() for store in self._stores)
-
-    def roots(self) -> list[Root]:
-        return self._first.roots()
-
-    def not_read(self) -> dict[str, int]:
-        return self._first.not_read()
-
-    def background(self) -> str | None:
-        return None  # each shard has that of its own images
-
-    def recall(self) -> float | None:
-        return self._first.recall()
-
-    def count(self, kind: Kind) -> int:
-        return sum(store.count(kind) for store in self._stores)
-
-    def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
-        found = [store.items(None if ids is None else own) for _, store, own in self._of_each(ids or ())]
-        return self._by_id(found)
-
-    def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
-        return self._by_id([store.facts(own) for _, store, own in self._of_each(ids)])
-
-    def _by_id(self, found: Sequence[dict[int, _WithId]]) -> dict[int, _WithId]:
-        whole = (self._with_id(number, each) for number, shard in enumerate(found) for each in shard.values())
-        return {each.id: each for each in whole}
-
-    def matching(self, where: Filter) -> NDArray[np.int64]:
-        found = [self._whole(i, store.matching(where)) for i, store in enumerate(self._stores)]
-        return np.sort(np.concatenate(found))
-
-    def newest(
-        self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
-    ) -> list[Facts]:
-        pages = list[Facts]()
-        for number, store in enumerate(self._stores):
-            # In this shard, ids below (id - number) / shards come after that place.
-            behind = after and (after[0], -((number - after[1]) // len(self._stores)))
-            pages += [self._with_id(number, each) for each in store.newest(count, where, behind)]
-        return sorted(pages, key=lambda each: (each.time, each.id), reverse=True)[:count]
-
-    def months(self, where: Filter = _EVERYTHING) -> dict[str, int]:
-        total = _sum(store.months(where) for store in self._stores)
-        return dict(sorted(total.items(), reverse=True))
-
-    def folders(self, limit: int = 1000) -> dict[str, int]:
-        return dict(sorted(_sum(store.folders(_ALL) for store in self._stores).most_common(limit)))
-
-    def vector(self, id_: int) -> NDArray[np.float32] | None:
-        number = id_ % len(self._stores)
-        return self._stores[number].vector(id_ // len(self._stores))
-
-    def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        shards = [(number, *store.vectors(own)) for number, store, own in self._of_each(ids)]
-        there = np.concatenate([self._whole(number, own) for number, own, _ in shards])
-        order = np.argsort(there)
-        return there[order], np.concatenate([rows for *_, rows in shards])[order]
-
-    def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
-        shards = [(number, store.objects(own, names)) for number, store, own in self._of_each(ids)]
-        return {
-            id_ * len(self._stores) + number: seen for number, some in shards for id_, seen in some.items()
-        }
-
-    def paths(self, root: Root) -> dict[str, int]:
-        return {path: size for store in self._stores for path, size in store.paths(root).items()}
-
-    def skipped(self) -> dict[str, tuple[State, str]]:
-        return {path: why for store in self._stores for path, why in store.skipped().items()}
-
-    def changes(
-        self,
-        kind: Kind,
-        since: int = 0,  # noqa: ARG002
-        known: NDArray[np.int64] | None = None,  # noqa: ARG002
-    ) -> Changes:
-        """Return all items of a kind, whatever has changed."""
-        found = [store.changes(kind) for store in self._stores]
-        alive = np.sort(np.concatenate([self._whole(i, each.alive) for i, each in enumerate(found)]))
-        return Changes(sum(each.generation for each in found), alive, alive)

@@ -37,9 +37,9 @@ from seesay.search.sqlite_file import (
 from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
-SHARDS = "shards.json"  # in the folder of a sharded index, see `seesay.search.shards`
 MOST_SHARDS = 100  # each is four open files while it is updated, and many systems allow 1,024
 MOST_ROOTS = 1000  # folders of an index
+_SHARD = re.compile("shard-[1-9][0-9]?[0-9]?-of-([2-9]|[1-9][0-9]|100)")  # a folder of a sharded index
 _HEX = re.compile("[0-9a-f]{32}")
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -125,7 +125,22 @@ class Changes:
 
 def index_exists(folder: Path) -> bool:
     """Return whether there is an index in a folder; a kill before the first transaction leaves none."""
-    return (folder / SHARDS).is_file() or database_exists(folder / FILE)
+    return count_shards(folder) > 1 or database_exists(folder / FILE)
+
+
+def count_shards(folder: Path) -> int:
+    """Return the number of shards of the index in a folder, which their names say; 1 without shards.
+
+    Raises:
+        SeesayError: they say different numbers.
+    """
+    names = sorted(file.parent.name for file in folder.glob(f"shard-*-of-*/{FILE}"))
+    counts = {int(found[1]) for name in names if (found := _SHARD.fullmatch(name))} or {1}
+    if len(counts) > 1:
+        raise SeesayError(
+            f"{folder}: has shards of several indexes ({', '.join(names)}); leave those of one."
+        )
+    return counts.pop()
 
 
 class Store:
