@@ -26,7 +26,7 @@ from psycopg.sql import SQL, Literal
 
 from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
-from seesay.data.images import Photo
+from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
 from seesay.encoders.stores import RECORD, sources_of
 from seesay.runs.run import Run
@@ -288,7 +288,7 @@ def _indexing_ms() -> float:
 def thumbnail_bytes(data: Path) -> float:
     """Mean bytes of the thumbnails of photographs."""
     images = [(image.name, image.source) for image in read_corpus(data).images[:PHOTOS]]
-    photos = [Photo.read(of.read(), name, thumbnails.SIDE) for name, of in images if of is not None]
+    photos = [EncodedImage(of.read(), name).photo(thumbnails.SIDE) for name, of in images if of is not None]
     return float(np.mean([len(thumbnails.make(photo)) for photo in photos]))
 
 

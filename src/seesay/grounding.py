@@ -227,12 +227,12 @@ class Grounder:
         )
 
     def _regions(self, given: bytes | Photo, name: str) -> _Regions:
-        key = given.key if isinstance(given, Photo) else EncodedImage(given, name).key
+        image = given if isinstance(given, Photo) else EncodedImage(given, name)
         with self._lock:
-            if key in self._seen:
-                self._seen.move_to_end(key)
-                return self._seen[key]
-        photo = given if isinstance(given, Photo) else Photo.read(given, name, SIDE)
+            if image.key in self._seen:
+                self._seen.move_to_end(image.key)
+                return self._seen[image.key]
+        photo = image if isinstance(image, Photo) else image.photo(SIDE)
         pixels, (width, height) = photo.pixels, photo.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)
@@ -241,7 +241,7 @@ class Grounder:
         whole = np.zeros(0, np.float32) if self._judge is None else self._judge.embed_photos([photo])[0]
         found = _Regions(photo.size, boxes * scale, features, whole)
         with self._lock:
-            self._seen[key] = found
+            self._seen[photo.key] = found
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
         return found

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import Photo
+from seesay.data.images import EncodedImage, Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.embedder import Embedder
 from seesay.search import Index, Query
@@ -36,7 +36,7 @@ def picture(*colours: str, size: tuple[int, int] = (60, 40), format: str = "PNG"
 
 def photo_of(data: bytes) -> Photo:
     """The photo in encoded bytes."""
-    return Photo.read(data, "x", SHARED_SIDE)
+    return EncodedImage(data, "x").photo(SHARED_SIDE)
 
 
 def gallery(folder: Path, *names: str) -> Path:

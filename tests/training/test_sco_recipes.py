@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import Photo
+from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
@@ -149,7 +149,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     load_image_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
-    vectors = run.embed_photos([Photo.read(data, name, run.side)])
+    vectors = run.embed_photos([EncodedImage(data, name).photo(run.side)])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1], atol=1e-5)
     assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"
 

@@ -42,7 +42,7 @@ _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
 def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
-    """Decode like `Photo.read`, in a separate process; `key` is the content key if it is known."""
+    """Decode like `EncodedImage.photo`, in a separate process; `key` is the content key if it is known."""
     return PHOTOS.decode(data, name, min_side, key=key)
 
 

@@ -134,6 +134,12 @@ class EncodedImage:
                 pixels = to_rgb(image)
             return turned(in_srgb(pixels, image), self._orientation(self._exif))
 
+    def photo(self, min_side: int) -> Photo:
+        """Decode the image for several uses, see `pixels`."""
+        pixels = self.pixels(min_side)
+        pixels.setflags(write=False)
+        return Photo(self.name, self.key, pixels, self.size, self.taken)
+
     @cached_property
     def _developed(self) -> bytes:
         return developed(self.data, self.name, self._max_pixels)
@@ -196,20 +202,6 @@ class Photo:
     pixels: NDArray[np.uint8]
     size: tuple[int, int]
     taken: str
-
-    @classmethod
-    def read(cls, data: bytes, name: str, min_side: int) -> Photo:
-        """Decode an encoded image; raise the errors of `EncodedImage`.
-
-        Args:
-            data: the encoded image.
-            name: what error messages call it.
-            min_side: the least shorter side of a JPEG, in pixels.
-        """
-        image = EncodedImage(data, name)
-        pixels = image.pixels(min_side)
-        pixels.setflags(write=False)
-        return cls(name, image.key, pixels, image.size, image.taken)
 
 
 def decode(

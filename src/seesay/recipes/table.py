@@ -30,7 +30,8 @@ class TableRow(Settings):
         protocol: overrides the protocol of the table.
         published: the printed name of the published row; by default that of the recipe.
         combine: a recipe for sentences and one for phrases, whose distances are combined.
-        changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run.
+        changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run. In YAML
+            a list among them, such as one that rows share, stands for its items.
         group: the heading above the row.
     """
 
@@ -41,6 +42,13 @@ class TableRow(Settings):
     combine: tuple[str, str] | None = None
     changes: tuple[str, ...] = ()
     group: str | None = None
+
+    @field_validator("changes", mode="before")
+    @classmethod
+    def _flat(cls, changes: Any) -> Any:
+        if not isinstance(changes, list):
+            return changes
+        return [each for change in changes for each in (change if isinstance(change, list) else [change])]
 
     @model_validator(mode="after")
     def _variants_have_names(self) -> TableRow:

@@ -146,7 +146,7 @@ class Look:
             files={path: state for path, state in self.there.files.items() if is_own(path)},
             skipped=[each for each in self.there.skipped if is_own(each[0])],
         )
-        return replace(self, there=there, alone=self.alone_in(store))
+        return replace(self, there=there)
 
     def alone_in(self, store: AnyStore) -> str:
         """Return `alone` for a shard, whose folder may have its name already: a kill can come between two."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import Photo
+from seesay.data.images import EncodedImage, Photo
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
@@ -84,7 +84,7 @@ def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = 
     if not isinstance(image, Photo):
         name = "the image" if isinstance(image, bytes) else str(image)
         data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-        image = Photo.read(data, name, run.side)
+        image = EncodedImage(data, name).photo(run.side)
     row: Vector = finite(run.embed_photos([image], query))[0]
     return row
 

@@ -20,7 +20,7 @@ HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
 
 SIDE = SHARED_SIDE
-"""Pixels that a thumbnail needs of the shorter side of a photo, as `Photo.read` takes them."""
+"""Pixels that a thumbnail needs of the shorter side of a photo, as `EncodedImage.photo` takes them."""
 
 
 def make(photo: Photo) -> bytes:
