@@ -14,6 +14,7 @@ from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers import Sentences
 from seesay.recipes.load import load_recipe
+from seesay.text.vocabulary import Vocabulary
 from seesay.training.train import train
 from seesay.training.words import PretrainedVectors
 from tests.encoders.test_regions_of_a_detector import SIDE, Fixed, rows
@@ -45,6 +46,12 @@ def test_words_start_from_a_text_file(corpus: Corpus, tmp_path: Path) -> None:
     a, circle = (words[run.vocabulary.encode(word)[0]] for word in ("a", "circle"))
     assert torch.allclose(a, -circle, atol=1e-5)  # centred
     assert a.abs().max().item() == pytest.approx(0.2 * 2.5**0.5, rel=1e-3)  # alone on the first of three axes
+
+
+def test_a_text_file_with_none_of_the_words_is_named(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("xqzzt 1 2\n")
+    with pytest.raises(SeesayError, match="contains none of the 2 words"):
+        PretrainedVectors(Vocabulary(["dog", "cat"])).word_vectors(str(tmp_path / "vectors.txt"))
 
 
 def test_a_matcher_without_words_cannot_start_from_them(corpus: Corpus, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ EXPORTED = "onnx"  # of what `seesay export` has written, `onnx:FOLDER`
 TOWER = "tower.json"  # in such a folder
 
 _TOWERS = (*LIBRARIES, EXPORTED)
+_FILES = (".onnx", ".txt", ".vec")  # of detectors and of word vectors
 _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
 
@@ -83,7 +84,7 @@ class EncoderSpec:
         The path is that of a folder or file, or of the weights in `ARCHITECTURE/WEIGHTS`.
         """
         here = Path(self.variant).expanduser()
-        if here.is_dir() or (here.suffix == ".onnx" and here.is_file()):
+        if here.is_dir() or (here.suffix in _FILES and here.is_file()):
             return replace(self, variant=str(here.resolve()))
         architecture, _, weights = self.variant.partition("/")
         if (file := Path(weights).expanduser()).is_file():
@@ -127,11 +128,11 @@ def names_path(name: str) -> bool:
 
 
 def absolute_name(name: str) -> str:
-    """Make the path in the name of a tower or a detector absolute; other names are unchanged.
+    """Make the path in the name of a tower, a detector or word vectors absolute; others are unchanged.
 
     >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
     ('transformers:google/siglip-base-patch16-224', 'minilm')
     """
-    if is_two_tower(name) or name.endswith(".onnx"):
+    if is_two_tower(name) or name.endswith(_FILES):
         return str(EncoderSpec.parse(name).absolute)
     return name

@@ -267,8 +267,10 @@ def fitted_sentence_encoder(
     name = recipe.sentence_encoder
     if name is None:
         return None
-    what = f"{name} {recipe.sentence_dim} v2"
-    if SENTENCE_ENCODERS[EncoderSpec.parse(name).name].uses_images:
+    what, spec = f"{name} {recipe.sentence_dim} v2", EncoderSpec.parse(name)
+    if (file := Path(spec.variant)).is_file():
+        what += f" {file.stat().st_mtime_ns}"
+    if SENTENCE_ENCODERS[spec.name].uses_images:
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
     path = network_cache("text") / f"{_digest(what, texts)}.safetensors"
     if path.is_file():

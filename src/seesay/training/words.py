@@ -102,7 +102,10 @@ class PretrainedVectors:
         if name in ("minilm", "minilm-int8"):
             encoder = load_sentence_encoder(name)
             return sentence_vectors(encoder, words), np.ones(len(words), bool)
-        return file_vectors(Path(name).expanduser(), words)
+        vectors, known = file_vectors(Path(name).expanduser(), words)
+        if not known.any():
+            raise SeesayError(f"{name}: contains none of the {len(words)} words.")
+        return vectors, known
 
     def class_vectors(self) -> NDArray[np.float32]:
         """Return vectors (1000, 384) of the ImageNet classes; those of sentences are cached."""

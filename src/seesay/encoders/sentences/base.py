@@ -92,6 +92,11 @@ class SentenceFeatures(Described, ABC):
         """Fit to training sentences; `images` (m,) is the image that each describes."""
 
     @classmethod
+    def of_variant(cls, variant: str) -> type[Self]:
+        """Return the class for what follows the colon in a name; raise `SeesayError` if nothing may."""
+        raise SeesayError(f"a sentence encoder of the train split alone takes no '{variant}'; leave it out.")
+
+    @classmethod
     @abstractmethod
     def from_tensors(cls, tensors: Tensors) -> Self:
         """Restore what `tensors` returned."""
@@ -207,7 +212,7 @@ def fit_sentence_encoder(
         >>> encoder.encode(["a dog in the snow"]).shape
         (1, 2)
     """
-    found = SENTENCE_ENCODERS[EncoderSpec.parse(name).name]
+    found = _class_of(name)
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
@@ -251,7 +256,7 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         >>> bool(dogs @ puppies > dogs @ car)
         True
     """
-    found = SENTENCE_ENCODERS[EncoderSpec.parse(name).name]
+    found = _class_of(name)
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     if path is None:
@@ -271,6 +276,14 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         return FittedEncoder(name, found.from_tensors(tensors), pca)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
+
+
+def _class_of(name: str) -> type[SentenceEncoder] | type[SentenceFeatures]:
+    spec = EncoderSpec.parse(name)
+    found = SENTENCE_ENCODERS[spec.name]
+    if spec.variant and issubclass(found, SentenceFeatures):
+        return found.of_variant(spec.variant)
+    return found
 
 
 def _batches(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.base import Tensors, Vectors
 from seesay.encoders.sentences.minilm import MiniLM
-from seesay.encoders.sentences.word_vectors import Bags
+from seesay.encoders.sentences.word_vectors import Bags, Remembered, WordFeatures
 from seesay.errors import SeesayError
 
 Floats = NDArray[np.float64]
@@ -230,7 +230,7 @@ def _orthogonal(matrix: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class FisherVectors(SentenceFeatures):
+class FisherVectors(WordFeatures):
     """Fisher vectors of a sentence's words after ICA, side by side for several mixtures."""
 
     kinds: ClassVar[tuple[Kind, ...]]
@@ -251,11 +251,6 @@ class FisherVectors(SentenceFeatures):
         ica = fit_ica(vectors, components=cls.components)
         sources = ica.sources(vectors)
         return cls(ica, tuple(fit_mixture(sources, kind) for kind in cls.kinds))
-
-    @classmethod
-    def bags(cls, texts: Sequence[str]) -> Bags:
-        """Split sentences into words with vectors."""
-        return Bags.from_texts(texts)
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> Self:
@@ -299,6 +294,14 @@ class HybridFisherVectors(FisherVectors):
     kinds = ("hglmm",)
 
 
+def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+    """Compute MiniLM's vectors of words, each as a sentence, (n, 384); all words are known."""
+    return MiniLM().encode(words), np.ones(len(words), bool)
+
+
+_ALONE = Remembered(_read_alone)
+
+
 @register_sentence_encoder("hglmm-minilm")
 class HybridFisherVectorsOfMiniLM(FisherVectors):
     """HGLMM Fisher vectors of MiniLM's vectors of single words, reduced to 100 principal components."""
@@ -306,9 +309,9 @@ class HybridFisherVectorsOfMiniLM(FisherVectors):
     kinds = ("hglmm",)
     components = 100
 
-    @classmethod
-    def bags(cls, texts: Sequence[str]) -> Bags:
-        return Bags.from_texts(texts, _read_alone)
+    @staticmethod
+    def look_up(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+        return _ALONE(words)
 
 
 @register_sentence_encoder("gmm+hglmm")
@@ -316,16 +319,6 @@ class GaussianAndHybridFisherVectors(FisherVectors):
     """Fisher vectors of GloVe word vectors under both mixtures, side by side."""
 
     kinds = ("gmm", "hglmm")
-
-
-_alone: dict[str, Vectors] = {}  # MiniLM's vectors of words, which come again with every text
-
-
-def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Compute MiniLM's vectors of words, each as a sentence, (n, 384); all words are known."""
-    if new := [word for word in words if word not in _alone]:
-        _alone.update(zip(new, MiniLM().encode(new), strict=True))
-    return np.array([_alone[word] for word in words], np.float32), np.ones(len(words), bool)
 
 
 T = TypeVar("T", Ica, Mixture)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
     Returns vectors (n, d), zeros for a word that is not there, and which words are there (n,).
 
     Raises:
-        SeesayError: the file cannot be read, a line is cut short or holds no numbers, or no word is there.
+        SeesayError: the file cannot be read, or a line is cut short or holds no numbers.
     """
     found: dict[str, NDArray[np.float32]] = {}
     wanted, width = set(words), 0
@@ -69,12 +69,35 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
                         raise SeesayError(f"{path}:{number}: the vector of '{word}' has NaN or infinity.")
     except (OSError, ValueError) as error:
         raise SeesayError(f"{path}: expected a word and its numbers on each line ({error}).") from error
-    if not found:
-        raise SeesayError(f"{path}: contains none of the {len(words)} words.")
-    known = np.array([word in found for word in words])
     vectors = np.zeros((len(words), width), np.float32)
-    vectors[known] = [found[word] for word in words if word in found]
-    return vectors, known
+    for row, word in zip(vectors, words, strict=True):
+        row[:] = found.get(word, 0)
+    return vectors, np.array([word in found for word in words], bool)
+
+
+class Remembered:
+    """A look-up that asks another one for new words only, as words come again with every text."""
+
+    def __init__(self, look_up: LookUp) -> None:
+        self._look_up = look_up
+        self._rows: dict[str, NDArray[np.float32]] = {}
+        self._known: dict[str, bool] = {}
+        self._width = 0
+
+    def __call__(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return vectors (n, d), and which words are known, (n,)."""
+        if new := [word for word in words if word not in self._rows]:
+            vectors, known = self._look_up(new)
+            self._width = vectors.shape[1]
+            self._rows.update(zip(new, vectors, strict=True))
+            self._known.update(zip(new, known.tolist(), strict=True))
+        rows = np.array([self._rows[word] for word in words], np.float32).reshape(-1, self._width)
+        return rows, np.array([self._known[word] for word in words], bool)
+
+
+@cache
+def _of_file(path: Path) -> Remembered:
+    return Remembered(partial(file_vectors, path))
 
 
 def frequent_words(count: int) -> list[str]:
@@ -120,9 +143,29 @@ class Bags(NamedTuple):
         return csr_array((share, self.numbers, starts), shape=(len(self.lengths), len(self.vectors)))
 
 
+class WordFeatures(SentenceFeatures):
+    """Features of the vectors of a sentence's words: GloVe's, or those of a text file."""
+
+    @staticmethod
+    def look_up(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the vectors of words, (n, d), and which are known, (n,)."""
+        return word_vectors(words)
+
+    @classmethod
+    def of_variant(cls, variant: str) -> type[Self]:
+        """Return the same of the vectors in a file; see `file_vectors`."""
+        look_up = staticmethod(_of_file(Path(variant).expanduser()))
+        return type(cls.__name__, (cls,), {"look_up": look_up, "__doc__": cls.__doc__})
+
+    @classmethod
+    def bags(cls, texts: Sequence[str]) -> Bags:
+        """Split sentences into words with vectors."""
+        return Bags.from_texts(texts, cls.look_up)
+
+
 @register_sentence_encoder("mean")
-class MeanVectors(SentenceFeatures):
-    """Mean of a sentence's GloVe word vectors."""
+class MeanVectors(WordFeatures):
+    """Mean of the word vectors of a sentence: GloVe's, or with :FILE.txt those of a text file of word2vec."""
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> MeanVectors:
@@ -138,7 +181,7 @@ class MeanVectors(SentenceFeatures):
         return {}
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        bags = Bags.from_texts(texts)
+        bags = self.bags(texts)
         return np.asarray(bags.shares() @ bags.vectors)
 
 
