@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
+from seesay.search.update import Batch, Made
 from tests.encoders.images.test_cluster import WithoutRay
 from tests.search.colours import Colours
 
@@ -40,22 +42,32 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     write_scenes(tmp_path / "scenes", images=40, seed=5)
     (photos / "broken.jpg").write_bytes(b"no image")
     (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
-    made, make = list[str](), cluster_module.make
-    monkeypatch.setattr(
-        cluster_module, "make", lambda batch, *rest: (made.extend(batch), make(batch, *rest))[1]
-    )
+    read, encoded, make = list[str](), list[str](), cluster_module.make
+
+    def seen(batch: Batch, *rest: Any) -> Made:
+        made = make(batch, *rest)
+        read.extend(batch)
+        encoded.extend(made.entries)
+        return made
+
+    monkeypatch.setattr(cluster_module, "make", seen)
     with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on", shards=shards) as on:
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
             assert (report.added, report.skipped[0][0], len(report.skipped)) == (41, "broken.jpg", 1)
-            assert sorted(made) == (sorted(file.name for file in photos.iterdir()) if cluster else [])
+            assert sorted(read) == (sorted(file.name for file in photos.iterdir()) if cluster else [])
         assert len(list(on.folder.rglob("*.jpg"))) >= 40  # thumbnails
         (photos / "scene_00001.jpg").rename(photos / "scene_0000x.jpg")
         shutil.copy(photos / "scene_00002.jpg", photos / "again.jpg")
+        (photos / "scene_00003.jpg").touch()
+        read.clear()
+        encoded.clear()
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
             if shards == 1:
-                assert (report.moved, report.added) == (1, 1)
+                assert (report.moved, report.added, report.changed) == (1, 1, 0)
+        assert sorted(read) == ["again.jpg", "scene_00003.jpg", "scene_0000x.jpg"]
+        assert shards > 1 or not encoded  # all three are known
         assert known(on) == known(alone)
         hits = [index.search("a dog", k=50) for index in (alone, on)]
         np.testing.assert_allclose([hit.score for hit in hits[1]], [hit.score for hit in hits[0]], atol=2e-3)

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.searcher import load_embedder
 from seesay.search.store import State
-from seesay.search.update import Made, MadeElsewhere, make, read_ahead
+from seesay.search.update import Made, MadeElsewhere, Sized, make, read_ahead
 
 
 def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
@@ -45,8 +45,12 @@ def _made(
     uses_gpu: bool,
     place: Callable[[str], Path],
     files: Mapping[str, State],
+    known: Sized,
 ) -> Iterator[Made]:
-    items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
+    items = (
+        {"path": path, "file": place(path), "size": state.size, "known": " ".join(known.get(state.size, ()))}
+        for path, state in files.items()
+    )
     for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
         yield from block
 
@@ -68,11 +72,13 @@ class PhotoWorker:
     def __call__(self, block: Columns) -> Columns:
         """Return what was made of a block."""
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
+        known = {key for keys in block["known"] for key in keys.split()}
         sizes = zip(files, block["size"].tolist(), strict=True)
         made = list[Made]()
         while some := list(islice(sizes, CHUNK)):  # which one thread takes: there is a worker for each core
             states = {path: State(0, size, 0) for path, size in some}
-            made += [make(each, self._run, lambda _: set()) for each in read_ahead(files.__getitem__, states)]
+            batches = read_ahead(files.__getitem__, states)
+            made += [make(each, self._run, known.intersection) for each in batches]
         done = np.empty(len(made), object)
         done[:] = made
         return {DONE: done}

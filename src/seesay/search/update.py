@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -142,8 +142,11 @@ def make(batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[
     return Made(keys, entries_of(contents, embedder))
 
 
-MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State]], Iterator[Made]]
-"""Makes the entries of files, given by a function from path to file and the states by path."""
+Sized = Mapping[int, list[str]]
+"""Content keys of an index by the size of their files in bytes, which equal contents share."""
+
+MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State], Sized], Iterator[Made]]
+"""Makes entries of unknown contents: of a function from path to file, the states by path, and known keys."""
 
 
 @dataclass
@@ -186,8 +189,7 @@ def update_images(
         seen: the contents of the folders.
         embedder: of the index.
         progress: called with the number of files done, and of all to do.
-        elsewhere: makes entries in place of this process; files as large as a missing one may have moved, and
-            stay here.
+        elsewhere: makes entries in place of this process.
     """
     started = time.perf_counter()
     update = _Update(store, thumbnails, seen, embedder)
@@ -269,19 +271,23 @@ class _Update:
     def run(self, progress: Progress, elsewhere: MadeElsewhere | None) -> None:
         """Embed new and changed files."""
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
-        sizes = {item.size for items in self._gone.values() for item in items}
-        away = {path: state for path, state in todo.items() if elsewhere and state.size not in sizes}
-        here = {path: state for path, state in todo.items() if path not in away}
-        made = (self._make(batch) for batch in read_ahead(self._seen.file, here))
         done = 0
         progress(done, len(todo))
-        for each in chain(made, elsewhere(self._seen.file, away) if elsewhere and away else ()):
+        for each in self._made(todo, elsewhere) if todo else ():
             self._write(each)
             done += len(each.keys)
             progress(done, len(todo))
 
-    def _make(self, batch: Batch) -> Made:
-        return make(batch, self._embedder, lambda keys: self._store.known("image", keys))
+    def _made(self, todo: Mapping[str, State], elsewhere: MadeElsewhere | None) -> Iterable[Made]:
+        if elsewhere is None:
+            batches = read_ahead(self._seen.file, todo)
+            return (make(each, self._embedder, partial(self._store.known, "image")) for each in batches)
+        sizes = {state.size for state in todo.values()}
+        known = defaultdict[int, list[str]](list)
+        for item in self._before.values():
+            if item.size in sizes:
+                known[item.size].append(item.key)
+        return elsewhere(self._seen.file, todo, known)
 
     def finish(self) -> list[str]:
         """Delete items of missing files that have not moved; return the content keys that became unused."""
