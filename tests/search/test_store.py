@@ -223,6 +223,19 @@ def test_an_index_without_its_width_is_damaged(store: Store) -> None:
         Store.open(store.path)
 
 
+def test_ids_are_read_in_rows_where_one_text_is_too_long(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "index.sqlite", "noise", "1", 2)
+    with store.write() as writer:
+        for number in range(1000):
+            writer.put_vector("image", f"{number}", np.ones(2, np.float32), (1, 1))
+            writer.put_image(f"{number}", f"{number}", number * 10**9, 0)
+    where, everything = Filter.parse("taken:1970"), list(range(1, 1001))
+    for _ in range(2):
+        assert store.matching(where).tolist() == store.changes("image").alive.tolist() == everything
+        store._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2000)
+    store.close()
+
+
 def test_changes_need_no_ids_that_are_known(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "index.sqlite", "noise", "1", 2)
     known, since = store.changes("image").alive, 0

@@ -389,9 +389,7 @@ class Store:
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
-            # Without an order, SQLite finds times in their index alone.
-            ids = _column(connection.execute(f"SELECT items.id {_among(where)}", where.values))
-        return np.sort(ids)
+            return _ids(connection, _among(where), where.values)
 
     def newest(
         self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
@@ -509,15 +507,11 @@ class Store:
             generation = self._generation()
             if generation == since and len(known):
                 return Changes(generation, known, _NONE)
-            written = connection.execute(
-                "SELECT id FROM items WHERE kind = ? AND generation > ?", (kind, since)
-            )
-            ids = np.sort(_column(written))  # faster than SQLite sorts
+            ids = _ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
             new = ids[~np.isin(ids, known)]
             if len(known) + len(new) == self._counted(connection, kind, generation):
                 return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
-            alive = connection.execute("SELECT id FROM items WHERE kind = ?", (kind,))
-            return Changes(generation, np.sort(_column(alive)), ids)
+            return Changes(generation, _ids(connection, "FROM items WHERE kind = ?", (kind,)), ids)
 
     def last(self, kind: Kind) -> int:
         """Return the highest id of a kind; 0 if there is none."""
@@ -570,9 +564,17 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
     return found
 
 
-def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:
-    """The only column of rows, (n,), of which there may be millions."""
-    return np.fromiter((value for (value,) in rows), np.int64)
+def _ids(connection: sqlite3.Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
+    """The ids (n,) of items, of which there may be millions, in order; `among` is the end of a query.
+
+    As one text they are read three times as fast as in rows, without an order by an index alone.
+    """
+    try:
+        ((text,),) = connection.execute(f"SELECT group_concat(items.id) {among}", values)
+    except sqlite3.DataError:  # the text of a hundred million ids is too long for SQLite
+        rows = connection.execute(f"SELECT items.id {among}", values)
+        return np.sort(np.fromiter((id_ for (id_,) in rows), np.int64))
+    return np.sort(np.fromstring(text or "", np.int64, sep=","))
 
 
 def _as_json(ids: Sequence[int]) -> str:
