@@ -59,8 +59,8 @@ BREAKS = {
     10**6: "nothing: one process",
     10**7: "lists of vectors fill a small machine's memory: `--recall`",
     10**8: "an eighth of the lists is too many to read: `--recall`, or a graph in a database",
-    10**9: "the vectors fill no machine's memory: shards of a database, vectors of 8 bits or fewer on disk",
-    10**10: "one SQLite file of paths and facts: several indexes, which `seesay serve` offers side by side",
+    10**9: "the vectors fill no machine's memory: `--recall` and `--shards`, or shards of a database",
+    10**10: "one process searches all shards, and a database leaves one SQLite file: indexes side by side",
 }
 
 

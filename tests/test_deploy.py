@@ -201,10 +201,17 @@ def test_vectors_lie_on_two_servers_and_need_a_key() -> None:
     assert len(asking) == 3
     for each in asking:
         assert {"name": KEY, "valueFrom": key} in each["env"]
-    for kind, name in (("StatefulSet", "qdrant"), ("Deployment", "seesay")):
-        apart = RESOURCES[kind, name]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
-        ((term,),) = (each for each in apart.values())
-        assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == {"app": name}
+
+
+def test_pods_of_one_kind_prefer_different_nodes() -> None:
+    for each in MANIFESTS:
+        if each["spec"].get("replicas", 1) > 1:
+            template = each["spec"]["template"]
+            ((term,),) = template["spec"]["affinity"]["podAntiAffinity"].values()
+            assert term["podAffinityTerm"] == {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": template["metadata"]["labels"]},
+            }
 
 
 @pytest.mark.parametrize(("host", "joins"), [("qdrant-0", False), ("qdrant-2", True)])
