@@ -16,13 +16,14 @@ from hypothesis import settings
 
 from tests.fit_torchvision import fit_torchvision
 
-# The same examples on every run; `--hypothesis-profile=random` draws others.
-settings.register_profile("fixed", derandomize=True, deadline=None)
+# The same few examples on every run; `--hypothesis-profile=random` draws others, and more.
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("random", deadline=None)
 settings.load_profile("fixed")
 
 ROOT = Path(__file__).parents[1]
-LARGE = 2 << 30  # bytes in memory; another worker, a browser and the commands that tests start need some too
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+LARGE = max(2 << 30, MEMORY // 6)  # bytes; another worker, a browser and what tests start need some too
 
 
 def pytest_configure(config: pytest.Config) -> None:

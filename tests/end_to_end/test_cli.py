@@ -19,6 +19,7 @@ from PIL import Image
 from seesay import __version__ as version
 from seesay.cli.printing import show_answer
 from seesay.data.readers import read_corpus
+from seesay.data.scenes import write_scenes
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
@@ -170,11 +171,12 @@ def test_data_counts(scenes: Path) -> None:
     assert "train" in seesay("data", scenes).stdout
 
 
-def test_data_compares_the_sentences_of_each_image(scenes: Path) -> None:
-    found = json.loads(seesay("data", scenes, "--similar", "--json").stdout)["similar_sentences"]
-    assert (found["images"], len(found["by_pairs"])) == (60, 11)
+def test_data_compares_the_sentences_of_each_image(tmp_path: Path) -> None:
+    write_scenes(tmp_path, images=8, seed=7)
+    found = json.loads(seesay("data", tmp_path, "--similar", "--json").stdout)["similar_sentences"]
+    assert (found["images"], len(found["by_pairs"])) == (8, 11)
     assert sum(found["by_pairs"]) == pytest.approx(100, abs=0.1)
-    assert "Similar sentences: % of 60 images" in seesay("data", scenes, "--similar").stdout
+    assert "Similar sentences: % of 8 images" in seesay("data", tmp_path, "--similar").stdout
 
 
 def test_data_with_a_broken_image_exits_1(photos: Path) -> None:
@@ -358,7 +360,7 @@ def test_a_query_is_no_markup(index: Path) -> None:
 
 
 def test_a_closed_pipe_makes_no_noise() -> None:
-    command = f"{sys.executable} -m seesay.cli recipes | true"
+    command = f"{sys.executable} -m seesay.cli encoders | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
 

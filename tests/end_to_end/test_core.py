@@ -26,6 +26,19 @@ finally:
     heavy = {"torch", "scipy", "matplotlib", "onnx", "arro3"} & set(sys.modules)
     assert not heavy, heavy
 """
+COMMANDS = """
+import sys, seesay.cli
+sys.stderr = sys.stdout
+code, *lines = sys.argv[1:]
+for line in lines:
+    print("$", line)
+    try:
+        seesay.cli.main(line.split())
+    except SystemExit as ended:
+        assert ended.code == int(code), (line, ended.code)
+heavy = {"torch", "scipy", "matplotlib", "onnx", "arro3"} & set(sys.modules)
+assert code != "0" or not heavy, heavy
+"""
 
 
 def requirements(name: str, seen: dict[str, object]) -> None:
@@ -151,23 +164,13 @@ def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
     assert run(core, code=code).endswith("[train]'.\n")
 
 
-COMMANDS = """
-import sys, seesay.cli
-sys.stderr = sys.stdout
-for line in sys.argv[1:]:
-    try:
-        seesay.cli.main(line.split())
-    except SystemExit as ended:
-        assert ended.code == 2, ended.code
-"""
-
-
 def test_what_only_lists_needs_no_extra(core: Path, scenes: Path) -> None:
-    assert "seesay-small" in run(core, "runs")
-    assert run(core, "concepts", scenes, "--min-count", "1")
-    assert "irmatch-s" in run(core, "recipes")
-    assert run(core, "encoders")
-    assert run(core, "data", scenes)
+    lines = ("runs", f"concepts {scenes} --min-count 1", "recipes", "encoders", f"data {scenes}")
+    said = run(core, "0", *lines, code=COMMANDS).split("$ ")[1:]
+    assert "seesay-small" in said[0]
+    assert "irmatch-s" in said[2]
+    assert [text.partition("\n")[0] for text in said] == list(lines)
+    assert all(text.partition("\n")[2] for text in said)
 
 
 def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
         f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
         f"index {scenes} --store qdrant+edge:{tmp_path}/c --out {tmp_path}/c.seesay": "qdrant",
     }
-    said = run(core, *extras, code=COMMANDS, cache=tmp_path / "cache")
+    said = run(core, "2", *extras, code=COMMANDS, cache=tmp_path / "cache")
     named = re.findall(r"^seesay: .*, which is not installed: pip install .*\[(\w+)\]'\.$", said, re.M)
     assert named == list(extras.values()), said
 

@@ -8,6 +8,7 @@ import pytest
 
 from seesay.data.boxes import vote
 from seesay.data.readers import read_corpus
+from seesay.data.readers.phrase_table import GUESSED_SIZE
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options
@@ -142,7 +143,16 @@ def test_phrases_and_captions_are_not_mixed_up(subject: RunSubject, scenes: Path
 
 @pytest.mark.skipif(not PHRASES.exists(), reason="real data: no phrases at ../shared/flickr8k-phrases")
 def test_the_whole_image_on_real_phrases(flickr8k: Path) -> None:
-    test = read_corpus(PHRASES, images=flickr8k, phrases=True).split("test")
+    corpus = read_corpus(PHRASES, images=flickr8k, phrases=True)
+    assert len(corpus.sentences) == 24_046
+    assert {image.size for image in corpus.images} == {(224, 224)}
+    assert corpus.issues.counts[GUESSED_SIZE] == 2607
+    splits = [corpus.split(name) for name in ("train", "val", "test")]
+    assert sum(len(split.sentences) for split in splits) == len(corpus.sentences)
+    boxes = corpus.enclosing_boxes()
+    assert boxes.min() >= 0
+    assert boxes.max() <= 224
+    test = splits[-1]
     assert len(test.images) == 677
     assert sum(len(phrase.boxes) for phrase in test.sentences) == pytest.approx(3100, abs=30)
     whole = [[[0, 0, *test.images[phrase.image].size]] for phrase in test.sentences]

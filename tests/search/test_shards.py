@@ -108,7 +108,7 @@ def check_same(one: Index, sharded: Index, k: int, photo: Path, is_new: bool) ->
     assert copies[0] == copies[1]
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.lists(GALLERIES, min_size=1, max_size=3), st.integers(2, 4), st.integers(1, 4))
 def test_shards_answer_as_one_index_does(
     galleries: list[dict[str, tuple[str, list[str], int]]], shards: int, k: int

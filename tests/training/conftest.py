@@ -24,7 +24,6 @@ def exported(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         if Path(request.path).stem not in (
-            "test_train",
             "test_composed",
             "test_fusion_recipes",
             "test_adapter_recipe",

@@ -200,8 +200,10 @@ class Again(Callback):
         self.refused += 1
 
 
-def test_two_trainings_of_one_folder_are_refused(corpus: Corpus, tmp_path: Path, own_cache: None) -> None:
-    out = tmp_path / "run"
+def test_two_trainings_of_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))  # in which no other lock lies
+    write_scenes(tmp_path / "scenes", images=12, seed=3)
+    corpus, out = read_corpus(tmp_path / "scenes"), tmp_path / "run"
     out.mkdir()
     (out / "weights.safetensors.12.34.tmp").write_bytes(b"half")  # what a kill left
     again = Again(corpus, out)

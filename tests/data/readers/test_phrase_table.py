@@ -1,6 +1,5 @@
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -17,7 +16,6 @@ from seesay.data.readers.files import MALFORMED_LINE
 from seesay.data.readers.phrase_table import GUESSED_SIZE
 from seesay.errors import SeesayError
 
-PHRASES = Path(__file__).parents[3].parent / "shared" / "flickr8k-phrases"
 PLAIN = "image,phrase,x1,y1,x2,y2,split\n"
 
 
@@ -215,17 +213,3 @@ def test_of_two_tables_one_must_be_named(table, tmp_path):
     (tmp_path / "other.csv").write_text(PLAIN)
     with pytest.raises(SeesayError, match=r"found other.csv, phrases.csv; give the file's path"):
         table(PLAIN)
-
-
-@pytest.mark.skipif(not PHRASES.exists(), reason="real data: no phrases at ../shared/flickr8k-phrases")
-def test_flickr8ks_phrases(flickr8k):
-    corpus = read_corpus(PHRASES, images=flickr8k, phrases=True)
-    assert len(corpus.sentences) == 24_046
-    assert {image.size for image in corpus.images} == {(224, 224)}
-    assert corpus.issues.counts[GUESSED_SIZE] == 2607
-    splits = {name: corpus.split(name) for name in ("train", "val", "test")}
-    assert len(splits["test"].images) == 677
-    assert sum(len(part.sentences) for part in splits.values()) == len(corpus.sentences)
-    boxes = corpus.enclosing_boxes()
-    assert boxes.min() >= 0
-    assert boxes.max() <= 224

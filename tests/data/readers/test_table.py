@@ -385,6 +385,7 @@ def test_tables_that_cannot_be_read(tmp_path, data, said):
         read_corpus(tmp_path / "x.tsv.gz", "table")
 
 
+@pytest.mark.slow  # small tables and small vocabularies are read in the tests above and in tests/text
 @pytest.mark.skipif(not FLICKR30K.exists(), reason=f"real data: no sentences at {FLICKR30K}")
 def test_flickr30ks_sentences():
     corpus = read_corpus(FLICKR30K)

@@ -23,7 +23,8 @@ def test_every_class_has_phrases_with_its_synonyms() -> None:
     phrases = class_phrases()
     assert len(phrases.texts) == len(phrases.classes)
     assert set(phrases.classes) == set(range(CLASSES))
-    laptop = {text for text, number in zip(*phrases, strict=True) if number == number_of("laptop computer")}
+    wanted = number_of("laptop computer")
+    laptop = {text for text, number in zip(*phrases, strict=True) if number == wanted}
     assert {"laptop", "laptops", "there is a laptop", "a laptop in a picture", "laptop computer"} <= laptop
 
 
