@@ -79,8 +79,8 @@ class ArrayStore:
         return len(self._ranges)
 
     def keys(self) -> list[str]:
-        """Return the keys whose rows are in the store and undamaged."""
-        return [key for key in list(self._ranges) if key in self]
+        """Return the keys that have been written; damaged rows are only noticed when they are looked up."""
+        return list(self._ranges)
 
     def __contains__(self, key: str) -> bool:
         """Return whether the rows of that key are in the store and undamaged."""
@@ -321,16 +321,22 @@ class SortedKeys:
     """Content keys in an array, which processes can share.
 
     Args:
-        keys: (n,), 32 bytes each, sorted.
+        keys: (n,), 16 bytes each, sorted.
     """
 
     def __init__(self, keys: NDArray[np.bytes_]) -> None:
         self._keys = keys
 
+    @staticmethod
+    def sorted(keys: Sequence[str]) -> NDArray[np.bytes_]:
+        """Return the array of keys of 32 hexadecimal digits."""
+        return np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
+
     def __contains__(self, key: str) -> bool:
         """Return whether a key is among them."""
-        at = np.searchsorted(self._keys, np.bytes_(key, "ascii"))
-        return bool(at < len(self._keys) and self._keys[at] == np.bytes_(key, "ascii"))
+        (wanted,) = self.sorted([key])
+        at = np.searchsorted(self._keys, wanted)
+        return bool(at < len(self._keys) and self._keys[at] == wanted)
 
 
 class KnownKeys:

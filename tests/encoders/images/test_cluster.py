@@ -182,6 +182,23 @@ def test_several_encoders_see_each_image_once(
         )
 
 
+def test_damaged_features_are_computed_again(tmp_path: Path, without_ray: WithoutRay) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    images = read_corpus(tmp_path / "scenes").images
+    encoder = load_image_encoder(ENCODER)
+    before = fill_stores([encoder], tmp_path / "features", images[:6])
+    rows = before.stores[0].read(before.keys, "pooled")
+    (file,) = tmp_path.rglob("pooled.f16")
+    with file.open("r+b") as damaged:
+        damaged.seek(2 * 2 * encoder.dims["pooled"])  # of the third image
+        damaged.write(b"\xff" * 8)
+    filled = fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
+    assert filled.encoded == 5
+    assert filled.keys[:6] == before.keys
+    assert None not in filled.keys
+    np.testing.assert_allclose(filled.stores[0].read(before.keys, "pooled"), rows, rtol=1e-4, atol=1e-5)
+
+
 def test_images_go_to_ray_in_parts(
     tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,22 +74,25 @@ def fill_stores_on_cluster(
     if not todo:
         return filled
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
-    shared = names, [np.sort(np.array(store.keys(), "S32")) for store in stores]
-    items = ({"place": place, "image": images[place]} for place in todo)
     uses_gpu = any(source.uses_gpu for source in sources.values())
     encoded: set[str] = set()
     with progress("Encoding", len(todo), "images") as advance:
-        for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
-            store_features(stores, [part.features for part in parts])
-            for part in parts:
-                encoded.update(key for some, _ in part.features for key in some)
-                filled.errors += part.filled.errors
-                for place, key in zip(part.places, part.filled.keys, strict=True):
-                    if key is not None:
-                        filled.keys[place] = key
-                        known.note(images[place], key)
-                advance(len(part.places))
-            known.keep()
+        while todo:
+            shared = names, [SortedKeys.sorted(store.keys()) for store in stores]
+            items, todo = ({"place": place, "image": images[place]} for place in todo), []
+            for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
+                store_features(stores, [part.features for part in parts])
+                for part in parts:
+                    encoded.update(key for some, _ in part.features for key in some)
+                    filled.errors += part.filled.errors
+                    for place, key in zip(part.places, part.filled.keys, strict=True):
+                        if key is not None and key not in encoded and not stored(key):
+                            todo.append(place)  # its rows are damaged
+                        elif key is not None:
+                            filled.keys[place] = key
+                            known.note(images[place], key)
+                    advance(len(part.places))
+                known.keep()
     filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled
 
