@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -45,8 +46,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that registers what it decorates as `name`.
+    def register(self, name: str) -> Callable[[C], C]:
+        """Return a decorator that registers what it decorates, a T, as `name`.
 
         A class that is defined again, for example by running a notebook cell twice, replaces the former one.
 
@@ -54,11 +55,11 @@ class Registry(Mapping[str, T], Generic[T]):
             SeesayError: something else is registered under that name.
         """
 
-        def add(implementation: T) -> T:
+        def add(implementation: C) -> C:
             there = self._known.get(name)
             if there is not None and _origin(there) != _origin(implementation):
                 raise SeesayError(f"The {self.what} '{name}' is already registered; choose another name.")
-            self._known[name] = implementation
+            self._known[name] = cast(T, implementation)
             return implementation
 
         return add

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,10 @@ def test_both_labels_weigh_the_same_in_the_loss() -> None:
     assert float(balanced_loss(logits, labels, labels)) == pytest.approx(by_hand, rel=1e-5)
 
 
+def unheard(epoch: int, metrics: Mapping[str, float]) -> None:
+    """Nobody follows the epochs."""
+
+
 def queries(count: int, seed: int, separable: bool) -> Queries:
     """Unit vectors; if `separable`, one of their numbers is greater in those of uncommon content."""
     draw = torch.Generator().manual_seed(seed)
@@ -87,7 +92,7 @@ def queries(count: int, seed: int, separable: bool) -> Queries:
 
 def test_a_gate_learns_to_separate_queries() -> None:
     gate = Gate([12, 12], 16)
-    summary = train_gate(gate, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu")
+    summary = train_gate(gate, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu", unheard)
     assert summary.epoch > 0
     assert summary.auc > 0.85
     test = queries(300, 3, True)
@@ -106,7 +111,7 @@ def test_a_gate_learns_to_separate_queries() -> None:
 
 def test_a_gate_with_nothing_to_learn_stays_near_the_sum() -> None:
     gate = Gate([12, 12], 16)
-    summary = train_gate(gate, queries(200, 1, False), queries(4000, 2, False), RECIPE, "cpu")
+    summary = train_gate(gate, queries(200, 1, False), queries(4000, 2, False), RECIPE, "cpu", unheard)
     assert summary.loss <= np.log(2) + 1e-4
     with torch.inference_mode():
         t = torch.sigmoid(gate(queries(300, 3, False).vectors))
@@ -116,7 +121,7 @@ def test_a_gate_with_nothing_to_learn_stays_near_the_sum() -> None:
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
     broken = Queries(torch.full((8, 24), float("nan")), torch.tensor([True, False] * 4))
     with pytest.raises(SeesayError, match=r"lower optimizer\.lr"):
-        train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu")
+        train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu", unheard)
 
 
 def recall_by_hand(scores: np.ndarray, owners: np.ndarray, side: str) -> float:

@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from seesay.data.raw import is_raw
 from seesay.data.remote import as_remote
 from seesay.data.suffixes import RAW_SUFFIXES
-from seesay.errors import ImageError, UnavailableImageError
+from seesay.errors import ImageError, UnavailableImageError, first_line
 
 MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
 
@@ -143,7 +143,7 @@ def reason_of(error: Exception) -> str:
     """Return a decoder's error message, without the address of a BytesIO in it."""
     if isinstance(error, UnidentifiedImageError):
         return "unknown format"
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return first_line(error).rstrip(".")
 
 
 def tags_of(exif: Image.Exif) -> dict[int, Any]:

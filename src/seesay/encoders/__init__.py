@@ -8,11 +8,11 @@ A name is `network`, `network:crop`, or `network@weights:crop` if a run holds th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from seesay.errors import SeesayError
 from seesay.lazy import lazy_names
@@ -55,8 +55,6 @@ __all__ = [
     "save_sentence_encoder",
 ]
 
-C = TypeVar("C", bound=type)
-
 _TOWERS = "seesay.encoders.towers.encoders"  # of images and of sentences
 
 IMAGE_ENCODERS: Registry[type[ImageEncoder]] = Registry(
@@ -70,19 +68,14 @@ SENTENCE_ENCODERS: Registry[SentenceClass] = Registry(
 )
 
 
-def register_image_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers an `ImageEncoder`, which recipes name `name` or `name:VARIANT`."""
-    return IMAGE_ENCODERS.register(name)  # type: ignore[return-value]
+register_image_encoder = IMAGE_ENCODERS.register
+"""Return a decorator that registers an `ImageEncoder`, which recipes name `name` or `name:VARIANT`."""
 
+register_region_encoder = REGION_ENCODERS.register
+"""Return a decorator that registers a `RegionEncoder`, which recipes name `name` or `name:VARIANT`."""
 
-def register_region_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a `RegionEncoder`, which recipes name `name` or `name:VARIANT`."""
-    return REGION_ENCODERS.register(name)  # type: ignore[return-value]
-
-
-def register_sentence_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
-    return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
+register_sentence_encoder = SENTENCE_ENCODERS.register
+"""Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
 
 
 def included_file(name: str) -> Path:

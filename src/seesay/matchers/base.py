@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.device import multiplies_bfloat16
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.matchers.sentences import SentencesLike, check_dtype
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
@@ -260,7 +260,7 @@ class _Wrapped(EmbeddingMatcher):
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as failure:
-            reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
+            reason = first_line(failure).rstrip(".")
             raise SeesayError(
                 f"{type(self.module).__name__}.{method}: failed on {type(given).__name__} with vectors of "
                 f"shape {shape} and type {dtype} ({reason}); make its layers fit these."

@@ -51,7 +51,6 @@ class FineTunedSettings(ComposedSettings):
     without Forgetting", ECCV 2016), which preserves what they tell about other images.
     """
 
-    fine_tunes: ClassVar[bool] = True
     rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
     together: ClassVar[str] = "both steps"
 

@@ -62,7 +62,6 @@ class MatcherSettings(Settings):
 
     kind: str
     is_composed: ClassVar[bool] = False
-    fine_tunes: ClassVar[bool] = False  # True if its member and its image encoders are trained together
 
     def build(self, inputs: MatcherInputs) -> nn.Module:
         """Return the matcher with its initial weights.

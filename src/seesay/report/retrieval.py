@@ -76,7 +76,6 @@ def measure_all(
     for at, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
         tell(f"{at}/{len(entries)} {name}")
         subject = subject_of(entry, corpus, split, PROTOCOLS["standard"])
-        assert isinstance(subject, Subject)
         found.append(Measured(name, subject, measure(subject, "standard", Options(resamples=RESAMPLES))))
     check_same([each.subject for each in found])
     return found

@@ -54,7 +54,7 @@ def print_result(
     console.print(Group(*parts, *map(Text, lines)))
 
 
-def what_differs(result: Result, published: PublishedRow, differences: Sequence[str] = ()) -> list[str]:
+def what_differs(result: Result, published: PublishedRow, differences: Sequence[str]) -> list[str]:
     """Describe the known differences between a measured and a published row, as lines."""
     named = list(differences)
     for name, here, there in (

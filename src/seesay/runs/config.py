@@ -177,11 +177,6 @@ def run_recipe(folder: Path) -> Recipe:
     return RunConfig.load(folder).checked_recipe(folder)
 
 
-def _parsed_calibration(found: Any) -> Calibration | ScoreCalibration:
-    """Return the calibration of boxes, or of the scores of images and sentences."""
-    return (ScoreCalibration if "of_words" in found else Calibration).from_dict(found)
-
-
 def _parsed(found: Any) -> RunConfig:
     """Create a configuration from parsed JSON; raise ValueError, TypeError or LookupError if it is invalid.
 
@@ -190,12 +185,14 @@ def _parsed(found: Any) -> RunConfig:
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
     calibration = found.pop("calibration")
+    if calibration is not None:  # of the scores of images and sentences, or of boxes
+        calibration = (ScoreCalibration if "of_words" in calibration else Calibration).from_dict(calibration)
     graphs = {name: _parsed_graph(name, graph) for name, graph in found.pop("graphs").items()}
     if not isinstance(found["image_dims"], list):
         raise ValueError(f"image_dims is {found['image_dims']!r}")
     config = RunConfig(
         **found | {"image_dims": tuple(found["image_dims"])},
-        calibration=None if calibration is None else _parsed_calibration(calibration),
+        calibration=calibration,
         graphs=graphs,
     )
     _check_recipe(config.recipe)

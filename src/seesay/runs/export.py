@@ -17,7 +17,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.onnx import trace
@@ -77,7 +77,7 @@ def export_run(run: Run) -> None:
         raise SeesayError(f"{run.folder}: cannot be exported ({failure}).") from failure
     except Exception as failure:  # whatever somebody's own module or the exporter raises
         remove_export(run)
-        reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
+        reason = first_line(failure).rstrip(".")
         raise SeesayError(
             f"{run.name}: its matcher cannot be exported to ONNX ({reason}); the run needs PyTorch."
         ) from failure

@@ -66,7 +66,7 @@ def uncompiled(module: nn.Module) -> nn.Module:
     return cast(nn.Module, getattr(module, "_orig_mod", module))
 
 
-def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
+def load_matcher(run: Run, module: nn.Module | None) -> nn.Module:
     """Load the matcher of a run's folder onto the run's device, or its weights into a copy of a module.
 
     Raises:

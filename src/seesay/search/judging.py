@@ -62,10 +62,10 @@ class Gallery:
         return json.dumps({"count": self.count, "unit": self.unit, "sample": self.sample.tolist()})
 
     @classmethod
-    def from_json(cls, text: str) -> Self | None:
-        """Parse the output of `to_json`; None if it is damaged, since it can be computed again."""
+    def from_json(cls, text: str | None) -> Self | None:
+        """Parse the output of `to_json`; None without one, or if it is damaged: it can be computed again."""
         try:
-            found = json.loads(text)
+            found = json.loads(text or "null")
             sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
             read = cls(int(found["count"]), sample, float(found["unit"]))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
@@ -100,7 +100,7 @@ class Judge:
             text = self._store.background()
             version = text or self._store.generation()
             if self._read is None or self._read[0] != version:
-                gallery = (Gallery.from_json(text) if text else None) or self._learned(run, *self._sampled())
+                gallery = Gallery.from_json(text) or self._learned(run)
                 self._vectors = self._store.vectors(gallery.sample.tolist())[1].astype(np.float32)
                 self._read = version, gallery
             return self._read[1], self._vectors
@@ -108,25 +108,21 @@ class Judge:
     def learn(self, run: Embedder, store: Store) -> None:
         """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
-            text = store.background()
-            former = Gallery.from_json(text) if text else None
+            former = Gallery.from_json(store.background())
             count, last = store.count("image"), store.last("image")
             # Ids only grow: as many images with the same last one, which is in the sample, are the same.
             if count and not (former and former.count == count and former.sample[-1:].tolist() == [last]):
-                learned = self._learned(run, *self._sampled()).to_json()
+                learned = self._learned(run).to_json()
                 with store.write() as writer:
                     writer.set_meta(background=learned)
 
-    def _sampled(self) -> tuple[int, NDArray[np.int64]]:
-        """Return the number of images, and the ids of the sample, evenly spaced among them."""
+    def _learned(self, run: Embedder) -> Gallery:
+        """Compute the gallery of the current images, with a sample that is evenly spaced among them."""
         ids = self._store.changes("image").alive
-        places = np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)
-        return len(ids), ids[places]
-
-    def _learned(self, run: Embedder, count: int, sample: NDArray[np.int64]) -> Gallery:
+        sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
-        return Gallery(count, sample, unit)
+        return Gallery(len(ids), sample, unit)
 
     def probabilities(
         self, hits: Sequence[Hit], asked: PreparedQuery, run: Embedder, best: Sequence[Hit] = ()

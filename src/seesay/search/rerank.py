@@ -15,7 +15,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.data.sources import FileSource
-from seesay.encoders.images.base import Arrays, Pixels
+from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.stores import stores_folder
 from seesay.errors import ImageError, QueryError, SeesayError
@@ -147,15 +147,12 @@ class Reranker:
                 issues.append(ImageError(f"{item.path}: the file is missing; update the index."))
         if not unseen:
             return keys, 0, issues
-        report = fill_stores(self._encoders, stores_folder(), list(unseen.values()), _decoded_apart)
+        images, folder = list(unseen.values()), stores_folder()
+        report = fill_stores(self._encoders, folder, images, lambda *photo: read_apart(*photo).pixels)
         self._stores = report.stores
         # A file that has changed since it was indexed has another key, and is re-ranked as it is now.
         keys |= {place: key for place, key in zip(unseen, report.keys, strict=True) if key is not None}
         return dict(sorted(keys.items())), report.encoded, issues + report.errors
-
-
-def _decoded_apart(data: bytes, name: str, side: int) -> Pixels:
-    return read_apart(data, name, side).pixels
 
 
 def check_reranks(name: str) -> None:

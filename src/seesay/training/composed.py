@@ -47,11 +47,7 @@ Train = Callable[[Recipe, Corpus, Path, bool], Run]
 
 
 def train_composed(
-    recipe: Recipe,
-    corpus: Corpus,
-    out: Path,
-    train: Train,
-    callbacks: Sequence[Callback] = (),
+    recipe: Recipe, corpus: Corpus, out: Path, train: Train, callbacks: Sequence[Callback]
 ) -> Run:
     """Train the members in `out/members`, one after the other, and combine them in `out`.
 
@@ -67,7 +63,7 @@ def train_composed(
     Raises:
         SeesayError: a member cannot be trained, or its folder contains another run.
     """
-    if recipe.matcher.fine_tunes:
+    if isinstance(recipe.matcher, FineTunedSettings):
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
@@ -107,7 +103,7 @@ def combine_members(
     task = task_for(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     # A matcher that is fine-tuned may be an ensemble of its own.
-    tunes = recipe.matcher.fine_tunes
+    tunes = isinstance(recipe.matcher, FineTunedSettings)
     parts = [matcher] if tunes else getattr(matcher, "members", [])
     for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
@@ -256,7 +252,7 @@ def _check_views(recipe: Recipe, views: int) -> None:
         )
 
 
-def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd | None = None) -> tuple[Recipe, list[Epoch]]:
+def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, list[Epoch]]:
     """Train a run's matcher in place together with the CNN, which is stored in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text
 from seesay.protocols.base import Result
 
@@ -70,7 +70,7 @@ def read_history(folder: Path) -> list[Epoch]:
     except OSError:
         return []
     except ValidationError as failure:
-        raise SeesayError(f"{path}: not a training history ({str(failure).splitlines()[0]}).") from None
+        raise SeesayError(f"{path}: not a training history ({first_line(failure)}).") from None
 
 
 def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:

@@ -53,9 +53,7 @@ class Queries:
     labels: Tensor
 
 
-def train_gates(
-    run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd | None = None
-) -> dict[str, GateSummary]:
+def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) -> dict[str, GateSummary]:
     """Train the gates of a fusion in place, on its members' vectors of the train split.
 
     Args:
@@ -118,12 +116,11 @@ def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labe
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
 
 
-def _of_gate(on_epoch_end: OnEpochEnd | None, name: str, before: int) -> OnEpochEnd:
+def _of_gate(on_epoch_end: OnEpochEnd, name: str, before: int) -> OnEpochEnd:
     """Return what is called after an epoch of the gate of that name, which `before` epochs precede."""
 
     def of_gate(epoch: int, metrics: Mapping[str, float]) -> None:
-        if on_epoch_end is not None:
-            on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in metrics.items()})
+        on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in metrics.items()})
 
     return of_gate
 
@@ -134,7 +131,7 @@ def train_gate(
     val: Queries,
     recipe: Recipe,
     device: str,
-    on_epoch_end: OnEpochEnd | None = None,
+    on_epoch_end: OnEpochEnd,
 ) -> GateSummary:
     """Train one gate by the recipe's optimizer, epochs and batch size; keep the epoch of lowest val loss."""
     torch.manual_seed(recipe.seed)
@@ -155,8 +152,7 @@ def train_gate(
             of_val, found = _measured(epoch, gate, val, device)
             if of_val < least:
                 least, area, kept, state = of_val, found, epoch, copied(gate.state_dict())
-            if on_epoch_end is not None:
-                on_epoch_end(epoch, {"loss": total, "val loss": of_val})
+            on_epoch_end(epoch, {"loss": total, "val loss": of_val})
             advance(1)
     gate.load_state_dict(state)
     return GateSummary(epoch=kept, loss=round(least, 4), auc=area)

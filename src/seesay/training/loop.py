@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
@@ -49,7 +49,7 @@ class LoopState(BaseModel):
 class Loop:
     """Trains a run's matcher in place; `on_epoch_end` is called after each epoch."""
 
-    def __init__(self, task: Task, run: Run, on_epoch_end: OnEpochEnd | None = None) -> None:
+    def __init__(self, task: Task, run: Run, on_epoch_end: OnEpochEnd) -> None:
         self._on_epoch_end = on_epoch_end
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
@@ -72,8 +72,7 @@ class Loop:
             optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
             torch.set_rng_state(tensors["random"])
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
-            reason = str(failure).splitlines()[0]
-            otherwise = f"cannot be resumed ({reason}); train without resuming."
+            otherwise = f"cannot be resumed ({first_line(failure)}); train without resuming."
             raise unusable(path, failure, otherwise) from failure
         if torch.cuda.is_available() and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"])
@@ -129,9 +128,7 @@ class Loop:
         done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
         self._save()
-        if self._on_epoch_end is not None:
-            lr = self.steps.optimizer.param_groups[0]["lr"]
-            self._on_epoch_end(epoch, metrics_of(done, measured, lr))
+        self._on_epoch_end(epoch, metrics_of(done, measured, self.steps.optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.

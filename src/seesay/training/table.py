@@ -269,8 +269,9 @@ def _measure_entry(
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
     """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
     kinds = [_kind(entry) for entry in entries]
-    seeds = [(kind, _seed(entry)) for kind, entry in zip(kinds, entries, strict=True)]
-    repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
+    seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
+    seen = list(zip(kinds, seeds, strict=True))
+    repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
     rows = []
     for entry, kind in zip(entries, kinds, strict=True):
         name = entry.name if kind in repeated else " ".join(kind)
@@ -285,10 +286,6 @@ def _kind(entry: Entry) -> tuple[str, ...]:
         return (entry.name,)
     changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
     return entry.recipe.name, *changes
-
-
-def _seed(entry: Entry) -> int | None:
-    return entry.recipe.seed if isinstance(entry, Run) else None
 
 
 def _published(run: Run, corpus: str, protocol: str) -> str | None:

@@ -78,7 +78,7 @@ class Access:
     def refusal(self, path: str, headers: Headers) -> ASGIApp:
         """Return the response to a request without a valid token."""
         if path == "/" and "text/html" in headers.get("accept", ""):
-            return login_page(401)
+            return login_page()
         response = problem(401, "Send the server's token in the header Authorization: Bearer TOKEN.")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
@@ -120,8 +120,8 @@ def _read(file: Path) -> dict[str, str]:
     return names
 
 
-def login_page(status: int, refused: bool = False) -> HTMLResponse:
+def login_page(refused: bool = False) -> HTMLResponse:
     """Return the page that asks for the token, with a message if the last one was rejected."""
     page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
     message = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
-    return HTMLResponse(page.substitute(message if refused else dict.fromkeys(message, "")), status)
+    return HTMLResponse(page.substitute(message if refused else dict.fromkeys(message, "")), 401)

@@ -68,9 +68,7 @@ class Served:
         photos: folders of images for updates to add.
     """
 
-    def __init__(
-        self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path] = ()
-    ) -> None:
+    def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path]) -> None:
         self.name, self.index = name, index
         self.updates = Updates(index, photos, name)
         self._uploads: Recent[str, Vector] = Recent()  # so that further pages need no upload

@@ -38,7 +38,7 @@ class Updates:
         name: that clients call the index.
     """
 
-    def __init__(self, index: Index, photos: Iterable[Path] = (), name: str = "") -> None:
+    def __init__(self, index: Index, photos: Iterable[Path], name: str) -> None:
         self._index, self._photos = index, [folder.resolve() for folder in photos]
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

@@ -29,7 +29,7 @@ from seesay.data.readers.files import (
     split_in_name,
 )
 from seesay.data.remote import as_remote, version_of
-from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
+from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line, naming_extras
 
 _GROUPS_KEPT = 2  # in memory: threads read one after another
 _BUFFER = 1 << 16
@@ -272,8 +272,9 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
     except ArrowException as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        reason = str(error).splitlines()[0]
-        raise SeesayError(f"{file}: truncated or damaged Parquet file ({reason}); copy it again.") from error
+        raise SeesayError(
+            f"{file}: truncated or damaged Parquet file ({first_line(error)}); copy it again."
+        ) from error
 
 
 @lru_cache(_GROUPS_KEPT)

@@ -65,7 +65,7 @@ class Mixture:
         return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
 
 
-def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixture:
+def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
     There are `centres` centres, at most one per ten points. With "hglmm", each centre has the likelier of the
@@ -78,7 +78,7 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     with warnings.catch_warnings():
         # An empty cluster is a centre of no weight; equal points cannot be told apart.
         warnings.simplefilter("ignore")
-        _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
+        _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(0))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
     min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
     mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
@@ -192,7 +192,7 @@ class Ica:
         return (vectors - self.mean) @ self.unmixing.T
 
 
-def fit_ica(vectors: Vectors, seed: int = 0, components: int | None = None) -> Ica:
+def fit_ica(vectors: Vectors, components: int | None = None) -> Ica:
     """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened.
 
     Wider vectors are reduced to their first `components` principal components.
@@ -205,13 +205,13 @@ def fit_ica(vectors: Vectors, seed: int = 0, components: int | None = None) -> I
     if components is not None:
         kept[:-components] = False
     whitening = (axes[:, kept] / np.sqrt(values[kept])).T
-    return Ica(mean, _rotation(x @ whitening.T, seed) @ whitening)
+    return Ica(mean, _rotation(x @ whitening.T) @ whitening)
 
 
-def _rotation(white: Floats, seed: int) -> Floats:
+def _rotation(white: Floats) -> Floats:
     """The orthogonal matrix whose rows are directions of extreme non-Gaussianity; `white` is (n, k)."""
     k = white.shape[1]
-    rotation = _orthogonal(np.random.default_rng(seed).standard_normal((k, k)))
+    rotation = _orthogonal(np.random.default_rng(0).standard_normal((k, k)))
     for _ in range(_ICA_ITERATIONS):
         contrast = np.tanh(white @ rotation.T)
         slope = 1 - np.square(contrast).mean(axis=0)

@@ -32,7 +32,7 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
         if access is not None and not access.is_token(token):
-            return login_page(401, refused=True)
+            return login_page(refused=True)
         asked = f"?{request.url.query}" if request.url.query else ""  # what the page was opened for
         response = RedirectResponse(f"{prefix}/{asked}", 303)
         if access is not None:
