@@ -171,10 +171,11 @@ def test_features_are_learned_from_where_they_lie(tmp_path: Path, kind: type, ma
     np.testing.assert_array_equal(copied, mapped.astype(np.float32))
 
 
-def test_stored_features_are_not_copied_either(scenes: Path) -> None:
-    corpus = read_corpus(scenes)
+@pytest.mark.parametrize("encoders", ["efficientnet-lite0", "efficientnet-lite0, efficientnet-lite0-stages"])
+def test_stored_features_keep_their_precision(scenes: Path, encoders: str) -> None:
+    corpus, recipe = read_corpus(scenes), load_recipe("irmatch-h", changes=[f"encoders=[{encoders}]"])
     copied, mapped = (
-        split_inputs(ENCODED, corpus, "train", VOCABULARY, as_stored=as_stored).features
+        split_inputs(recipe, corpus, "train", VOCABULARY, as_stored=as_stored).features
         for as_stored in (False, True)
     )
     assert (copied.dtype, mapped.dtype) == (np.float32, np.float16)

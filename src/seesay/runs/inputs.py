@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import compress, pairwise
+from itertools import compress, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.regions import Regions, fill_regions, load_region_encoder, region_features
 from seesay.encoders.sentences.base import (
@@ -31,7 +30,7 @@ from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
-from seesay.runs.images import array_dims, join_features, recipe_encoders
+from seesay.runs.images import array_dims, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
 
@@ -42,7 +41,7 @@ NEAR = 0.7  # the IoU with the true region from which a region is a positive one
 JITTERED = 9  # boxes near each true one; the paper has 10.7 positives a phrase with the true one
 
 _ROWS = 1 << 15  # sentences encoded at a time
-_IMAGES = 1 << 10  # images whose features are checked at a time
+_IMAGES = 1 << 10  # images whose features are checked or joined at a time
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,8 @@ def split_inputs(
 ) -> Inputs:
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
-    With `as_stored`, contiguous features of a single array are memory-mapped in the file's precision: for
-    113,000 images with 36 instances, a copy in single precision has 16 GB.
+    With `as_stored`, features keep the files' half precision, and contiguous ones of a single array are
+    memory-mapped: for 113,000 images with 36 instances, a copy in single precision has 16 GB.
 
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
@@ -168,10 +167,15 @@ def _stored_features(
     match as_stored, report.stores, recipe.arrays:
         case True, [FeatureStore() as store], [name]:
             return store.all_rows(keys, name), kept, report.errors
-    arrays: list[Arrays] = [
-        {name: store.read(keys, name) for name in recipe.arrays} for store in report.stores
-    ]
-    return join_features(recipe.arrays, arrays), kept, report.errors
+    stored = as_stored and all(isinstance(store, FeatureStore) for store in report.stores)
+    dims = array_dims(recipe)
+    joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
+    columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
+    for (store, name), column in zip(product(report.stores, recipe.arrays), columns, strict=True):
+        at_once = _IMAGES if isinstance(store, FeatureStore) else len(keys)
+        for start in range(0, len(keys), at_once):
+            column[start : start + at_once] = store.read(keys[start : start + at_once], name)
+    return joined, kept, report.errors
 
 
 def _precomputed_features(
