@@ -167,14 +167,14 @@ def _stored_features(
     match as_stored, report.stores, recipe.arrays:
         case True, [FeatureStore() as store], [name]:
             return store.all_rows(keys, name), kept, report.errors
-    stored = as_stored and all(isinstance(store, FeatureStore) for store in report.stores)
+    stored = as_stored and all(isinstance(each, FeatureStore) for each in report.stores)
     dims = array_dims(recipe)
     joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
     columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
-    for (store, name), column in zip(product(report.stores, recipe.arrays), columns, strict=True):
-        at_once = _IMAGES if isinstance(store, FeatureStore) else len(keys)
+    for (each, name), column in zip(product(report.stores, recipe.arrays), columns, strict=True):
+        at_once = _IMAGES if isinstance(each, FeatureStore) else len(keys)
         for start in range(0, len(keys), at_once):
-            column[start : start + at_once] = store.read(keys[start : start + at_once], name)
+            column[start : start + at_once] = each.read(keys[start : start + at_once], name)
     return joined, kept, report.errors
 
 
