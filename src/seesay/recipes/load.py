@@ -153,9 +153,8 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     Raises:
         SeesayError: a member is missing, invalid, named twice, or cannot be combined.
     """
-    assert isinstance(composed.matcher, ComposedSettings)
-    changes = member_changes(composed.changes, type(composed.matcher))
-    loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
+    changes = member_changes(composed.changes, type(composed.composition))
+    loaded = [_load(name, composed.corpus, changes) for name in composed.composition.members]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
@@ -172,8 +171,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
 
 def check_member(composed: Recipe, member: Recipe) -> None:
     """Raise a SeesayError if the member's matcher has the wrong kind or other inputs."""
-    settings = composed.matcher
-    assert isinstance(settings, ComposedSettings)
+    settings = composed.composition
     if not settings.accepts(member.matcher):
         raise SeesayError(
             f"Recipe '{composed.name}': member '{member.name}' has the matcher '{member.matcher.kind}'; "
@@ -222,12 +220,12 @@ def _untuned(recipe: Recipe) -> Recipe:
 
 def _resolved(recipe: Recipe) -> Recipe:
     """The recipe with its members' settings filled in, if it has members."""
-    if not isinstance(recipe.matcher, ComposedSettings):
+    if not recipe.matcher.is_composed:
         return recipe
     members = member_recipes(recipe)
     arrays = _arrays(recipe)
     places = [tuple(map(arrays.index, _arrays(member))) for member in members]
-    matcher = recipe.matcher.with_members([member.matcher for member in members], places)
+    matcher = recipe.composition.with_members([member.matcher for member in members], places)
     # Validated again: only now is it known whether the loss fits the matcher.
     named = {"matcher": matcher, "departures": _members_departures(recipe, members)}
     values = recipe.model_copy(update=named).model_dump()

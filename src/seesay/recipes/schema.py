@@ -11,7 +11,7 @@ from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
-from seesay.matchers.settings import AnyMatcherSettings
+from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
 from seesay.samplers import SAMPLERS
 from seesay.settings import Settings
 
@@ -232,6 +232,12 @@ class Recipe(Settings):
             for key, problem in check(self):
                 raise ValueError(f"key '{key}': {problem}")
         return self
+
+    @property
+    def composition(self) -> ComposedSettings:
+        """Its matcher, which is composed (`is_composed`)."""
+        assert isinstance(self.matcher, ComposedSettings)
+        return self.matcher
 
 
 Misfits: TypeAlias = Iterator[tuple[str, str]]

@@ -21,7 +21,6 @@ from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
-from seesay.matchers.settings import ComposedSettings
 from seesay.paths import file_digest
 from seesay.recipes.load import check_member, member_recipes
 from seesay.recipes.schema import Recipe
@@ -168,10 +167,9 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
 
 def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
     """The recipe's matchers on the recipe's inputs, the same words and the same sentence vectors."""
-    assert isinstance(recipe.matcher, ComposedSettings)
-    if tuple(member.recipe.matcher for member in members) != recipe.matcher.matchers:
+    if tuple(member.recipe.matcher for member in members) != recipe.composition.matchers:
         raise SeesayError(
-            f"Recipe '{recipe.name}' is of {', '.join(recipe.matcher.members)}, "
+            f"Recipe '{recipe.name}' is of {', '.join(recipe.composition.members)}, "
             f"not of the runs {', '.join(member.name for member in members)}."
         )
     for member in members:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.settings import ComposedSettings
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
@@ -89,8 +88,8 @@ class TableRuns:
         if not recipe.matcher.predicts_concepts:  # concepts do not read themselves
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
-        if isinstance(recipe.matcher, ComposedSettings):
-            return self._composed(recipe, folder, member_changes(changes, type(recipe.matcher)), called)
+        if recipe.matcher.is_composed:
+            return self._composed(recipe, folder, member_changes(changes, type(recipe.composition)), called)
         finished = is_finished(folder)
         if not finished and not self.may_train:
             raise SeesayError(
@@ -105,11 +104,10 @@ class TableRuns:
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Compose the table's own runs, or a variant's, and again if one of them has changed."""
-        assert isinstance(recipe.matcher, ComposedSettings)
-        of_members = replace(self, changes=member_changes(self.changes, type(recipe.matcher)))
+        of_members = replace(self, changes=member_changes(self.changes, type(recipe.composition)))
         folders = [
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
-            for name in recipe.matcher.members
+            for name in recipe.composition.members
         ]
         if is_finished(folder):
             self._recipe_there(folder, recipe)
