@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 from pathlib import Path
@@ -77,3 +78,27 @@ def test_what_other_nodes_cannot_load_is_refused(tmp_path: Path) -> None:
     message = "--cluster: colours cannot be loaded by other nodes"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
         index.update_images(tmp_path, cluster="auto")
+
+
+def test_what_travels_with_a_file_does_not_grow_with_the_index(
+    tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scans and frames that are not compressed all have one size."""
+    photos = tmp_path / "scenes" / "images"
+    write_scenes(tmp_path / "scenes", images=12, seed=5)
+    for file in photos.iterdir():
+        file.write_bytes(file.read_bytes().ljust(1 << 16, b"\0"))
+    sent, from_items = list[int](), without_ray.from_items
+
+    def counted(items: list[dict[str, Any]], **options: int) -> WithoutRay:
+        sent.append(len(pickle.dumps(items)))
+        return from_items(items, **options)
+
+    monkeypatch.setattr(without_ray, "from_items", counted)
+    with Index.create(tmp_path / "index") as index:
+        assert index.update_images(photos, cluster="auto").added == 12
+        for file in photos.iterdir():
+            file.touch()
+        report = index.update_images(photos, cluster="auto")
+    assert (report.unchanged, report.added, len(sent)) == (12, 0, 2)
+    assert sent[1] <= sent[0]

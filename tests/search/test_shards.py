@@ -278,6 +278,15 @@ def test_another_number_of_shards_is_refused(sharded: Index, photos: Path) -> No
             opened(sharded.folder, Colours())
 
 
+def test_shards_hide_no_index_that_is_there(photos: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "one", Colours()) as index:
+        added = index.update_images(photos).added
+    with pytest.raises(SeesayError, match="one: has an index without shards"):
+        Index.create(tmp_path / "one", Colours(), shards=2)
+    with Index.open(tmp_path / "one", Colours()) as index:
+        assert index.count("image") == added
+
+
 def test_folders_of_photos_that_are_named_like_shards_are_none(tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "shard-1-of-2/red.png")
     with pytest.raises(SeesayError, match="photos: no index there"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -328,7 +328,7 @@ class SortedKeys:
         self._keys = keys
 
     @staticmethod
-    def sorted(keys: Sequence[str]) -> NDArray[np.bytes_]:
+    def sorted(keys: Collection[str]) -> NDArray[np.bytes_]:
         """Return the array of keys of 32 hexadecimal digits."""
         return np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
 

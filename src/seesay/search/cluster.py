@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,12 +12,12 @@ import numpy as np
 
 from seesay.encoders.images.cluster import DONE, Columns, check_same, done_on_cluster
 from seesay.encoders.images.encode import CHUNK
-from seesay.encoders.stores import sources_of
+from seesay.encoders.stores import SortedKeys, sources_of
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.searcher import load_embedder
 from seesay.search.store import State
-from seesay.search.update import Made, MadeElsewhere, Sized, make, read_ahead
+from seesay.search.update import Made, MadeElsewhere, make, read_ahead
 
 
 def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
@@ -34,23 +34,21 @@ def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
 
     if not isinstance(inner := getattr(run, "run", run), Run):
         raise SeesayError(f"--cluster: {run.name} cannot be loaded by other nodes; index without the option.")
-    shared = run.name, run.detector, run.fingerprint
+    named = run.name, run.detector, run.fingerprint
     uses_gpu = any(source.uses_gpu for source in sources_of(inner.encoders).values())
-    return partial(_made, address, shared, uses_gpu)
+    return partial(_made, address, named, uses_gpu)
 
 
 def _made(
     address: str,
-    shared: object,
+    named: tuple[object, ...],
     uses_gpu: bool,
     place: Callable[[str], Path],
     files: Mapping[str, State],
-    known: Sized,
+    known: Collection[str],
 ) -> Iterator[Made]:
-    items = (
-        {"path": path, "file": place(path), "size": state.size, "known": " ".join(known.get(state.size, ()))}
-        for path, state in files.items()
-    )
+    items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
+    shared = *named, SortedKeys.sorted(known)
     for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
         yield from block
 
@@ -59,26 +57,29 @@ class PhotoWorker:
     """Makes entries of blocks of files on one node.
 
     Args:
-        shared: a reference to the name of the run, its detector, and its expected fingerprint.
+        shared: a reference to the name of the run, its detector, its expected fingerprint, and the content
+            keys (n,) that need not be encoded, sorted.
     """
 
     def __init__(self, shared: Any) -> None:
         import ray
 
-        name, detector, fingerprint = ray.get(shared)
-        self._run = load_embedder(name, detector)
+        name, detector, fingerprint, known = ray.get(shared)
+        self._run, self._known = load_embedder(name, detector), SortedKeys(known)
         check_same(name, self._run.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
         """Return what was made of a block."""
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
-        known = {key for keys in block["known"] for key in keys.split()}
         sizes = zip(files, block["size"].tolist(), strict=True)
         made = list[Made]()
         while some := list(islice(sizes, CHUNK)):  # which one thread takes: there is a worker for each core
             states = {path: State(0, size, 0) for path, size in some}
             batches = read_ahead(files.__getitem__, states)
-            made += [make(each, self._run, known.intersection) for each in batches]
+            made += [make(each, self._run, self._among_known) for each in batches]
         done = np.empty(len(made), object)
         done[:] = made
         return {DONE: done}
+
+    def _among_known(self, keys: Iterable[str]) -> set[str]:
+        return {key for key in keys if key in self._known}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -142,10 +142,7 @@ def make(batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[
     return Made(keys, entries_of(contents, embedder))
 
 
-Sized = Mapping[int, list[str]]
-"""Content keys of an index by the size of their files in bytes, which equal contents share."""
-
-MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State], Sized], Iterator[Made]]
+MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State], Collection[str]], Iterator[Made]]
 """Makes entries of unknown contents: of a function from path to file, the states by path, and known keys."""
 
 
@@ -283,10 +280,8 @@ class _Update:
             batches = read_ahead(self._seen.file, todo)
             return (make(each, self._embedder, partial(self._store.known, "image")) for each in batches)
         sizes = {state.size for state in todo.values()}
-        known = defaultdict[int, list[str]](list)
-        for item in self._before.values():
-            if item.size in sizes:
-                known[item.size].append(item.key)
+        # Of files of other sizes the contents are others.
+        known = {item.key for item in self._before.values() if item.size in sizes}
         return elsewhere(self._seen.file, todo, known)
 
     def finish(self) -> list[str]:

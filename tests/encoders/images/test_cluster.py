@@ -199,6 +199,21 @@ def test_damaged_features_are_computed_again(tmp_path: Path, without_ray: Withou
     np.testing.assert_allclose(filled.stores[0].read(before.keys, "pooled"), rows, rtol=1e-4, atol=1e-5)
 
 
+def test_an_image_whose_features_are_damaged_in_every_store(tmp_path: Path, without_ray: WithoutRay) -> None:
+    write_scenes(tmp_path / "scenes", images=3, seed=3)
+    images = read_corpus(tmp_path / "scenes").images
+    encoders = [load_image_encoder(name) for name in (ENCODER, f"{ENCODER}-int8")]
+    before = fill_stores(encoders, tmp_path / "features", images)
+    rows = [store.read(before.keys, "pooled") for store in before.stores]
+    for file in tmp_path.rglob("pooled.f16"):
+        with file.open("r+b") as damaged:
+            damaged.write(b"\xff" * 8)
+    filled = fill_stores_on_cluster(encoders, tmp_path / "features", images, "auto")
+    assert (filled.encoded, filled.keys) == (1, before.keys)
+    for store, each in zip(filled.stores, rows, strict=True):
+        np.testing.assert_allclose(store.read(before.keys, "pooled"), each, rtol=1e-4, atol=1e-5)
+
+
 def test_images_go_to_ray_in_parts(
     tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

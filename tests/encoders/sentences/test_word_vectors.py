@@ -86,6 +86,13 @@ def test_a_text_file_of_word2vec_or_glove(tmp_path: Path, header: str) -> None:
     assert not file_vectors(path, ["bird"])[1].any()
 
 
+def test_a_text_file_begins_with_a_mark_or_a_word_with_a_space(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    for text in ("\ufeffdog 1 2\ncat 3 4\n", "3 2\nat home.org 9 9\ndog 1 2\ncat 3 4\n"):
+        path.write_text(text, encoding="utf-8")
+        np.testing.assert_array_equal(file_vectors(path, ["dog", "cat"])[0], [[1, 2], [3, 4]])
+
+
 @pytest.mark.parametrize("name", ["mean", "hglmm"])
 def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> None:
     """New words are looked up later, and a word that the file lacks is left out as GloVe leaves one out."""
@@ -112,6 +119,7 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
         ("dog 1 2\ncat 1\n", "vectors.txt:2: expected 2 numbers, got 1"),
         ("dog 1 x\n", "expected a word and its numbers"),
         ("dog 1 nan\n", "vectors.txt:1: the vector of 'dog' has NaN"),
+        ("dog\ncat 1 2\n", "vectors.txt:1: expected 1 numbers, got 0"),
         (None, "No such file"),
     ],
 )

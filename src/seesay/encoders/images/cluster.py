@@ -65,7 +65,8 @@ def fill_stores_on_cluster(
     stores, known = list(opened.values()), KnownKeys(folder)
 
     def stored(key: str | None) -> bool:
-        return key is not None and all(key in store for store in stores)
+        # Every store is asked, so that each notices its damaged rows, and workers compute all of them again.
+        return key is not None and not [store for store in stores if key not in store]
 
     keys = [key if stored(key := known.key(image)) else None for image in images]
     filled = Filled(keys=list(keys))
@@ -75,7 +76,7 @@ def fill_stores_on_cluster(
         return filled
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
     uses_gpu = any(source.uses_gpu for source in sources.values())
-    encoded: set[str] = set()
+    encoded, retried = set[str](), set[int]()
     with progress("Encoding", len(todo), "images") as advance:
         while todo:
             shared = names, [SortedKeys.sorted(store.keys()) for store in stores]
@@ -86,13 +87,14 @@ def fill_stores_on_cluster(
                     encoded.update(key for some, _ in part.features for key in some)
                     filled.errors += part.filled.errors
                     for place, key in zip(part.places, part.filled.keys, strict=True):
-                        if key is not None and key not in encoded and not stored(key):
+                        if key is not None and place not in retried and not stored(key):
                             todo.append(place)  # its rows are damaged
                         elif key is not None:
                             filled.keys[place] = key
                             known.note(images[place], key)
                     advance(len(part.places))
                 known.keep()
+            retried.update(todo)
     filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled
 

@@ -46,21 +46,25 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
 def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Look up words in a text file as word2vec and GloVe write them: on each line a word and its d numbers.
 
-    A first line with the counts of words and numbers is skipped, and so are words that contain spaces.
+    A first line may have the counts of words and numbers. Words that contain spaces are skipped.
     Returns vectors (n, d), zeros for a word that is not there, and which words are there (n,).
 
     Raises:
-        SeesayError: the file cannot be read, or a line is cut short or holds no numbers.
+        SeesayError: the file cannot be read, or the line of a word is cut short or holds no numbers.
     """
     found: dict[str, NDArray[np.float32]] = {}
     wanted, width = set(words), 0
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
             for number, line in enumerate(file, start=1):
-                word, *numbers = line.split() or [""]
-                if not word or (number == 1 and len(numbers) == 1):
+                word, *_ = line.split(maxsplit=1) or [""]
+                if not word or (width and word not in wanted):  # to divide all lines takes ten times as long
                     continue
-                width = width or len(numbers)
+                numbers = line.split()[1:]
+                if number == 1 and len(numbers) == 1:
+                    width = int(numbers[0])
+                    continue
+                width = width or max(len(numbers), 1)
                 if len(numbers) < width:
                     raise SeesayError(f"{path}:{number}: expected {width} numbers, got {len(numbers)}.")
                 if len(numbers) == width and word in wanted:
