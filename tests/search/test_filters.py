@@ -152,7 +152,7 @@ def test_any_text_is_a_filter_or_refused(index: Index, where: str) -> None:
     except QueryError:
         return
     found = {hit.id for hit in index.search("red", k=len(PHOTOS), where=where)}
-    assert found == set(index.store.matching(parsed).tolist())
+    assert found == {facts.id for facts in index.store.newest(len(PHOTOS), parsed)}
 
 
 def test_the_command_suggests_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
