@@ -70,6 +70,22 @@ def test_they_join_those_of_encoders(scenes: Path, place: int, arrays: str) -> N
     assert inputs.image_dims[0] == (4 if place == 0 else 1280)
 
 
+def test_an_image_that_lacks_both_is_one_error(scenes: Path) -> None:
+    corpus = read_corpus(scenes)
+    images = tuple(replace(image, row=row) for row, image in enumerate(corpus.images))
+    features = np.zeros((len(images), 4), np.float32)
+    place = next(place for place, image in enumerate(images) if image.split == "test")
+    lacking = replace(images[place], row=None, source=None)
+    recipe = load_recipe("sco-ctx", changes=["encoders=[efficientnet-lite0, precomputed]"])
+    given = replace(corpus, images=(*images[:place], lacking, *images[place + 1 :]), features=features)
+    assert [str(error) for error in split_inputs(recipe, given, "test", VOCABULARY).broken] == [
+        f"{lacking.name}: no features."
+    ]
+    none = replace(corpus, images=tuple(replace(image, row=None) for image in images), features=features)
+    with pytest.raises(SeesayError, match="no sentence with a usable image"):
+        split_inputs(recipe, none, "test", VOCABULARY)
+
+
 def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:
     corpus = read_corpus(write_precomputed(tmp_path, np.zeros((1, 4), np.float32), ["dog"] * 5))
     with pytest.raises(SeesayError, match=r"encoders=\[precomputed\]"):

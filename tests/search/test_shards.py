@@ -278,6 +278,16 @@ def test_another_number_of_shards_is_refused(sharded: Index, photos: Path) -> No
             opened(sharded.folder, Colours())
 
 
+def test_two_processes_that_create_an_index_agree_on_its_identity(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "theirs", Colours(), shards=2) as theirs:
+        identity = theirs.store.meta["identity"]
+    (tmp_path / "ours").mkdir()
+    shutil.move(tmp_path / "theirs" / "shard-1-of-2", tmp_path / "ours")  # so far
+    shards_module.create_shards(tmp_path / "ours", Colours(), 2)
+    with Index.open(tmp_path / "ours" / "shard-2-of-2", Colours()) as shard:
+        assert shard.store.meta["identity"] == identity
+
+
 def test_shards_hide_no_index_that_is_there(photos: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "one", Colours()) as index:
         added = index.update_images(photos).added

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 
@@ -221,6 +222,18 @@ def test_an_index_without_its_width_is_damaged(store: Store) -> None:
     connection.close()
     with pytest.raises(SeesayError, match="damaged"):
         Store.open(store.path)
+
+
+def test_an_index_that_another_process_creates_meanwhile_exists(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as threads:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE meta (key)")
+        created = threads.submit(Store.create, path, "noise", "1", 2)
+        wait([created], timeout=0.3)
+        other.execute("COMMIT")
+        with pytest.raises(SeesayError, match="already exists; open it, or delete it first"):
+            created.result()
 
 
 def test_ids_are_read_in_rows_where_one_text_is_too_long(tmp_path: Path) -> None:

@@ -136,16 +136,16 @@ def _image_features(
     given, there, missing = _precomputed_features(recipe, part, as_stored)
     place = recipe.encoders.index(PRECOMPUTED)
     others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
-    if not others:
+    if not (others and there):
         return given, there, missing, (given.shape[1],)
     encoded = recipe.model_copy(update={"encoders": others})
-    features, kept, broken = _stored_features(encoded, part, as_stored=False)
-    images, mine, theirs = np.intersect1d(there, kept, assume_unique=True, return_indices=True)
+    those = replace(part, images=tuple(part.images[i] for i in there))
+    features, kept, broken = _stored_features(encoded, those, as_stored=False)
     dims, before = array_dims(encoded), place * len(recipe.arrays)
-    left, right = np.split(features[theirs], [sum(dims[:before])], axis=1)
-    joined = np.concatenate([left, given[mine], right], axis=1)
+    left, right = np.split(features, [sum(dims[:before])], axis=1)
+    joined = np.concatenate([left, given[kept], right], axis=1)
     own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # they have one array
-    return joined, images.tolist(), [*missing, *broken], (*dims[:before], *own, *dims[before:])
+    return joined, [there[i] for i in kept], [*missing, *broken], (*dims[:before], *own, *dims[before:])
 
 
 def _stored_features(

@@ -7,7 +7,6 @@ one that moves to another folder is recognised.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -47,7 +46,6 @@ def shard_files(folder: Path, count: int) -> list[Path]:
 
 def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -> None:
     """Create the shards of an index that do not exist: all of a new one, and those that were lost."""
-    identity = identity or uuid.uuid4().hex
     for number, file in enumerate(shard_files(folder, count)):
         if not Store.exists(file):
             try:
@@ -55,7 +53,13 @@ def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -
             except OSError as error:
                 raise SeesayError(f"{file.parent}: cannot hold a shard ({error.strerror}).") from error
             facts = run.name, run.fingerprint, run.dim, str(run.detector or "")
-            Store.create(file, *facts, shard=(number, count), identity=identity).close()
+            store = Store.create(file, *facts, shard=(number, count), identity=identity)
+        elif identity:
+            continue
+        else:  # another process creates the same index
+            store = Store.open(file)
+        identity = store.meta["identity"]
+        store.close()
 
 
 def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:

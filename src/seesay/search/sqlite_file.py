@@ -121,9 +121,9 @@ def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
     """
     with file_errors(path):
         connection = _connect(path)
-        if not _is_empty(connection):
-            raise SeesayError(f"{path}: already exists; open it, or delete it first.")
         with transaction(connection):  # a kill leaves an index or an empty file, nothing between
+            if not _is_empty(connection):
+                raise SeesayError(f"{path}: already exists; open it, or delete it first.")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             for statement in _SCHEMA:
