@@ -103,7 +103,9 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     path.write_text("\n".join(rows))
     encoder = fit_sentence_encoder(f"{name}:{path}", texts, dim=2)
     save_sentence_encoder(encoder, tmp_path / "text.safetensors")
+    module._of_file.cache_clear()
     again = load_sentence_encoder(f"{name}:{path}", tmp_path / "text.safetensors")
+    assert not again.encode(["?!"]).any()
     cat, none, both, dog = again.encode(["cat", "xqzzt", "a dog xqzzt", "a dog"])
     assert cat.any()
     assert not none.any()
@@ -120,6 +122,7 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
         ("dog 1 x\n", "expected a word and its numbers"),
         ("dog 1 nan\n", "vectors.txt:1: the vector of 'dog' has NaN"),
         ("dog\ncat 1 2\n", "vectors.txt:1: expected 1 numbers, got 0"),
+        ("", "vectors.txt: empty; expected a word"),
         (None, "No such file"),
     ],
 )

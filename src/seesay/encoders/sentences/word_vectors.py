@@ -50,7 +50,7 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
     Returns vectors (n, d), zeros for a word that is not there, and which words are there (n,).
 
     Raises:
-        SeesayError: the file cannot be read, or the line of a word is cut short or holds no numbers.
+        SeesayError: the file cannot be read or is empty, or a word has too few numbers.
     """
     found: dict[str, NDArray[np.float32]] = {}
     wanted, width = set(words), 0
@@ -73,6 +73,8 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
                         raise SeesayError(f"{path}:{number}: the vector of '{word}' has NaN or infinity.")
     except (OSError, ValueError) as error:
         raise SeesayError(f"{path}: expected a word and its numbers on each line ({error}).") from error
+    if not width:
+        raise SeesayError(f"{path}: empty; expected a word and its numbers on each line.")
     vectors = np.zeros((len(words), width), np.float32)
     for row, word in zip(vectors, words, strict=True):
         row[:] = found.get(word, 0)
@@ -90,7 +92,8 @@ class Remembered:
 
     def __call__(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (n, d), and which words are known, (n,)."""
-        if new := [word for word in words if word not in self._rows]:
+        new = [word for word in words if word not in self._rows]
+        if new or not self._width:
             vectors, known = self._look_up(new)
             self._width = vectors.shape[1]
             self._rows.update(zip(new, vectors, strict=True))
