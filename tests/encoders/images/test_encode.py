@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import Photo, content_key
+from seesay.data.images import EncodedImage, content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
@@ -266,7 +266,9 @@ def test_features_that_are_stored_are_read(photos: list[CorpusImage], tmp_path: 
     stores = opened_stores([encoder], tmp_path / "features")
     contents = [png((200, 0, 0)), *(image.source.read() for image in photos[20:40])]
     batches.clear()
-    found = read_or_encode([encoder], stores, [Photo.read(data, "x", SHARED_SIDE) for data in contents])
+    found = read_or_encode(
+        [encoder], stores, [EncodedImage(data, "x").photo(SHARED_SIDE) for data in contents]
+    )
     assert sum(batches) == 11
     wanted = encode_images([encoder], contents, ["x"] * len(contents))
     np.testing.assert_allclose(found.arrays[0]["mean"], wanted.arrays[0]["mean"], rtol=1e-3)
