@@ -59,7 +59,7 @@ BREAKS = {
     10**6: "nothing: one process",
     10**7: "lists of vectors fill a small machine's memory: `--recall`",
     10**8: "an eighth of the lists is too many to read: `--recall`, or a graph in a database",
-    10**9: "the vectors fill no machine's memory: `--recall` and `--shards`, or shards of a database",
+    10**9: "the vectors no longer fit in one machine's memory: `--recall`, or shards of a database",
     10**10: "one process searches all shards, and a database leaves one SQLite file: indexes side by side",
 }
 

@@ -23,7 +23,8 @@ settings.load_profile("fixed")
 
 ROOT = Path(__file__).parents[1]
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-LARGE = max(2 << 30, MEMORY // 6)  # bytes; another worker, a browser and what tests start need some too
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+LARGE = max(2 << 30, MEMORY // 3 // WORKERS)  # bytes; a browser and what tests start need some too
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -204,14 +204,15 @@ def test_vectors_lie_on_two_servers_and_need_a_key() -> None:
 
 
 def test_pods_of_one_kind_prefer_different_nodes() -> None:
-    for each in MANIFESTS:
-        if each["spec"].get("replicas", 1) > 1:
-            template = each["spec"]["template"]
-            ((term,),) = template["spec"]["affinity"]["podAntiAffinity"].values()
-            assert term["podAffinityTerm"] == {
-                "topologyKey": "kubernetes.io/hostname",
-                "labelSelector": {"matchLabels": template["metadata"]["labels"]},
-            }
+    spread = [each for each in MANIFESTS if each["spec"].get("replicas", 1) > 1]
+    assert {each["metadata"]["name"] for each in spread} == {"qdrant", "seesay", "ray-worker"}
+    for each in spread:
+        template = each["spec"]["template"]
+        ((term,),) = template["spec"]["affinity"]["podAntiAffinity"].values()
+        assert term["podAffinityTerm"] == {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": template["metadata"]["labels"]},
+        }
 
 
 @pytest.mark.parametrize(("host", "joins"), [("qdrant-0", False), ("qdrant-2", True)])

@@ -360,7 +360,7 @@ def test_a_query_is_no_markup(index: Path) -> None:
 
 
 def test_a_closed_pipe_makes_no_noise() -> None:
-    command = f"{sys.executable} -m seesay.cli encoders | true"
+    command = f"{sys.executable} -m seesay.cli recipes | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
 

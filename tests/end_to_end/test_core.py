@@ -34,6 +34,7 @@ for line in lines:
     print("$", line)
     try:
         seesay.cli.main(line.split())
+        assert code == "0", line
     except SystemExit as ended:
         assert ended.code == int(code), (line, ended.code)
 heavy = {"torch", "scipy", "matplotlib", "onnx", "arro3"} & set(sys.modules)

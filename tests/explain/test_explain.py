@@ -14,6 +14,7 @@ from PIL import Image
 
 from seesay.cli.printing import print_explanation
 from seesay.encoders.images.encode import encode_images
+from seesay.encoders.sentences.base import SentenceEncoder, fit_sentence_encoder
 from seesay.encoders.sentences.minilm import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain import Explanation, Reading, Window, Word, explain
@@ -54,9 +55,8 @@ def run_of(*levels: str) -> Run:
     return Run.from_matcher(Path(), recipe, vocabulary, None, matcher)
 
 
-@cache
-def small_run() -> Run:
-    """A bag of words that reads through MiniLM too."""
+def bag_of_words(encoder: SentenceEncoder) -> Run:
+    """A bag of words that reads through an encoder too."""
     vocabulary = Vocabulary(WORDS)
     recipe = load_recipe(
         "projection",
@@ -68,8 +68,13 @@ def small_run() -> Run:
         ],
     )
     torch.manual_seed(0)
-    matcher = recipe.matcher.build(MatcherInputs((1280,), len(vocabulary), MiniLM.dim))
-    return Run.from_matcher(Path(), recipe, vocabulary, MiniLM(), matcher)
+    matcher = recipe.matcher.build(MatcherInputs((1280,), len(vocabulary), encoder.dim))
+    return Run.from_matcher(Path(), recipe, vocabulary, encoder, matcher)
+
+
+@cache
+def small_run() -> Run:
+    return bag_of_words(MiniLM())
 
 
 def features(run: Run) -> np.ndarray:
@@ -153,6 +158,12 @@ def test_unknown_words_are_listed() -> None:
     assert explain(run_of("wd"), png(), "x", SENTENCE).unknown == ["zyxw"]
     assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Unknown to the run: castle."]
     assert explain(small_run(), png(), "x", "a castle").unknown == []  # MiniLM reads it
+
+
+def test_words_are_known_by_the_vectors_that_the_run_reads(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("zyxw 1 2\ndog 2 1\nman 0 1\n")
+    encoder = fit_sentence_encoder(f"mean:{tmp_path / 'words.txt'}", ["dog zyxw", "man", "dog"], 2)
+    assert explain(bag_of_words(encoder), png(), "x", "zyxw castle").unknown == ["castle"]
 
 
 @pytest.mark.parametrize("sentence", ["DOG", "İstanbul dog’s ball", "a dog’s   ball_red", "é café 犬"])

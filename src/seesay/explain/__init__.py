@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.encoders.sentences.base import FittedEncoder
+from seesay.encoders.sentences.word_vectors import WordFeatures, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher, as_matcher
 from seesay.matchers.composed import Ensemble
@@ -251,11 +252,16 @@ def _words(run: Run, sentence: str) -> list[Word]:
 
 
 def _known(run: Run, words: Sequence[str]) -> list[bool]:
-    """Whether each word is in the vocabulary, or in GloVe if the run has a sentence encoder."""
+    """Whether each word is in the vocabulary, or has a vector where the run has a sentence encoder."""
     seen = [run.vocabulary.encode(word)[0] != UNKNOWN for word in words]
-    if run.sentence_encoder is None:
-        return seen
-    return [either or bool(there) for either, there in zip(seen, word_vectors(words)[1], strict=True)]
+    match run.sentence_encoder:
+        case None:
+            return seen
+        case FittedEncoder(features=WordFeatures() as features):
+            there = features.look_up(words)[1]
+        case _:
+            there = word_vectors(words)[1]
+    return [either or bool(each) for either, each in zip(seen, there, strict=True)]
 
 
 def terminal_style(strength: float) -> str:
