@@ -6,16 +6,24 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import torch
-from pydantic import Field
+from pydantic import AfterValidator
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from seesay.errors import SeesayError
 
 UNKNOWN = 0  # the number of every word outside the vocabulary
-# The vectors that a matcher's words start from: packaged ones, or a text file of word2vec or GloVe.
-WordVectors = Annotated[str, Field(pattern=r"^(glove|minilm|.+\.(txt|vec))$")]
 _PACKAGED = {"glove": 50, "minilm": 384}
+
+
+def _packaged_or_file(name: str) -> str:
+    if name not in _PACKAGED and not name.endswith((".txt", ".vec")):
+        raise ValueError(f"'{name}' is none of {', '.join(_PACKAGED)}, and no file that ends in .txt or .vec")
+    return name
+
+
+# The vectors that a matcher's words start from: packaged ones, or a text file of word2vec or GloVe.
+WordVectors = Annotated[str, AfterValidator(_packaged_or_file)]
 WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 
