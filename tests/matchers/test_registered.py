@@ -389,7 +389,7 @@ def _sentences(count: int) -> Sentences:
         ),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, level="x"), "level: input should be 'wd'"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, start="prod"), "start: input should be 'random'"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: string should match"),
+        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: .* is none of glove, minilm"),
         (
             lambda: MatchingCNN(6, 10, word_vectors="a.txt"),
             "word_dim: give the width of the vectors of a.txt",
