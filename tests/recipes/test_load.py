@@ -131,7 +131,7 @@ def test_files_made_to_take_long_are_refused_at_once(tmp_path: Path, text: str, 
     started = time.process_time()
     with pytest.raises(SeesayError, match=said):
         load_recipe(str(path))
-    assert time.process_time() - started < 5  # a second, on a machine that does nothing else
+    assert time.process_time() - started < 20  # a second, or seven while coverage is measured
 
 
 def test_single_values_are_changed() -> None:
