@@ -69,15 +69,13 @@ class ShardedStore:
     def generation(self) -> int:
         return sum(store.generation() for store in self._stores)
 
+    # Those of the shard with the most folders: others may be new, or have lost one in a call that was killed.
+
     def roots(self) -> list[Root]:
-        return self._knowing().roots()
+        return max((store.roots() for store in self._stores), key=len)
 
     def not_read(self) -> dict[str, int]:
-        return self._knowing().not_read()
-
-    def _knowing(self) -> Store:
-        """The shard with the most folders: others may be new, or have lost one in a call that was killed."""
-        return max(self._stores, key=lambda store: len(store.roots()))
+        return max(self._stores, key=lambda store: len(store.roots())).not_read()
 
     def background(self) -> str | None:
         return None  # each shard has that of its own images
