@@ -3,9 +3,10 @@
 A gate learns which queries hold a word that is rare in training. Beside the trained gate stand one half,
 which is the sum; one weight for all queries of a direction; and two, for queries with a rare word and
 the others, as a gate would have them that knew this label of every query. Weights are chosen by recall
-on val, and then on test itself, which says how much they could gain at most. An oracle chooses for each
-query of test by its own answer: between the two metrics, and among all weights. Runs that are missing are
-trained first.
+on val, and then on test itself, which says how much they could gain at most. Another gate learns its
+weight by the ranking loss (eq. 2), from one half of val, which the members have not seen, and keeps the
+epoch that answers the other half best. An oracle chooses for each query of test by its own answer: between
+the two metrics, and among all weights. Runs that are missing are trained first.
 
     python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
 """
@@ -13,26 +14,32 @@ trained first.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.matchers.gvse import GVSE, GVSESettings
+from seesay.matchers.gvse import GVSE, Gate, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
-from seesay.runs.inputs import split_inputs
+from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
+from seesay.training.loop import copied
+from seesay.training.steps import Steps
 from seesay.training.table import TableRuns
 from tools.orders import Order
 
+MARGIN = 0.2  # of eq. 2
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 HALF = len(WEIGHTS) // 2
 ONE = "one for all queries"
@@ -43,11 +50,28 @@ Floats = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 
 
+class Split(NamedTuple):
+    """A split, by the two members of a fusion."""
+
+    inputs: Inputs
+    vectors: tuple[Floats, Floats]  # of images (n, d) and of sentences (m, d), both members' side by side
+    uncommon: Floats  # the metric m₀ of eq. 4, (n, m)
+    common: Floats  # m₁
+    weights: tuple[Floats, Floats]  # t of the trained gates, (n,) and (m,)
+
+    def recall(self, t: Any, side: int) -> Floats:
+        """Return the recall of each query of a side with the weight t: (), (n, 1) or (1, m)."""
+        found = ranks(t * self.uncommon + (1 - t) * self.common, self.inputs.image_of_sentence)
+        own = (found.sentence, found.image)[side]
+        return np.asarray(np.mean([own < k for k in TOP], axis=0))
+
+
 class Queries(NamedTuple):
     """Queries of one direction; a query's recall is the share of K = 1, 5, 10 at which it is answered."""
 
     by_weight: Floats  # recall with each of WEIGHTS, (w, n)
     gated: Floats  # with the trained gate's weight, (n,)
+    ranked: Floats  # with that of a gate that has learned by ranking, (n,)
     rare: Mask  # which hold a word that is as rare in training as the gate's label says, (n,)
     unseen: Mask  # which hold a word that training has not seen, (n,)
 
@@ -91,9 +115,12 @@ def figures_by_weight(run: Run, corpus: Corpus, uncommon: int) -> dict[tuple[str
 
     It is of all queries, of those with a rare word, and of those with one that training has not seen.
     """
-    val, test = (queries(run, corpus, split, uncommon) for split in ("val", "test"))
+    val, test = (split_of(run, corpus, split) for split in ("val", "test"))
+    gates = [gate_by_ranking(run, val, side) for side in (0, 1)]
+    texts = corpus.split("train").texts()
+    asked, chosen_by = (queries(split, texts, gates, uncommon) for split in (test, val))
     recalls: dict[tuple[str, str], list[Floats]] = {}
-    for of_val, of_test in zip(val, test, strict=True):
+    for of_test, of_val in zip(asked, chosen_by, strict=True):
         weighed = {
             ("1/2, the sum", "–"): of_test.by_weight[HALF],
             (ONE, "val"): of_test.by_weight[of_val.best()],
@@ -101,40 +128,93 @@ def figures_by_weight(run: Run, corpus: Corpus, uncommon: int) -> dict[tuple[str
             (ONE, "test"): of_test.by_weight[of_test.best()],
             (TWO, "test"): _by_label(of_test, of_test),
             ("the trained gate's", "val"): of_test.gated,
+            ("that of a gate trained by eq. 2", "val"): of_test.ranked,
             (BETTER, "test"): of_test.by_weight[[0, -1]].max(axis=0),
             (BEST, "test"): of_test.by_weight.max(axis=0),
         }
         for weight, recall in weighed.items():
             recalls.setdefault(weight, []).append(recall)
-    subsets = [[np.ones_like(q.rare) for q in test], [q.rare for q in test], [q.unseen for q in test]]
+    subsets = [[np.ones_like(q.rare) for q in asked], [q.rare for q in asked], [q.unseen for q in asked]]
     return {weight: [_mean(recall, subset) for subset in subsets] for weight, recall in recalls.items()}
 
 
-def queries(run: Run, corpus: Corpus, split: str, uncommon: int) -> tuple[Queries, Queries]:
-    """Return a split's images and its sentences as queries for each other."""
+def split_of(run: Run, corpus: Corpus, split: str) -> Split:
+    """Embed a split by a fusion."""
     matcher = run.matcher
     assert isinstance(matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-    images, sentences = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
-    owners = inputs.image_of_sentence
-    of_uncommon, of_common = member_scores(images, sentences, matcher.dims[0])
+    vectors = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
+    weights = gate_values(run, inputs)
+    assert weights is not None
+    return Split(inputs, vectors, *member_scores(*vectors, matcher.dims[0]), weights)
 
-    def recall(t: Any, side: int) -> Floats:
-        found = ranks(t * of_uncommon + (1 - t) * of_common, owners)
-        own = (found.sentence, found.image)[side]
-        return np.asarray(np.mean([own < k for k in TOP], axis=0))
 
-    texts, gates = corpus.split("train").texts(), gate_values(run, inputs)
-    assert gates is not None
-    rare, unseen = labels_by(inputs, texts, uncommon), labels_by(inputs, texts, 0)
-    answered = np.bincount(owners, minlength=len(images)) > 0, np.ones(len(owners), bool)
-    gated = recall(gates[0][:, None], 0), recall(gates[1][None, :], 1)
-    by_weight = [np.stack([recall(weight, side) for weight in WEIGHTS]) for side in (0, 1)]
-    one, other = (
-        Queries(by_weight[i][:, some], gated[i][some], rare[i][some], unseen[i][some])
-        for i, some in enumerate(answered)
-    )
-    return one, other
+def queries(split: Split, texts: Sequence[str], gates: Sequence[Gate], uncommon: int) -> list[Queries]:
+    """Return a split's images and its sentences as queries for each other; texts are of the train split."""
+    owners = split.inputs.image_of_sentence
+    rare, unseen = labels_by(split.inputs, texts, uncommon), labels_by(split.inputs, texts, 0)
+    answered = np.bincount(owners, minlength=len(split.uncommon)) > 0, np.ones(len(owners), bool)
+    both = list[Queries]()
+    for side, some in enumerate(answered):
+        by_weight = np.stack([split.recall(weight, side) for weight in WEIGHTS])
+        with torch.inference_mode():
+            learned = torch.sigmoid(gates[side](torch.from_numpy(split.vectors[side]))).numpy()
+        gated, ranked = (
+            split.recall(t[:, None] if side == 0 else t[None, :], side)
+            for t in (split.weights[side], learned)
+        )
+        both.append(
+            Queries(by_weight[:, some], gated[some], ranked[some], rare[side][some], unseen[side][some])
+        )
+    return both
+
+
+def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
+    """Train the gate of a side's queries by eq. 2 on half of val's images.
+
+    The epoch is kept that answers the other half best. Optimizer, batch size and
+    epochs are those of the run's gates.
+    """
+    matcher, recipe = run.matcher, run.recipe
+    assert isinstance(matcher, GVSE)
+    assert isinstance(recipe.matcher, GVSESettings)
+    assert recipe.matcher.gate is not None
+    torch.manual_seed(recipe.seed)
+    gate = Gate(matcher.dims, recipe.matcher.gate.hidden)
+    owners = torch.from_numpy(val.inputs.image_of_sentence)
+    vectors, uncommon, common = map(torch.from_numpy, (val.vectors[side], val.uncommon, val.common))
+    half = torch.randperm(len(uncommon)) < len(uncommon) // 2  # of the images
+    pairs, others = torch.where(half[owners])[0], ~half[owners if side else slice(None)]
+    steps, kept, best = Steps(recipe, gate), copied(gate.state_dict()), -1.0
+    for epoch in range(recipe.schedule.epochs):
+        with torch.inference_mode():
+            t = torch.sigmoid(gate(vectors))
+        recall = val.recall((t[None, :] if side else t[:, None]).numpy(), side)[others.numpy()].mean()
+        if recall > best:
+            kept, best = copied(gate.state_dict()), recall
+        for batch in torch.split(pairs[torch.randperm(len(pairs))], recipe.batch_size):
+            images = owners[batch]
+            t = torch.sigmoid(gate(vectors[batch if side else images]))[:, None]
+            of_uncommon, of_common = (m[images][:, batch] for m in (uncommon, common))
+            if side:
+                of_uncommon, of_common = of_uncommon.T, of_common.T
+            steps.take(
+                largest_violations(t * of_uncommon + (1 - t) * of_common, images),
+                epoch / recipe.schedule.epochs,
+            )
+    gate.load_state_dict(kept)
+    return gate
+
+
+def largest_violations(scores: Tensor, images: Tensor) -> Tensor:
+    """Return half of eq. 2, the mean over a batch's queries, whose right answers are on the diagonal.
+
+    Args:
+        scores: of queries and candidates, (b, b).
+        images: the image of each pair, (b,); pairs of the same image do not contrast.
+    """
+    violations = (MARGIN - scores.diagonal()[:, None] + scores).relu()
+    return violations.masked_fill(images[:, None] == images, 0.0).amax(dim=1).mean()
 
 
 def _by_label(test: Queries, chosen_by: Queries) -> Floats:

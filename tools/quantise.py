@@ -5,8 +5,8 @@ python -m tools.quantise RUN [DATA] [FOLDER]
 RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose
 train split calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a
 release: it needs PyTorch and the packages of the networks, the files that it writes need ONNX Runtime.
-The same run, packages and data give the same bytes; their hashes are to be written into
-`seesay.encoders.images.efficientnet`.
+The same run, packages and data give the same bytes. Their hashes, by which stored features are told apart, are
+written into `seesay.encoders.images.efficientnet`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders import package_folder
+from seesay.encoders.images import efficientnet
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
@@ -62,6 +63,13 @@ def write_tokenizer(target: Path) -> Tokenizer:
     return tokenizer
 
 
+def write_hash(name: str, written: Path) -> None:
+    """Write the hash of a network's file into the source, in place of the last one's."""
+    digest = hashlib.sha256(written.read_bytes()).hexdigest()
+    source = Path(efficientnet.__file__)
+    source.write_text(source.read_text(encoding="utf-8").replace(LITE[name].eight_bits, digest), encoding="utf-8")
+
+
 def main() -> int:
     """Write all files, and print their sizes."""
     given = [Path(each) for each in sys.argv[1:]]
@@ -72,6 +80,7 @@ def main() -> int:
         name = str(EncoderSpec.parse(tuned).untuned)
         model = export_lite(tuned, with_maps=name == WITH_MAPS)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
+        write_hash(name, folder / f"{name}.onnx")
     tokenizer = write_tokenizer(folder / TOKENIZER)
     quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
     for path in sorted(folder.glob("*.*n*")):
