@@ -111,8 +111,9 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     assert not none.any()
     np.testing.assert_allclose(both, dog, atol=1e-6)
     np.testing.assert_allclose(dog, encoder.encode(["a dog"])[0], atol=1e-6)
-    with pytest.raises(SeesayError, match="takes no"):
-        fit_sentence_encoder(f"tfidf:{path}", texts, dim=2)
+    for other in ("tfidf", "hglmm-minilm"):  # neither reads a file
+        with pytest.raises(SeesayError, match="takes no"):
+            fit_sentence_encoder(f"{other}:{path}", texts, dim=2)
 
 
 @pytest.mark.parametrize(

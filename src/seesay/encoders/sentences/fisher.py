@@ -309,6 +309,11 @@ class HybridFisherVectorsOfMiniLM(FisherVectors):
     kinds = ("hglmm",)
     components = 100
 
+    @classmethod
+    def of_variant(cls, variant: str) -> type[Self]:
+        """Refuse a file of word vectors: these are MiniLM's."""
+        return super(WordFeatures, cls).of_variant(variant)
+
     @staticmethod
     def look_up(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
         return _ALONE(words)
