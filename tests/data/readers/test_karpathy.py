@@ -56,6 +56,9 @@ def test_coco_folders_and_restval(tmp_path, photos, content):
     assert [image.split for image in corpus.images] == ["train", "test"]
     assert corpus.images[1].source.path == tmp_path / "val2014/x.jpg"
     assert not [kind for kind in corpus.issues.counts if "several" in kind]
+    without = read_corpus(tmp_path, "karpathy-without-restval")
+    assert [image.split for image in without.images] == ["test"]
+    assert [sentence.image for sentence in without.sentences] == [0]
 
 
 def test_matrix_of_features_when_there_are_no_images(tmp_path):

@@ -8,7 +8,7 @@ Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class KarpathyReader(Reader):
     name = "karpathy"
     looks_like = "dataset_*.json with images beside it"
     order = 10
+    skipped: ClassVar[str | None] = None  # a split that is not read
 
     def files(self, path: Path) -> list[Path]:
         if path.is_file():
@@ -50,10 +51,24 @@ class KarpathyReader(Reader):
         seen: set[int] = set()
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
+            if self.skipped and need(record, "split", str, where) == self.skipped:
+                continue
             at = _add_image(builder, record, where, features)
             if at is not None:
                 _add_sentences(builder, at, record, where, seen)
         builder.features = features.features if isinstance(features, RegionFiles) else features
+
+
+@register_reader
+class WithoutRestval(KarpathyReader):
+    """Reads COCO's split file without its `restval` images: train has 82,783, as in SCO, and not 113,287."""
+
+    name = "karpathy-without-restval"
+    looks_like = "dataset_coco.json with images beside it"
+    skipped = "restval"
+
+    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — for who asks for it
+        return False
 
 
 def _any_there(builder: CorpusBuilder, records: list[Any]) -> bool:
