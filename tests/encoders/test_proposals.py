@@ -73,6 +73,20 @@ def test_the_same_image_has_the_same_proposals() -> None:
     np.testing.assert_array_equal(propose(pixels), propose(pixels))
 
 
+@pytest.mark.parametrize("nms", [0.3, 0.55, 0.75, 0.9])
+def test_no_two_proposals_overlap_by_more_than_the_threshold(nms: float) -> None:
+    boxes = propose(_textured(), 100, nms)[:-1]
+    overlaps = iou(boxes, boxes)
+    np.fill_diagonal(overlaps, 0)
+    assert nms - 0.05 < overlaps.max() <= nms + 1e-4
+
+
+def test_a_higher_threshold_keeps_more_boxes_near_a_true_one() -> None:
+    pixels, box = drawing(224, 224, (60, 50, 150, 160)), np.array([(60, 50, 150, 160)], np.float32)
+    few, many = ((iou(propose(pixels, 200, nms), box) >= 0.7).sum() for nms in (0.55, 0.9))
+    assert 1 <= few < many
+
+
 def _textured(height: int = 240, width: int = 320) -> np.ndarray:
     noise = np.random.default_rng(3).random((height, width, 3))
     smooth = gaussian_filter(noise, (6, 6, 0))

@@ -104,6 +104,12 @@ def test_everything_is_computed_once_and_other_boxes_anew(
     assert len(one.regions[0].boxes) == len(first.regions[0].boxes) + 1
     fill_regions(encoder, tmp_path, images[:1], count=5)
     assert counting.images == 8
+    dense = fill_regions(encoder, tmp_path, images[:1], nms=0.9).regions[0]
+    assert counting.images == 9
+    pixels = decode(images[0].source.read(), images[0].name)
+    np.testing.assert_array_equal(dense.boxes, propose(pixels, nms=0.9))
+    assert fill_regions(encoder, tmp_path, images[:1], nms=0.55).keys == first.keys[:1]
+    assert counting.images == 9
 
 
 def test_broken_images_are_listed_and_have_no_regions(

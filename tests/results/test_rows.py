@@ -114,6 +114,15 @@ def test_a_digest_is_of_the_settings_alone():
         assert settings_digest(load_recipe("vse++", changes=[other])) != ours
 
 
+def test_a_digest_counts_the_proposals_of_training_if_they_are_their_own():
+    plain, same, other = (
+        settings_digest(load_recipe("ground-augmented", changes=changes))
+        for changes in ((), ["regions.train_nms=null"], ["regions.train_nms=0.75"])
+    )
+    assert plain == same == "0ecf67060c65"  # of recorded rows, which are older than the setting
+    assert other != plain
+
+
 def test_a_digest_does_not_name_the_folder_of_a_teacher():
     one, other = (load_recipe("mcnn-st-plus", changes=[f"loss.teacher={run}"]) for run in ("a", "b"))
     assert settings_digest(one) == settings_digest(other)

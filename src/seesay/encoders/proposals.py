@@ -3,7 +3,8 @@
 Edge Boxes (Zitnick and Dollár, ECCV 2014) scores a box by the contours that lie entirely inside it. Its
 authors find edges with a structured forest; here they are Canny's, thinned to a pixel, with the gradient's
 orientation. The constants were chosen on Flickr8k's val phrases at IoU 0.5; the most important one is
-suppression: boxes that overlap by more than 0.55 are one proposal.
+suppression (NMS): boxes that overlap by more than 0.55 are one proposal. That leaves few boxes near a true
+one to learn from, so training may use another threshold.
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ _THRESHOLD, _MIN_THRESHOLD = 900, 60
 _MIN_EDGES = 1000
 # Time grows faster than the number of edge pixels; one photograph in twenty has more.
 _MAX_EDGES = 5000
-_OVERLAP = 0.55  # the paper's β for IoU 0.5
+NMS = 0.55  # the IoU above which two boxes are one proposal: the paper's β, for recall at IoU 0.5
 _SIZE_PENALTY = 1.2  # the paper's κ, there 1.5: larger boxes are let off more lightly
 _MIN_AREA = 64 * 64  # of a diverse region, in square pixels; of less, the network would see little but blur
 _MAX_ASPECT = 4.0  # of a diverse region, its longer side over the shorter
 
 
-def propose(pixels: Pixels, count: int = 200) -> NDArray[np.float32]:
+def propose(pixels: Pixels, count: int = 200, nms: float = NMS) -> NDArray[np.float32]:
     """Propose at most `count` boxes of one image (h, w, 3), (r, 4), best first; the last is the whole image.
 
-    They are x1 y1 x2 y2 in pixels of the image.
+    They are x1 y1 x2 y2 in pixels of the image. Of boxes that overlap by an IoU above `nms` only the best
+    stays.
     """
     height, width = pixels.shape[:2]
     scale = (_AREA / (height * width)) ** 0.5
     small = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
-    found = _edge_boxes(small, count - 1)
+    found = _edge_boxes(small, count - 1, nms)
     found *= np.array([width / small.shape[1], height / small.shape[0]] * 2, np.float32)
     whole = np.array([[0, 0, width, height]], np.float32)
     return np.concatenate([found, whole])
@@ -83,7 +85,7 @@ def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float
     return boxes[np.sort(first)]
 
 
-def _edge_boxes(pixels: Pixels, count: int) -> NDArray[np.float32]:
+def _edge_boxes(pixels: Pixels, count: int, nms: float) -> NDArray[np.float32]:
     """Boxes (r, 4), r ≤ count, best first."""
     strength, orientation = _edges(pixels)
     # The finder takes no 0 for a maximum, and fails without edges.
@@ -91,7 +93,7 @@ def _edge_boxes(pixels: Pixels, count: int) -> NDArray[np.float32]:
         return np.zeros((0, 4), np.float32)
     import cv2
 
-    finder = cv2.ximgproc.createEdgeBoxes(beta=_OVERLAP, kappa=_SIZE_PENALTY, maxBoxes=count)
+    finder = cv2.ximgproc.createEdgeBoxes(beta=nms, kappa=_SIZE_PENALTY, maxBoxes=count)
     found, _ = finder.getBoundingBoxes(strength, orientation)
     boxes = np.asarray(found, np.float32).reshape(-1, 4)  # x y width height
     boxes[:, 2:] += boxes[:, :2]

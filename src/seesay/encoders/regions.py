@@ -27,7 +27,7 @@ from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
-from seesay.encoders.proposals import propose
+from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.spec import EncoderSpec
 from seesay.encoders.stores import ArrayStore
 from seesay.errors import ImageError, SeesayError, did_you_mean
@@ -79,9 +79,12 @@ class RegionEncoder(Described):
         """Load the variant that a recipe names, ready to encode on that device."""
         raise NotImplementedError
 
-    def propose(self, pixels: Pixels, count: int) -> Boxes:
-        """Propose at most `count` boxes (r, 4) of one image (h, w, 3), best first; the last is the image."""
-        return propose(pixels, count)
+    def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
+        """Propose at most `count` boxes (r, 4) of one image (h, w, 3), best first; the last is the image.
+
+        Of boxes that overlap by an IoU above `nms` only the best stays.
+        """
+        return propose(pixels, count, nms)
 
     def encode(self, pixels: Pixels, boxes: Boxes) -> Rows:
         """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
@@ -258,10 +261,10 @@ class DetectedRegionEncoder(RegionEncoder):
         encoder.name, encoder.detector = name, detector
         return encoder
 
-    def propose(self, pixels: Pixels, count: int) -> Boxes:
+    def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
         """Propose the objects' boxes, then Edge Boxes that overlap none of them; the last is the image."""
         objects, _ = self.detector.objects(pixels, min(_OBJECTS, count - 1))
-        *_, whole = others = propose(pixels, count)
+        *_, whole = others = propose(pixels, count, nms)
         others = others[:-1]
         if len(objects):
             others = others[iou(others, objects).max(axis=1) < _SAME]
@@ -306,18 +309,20 @@ def fill_regions(
     images: Sequence[CorpusImage],
     extra_boxes: Sequence[Boxes] | None = None,
     count: int = 200,
+    nms: float = NMS,
 ) -> RegionFill:
     """Read at most `count` regions of every image from the store under `folder`; compute missing ones.
 
-    `extra_boxes` are for each image further boxes (k, 4), such as the true ones: its last k regions. Finished
-    batches are kept, so an interrupted call can be resumed.
+    `extra_boxes` are for each image further boxes (k, 4), such as the true ones: its last k regions. Of
+    proposals that overlap by an IoU above `nms` only the best stays. Finished batches are kept, so an
+    interrupted call can be resumed.
     """
     store = RegionStore(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
     pairs = list(zip(images, extras, strict=True))
 
     def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> tuple[Filled, dict[str, Regions]]:
-        return _missing_regions(encoder, store, some, count)
+        return _missing_regions(encoder, store, some, count, nms)
 
     def keep(chunks: list[dict[str, Regions]]) -> None:
         store.append({key: regions for chunk in chunks for key, regions in chunk.items()})
@@ -329,17 +334,21 @@ def fill_regions(
 
 
 def _missing_regions(
-    encoder: RegionEncoder, store: RegionStore, images: Sequence[tuple[CorpusImage, Boxes]], count: int
+    encoder: RegionEncoder,
+    store: RegionStore,
+    images: Sequence[tuple[CorpusImage, Boxes]],
+    count: int,
+    nms: float,
 ) -> tuple[Filled, dict[str, Regions]]:
     chunk = Filled()
     wanted: dict[str, tuple[Pixels, Boxes]] = {}
     for image, extra in images:
         try:
             data = bytes_of(image)
-            key = _key(data, extra, count)
+            key = _key(data, extra, count, nms)
             if key not in store:
                 pixels = decode(data, image.name)
-                boxes = np.concatenate([encoder.propose(pixels, count), np.reshape(extra, (-1, 4))])
+                boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
                 wanted[key] = pixels, boxes.astype("<f4")
         except ImageError as error:
             chunk.errors.append(error)
@@ -352,7 +361,8 @@ def _missing_regions(
     return chunk, {key: Regions(boxes, each.astype("<f2")) for (key, (_, boxes)), each in regions}
 
 
-def _key(data: bytes, extra: Boxes, count: int) -> str:
-    """Hash what determines an image's regions: its content, extra boxes, and the number of proposals."""
-    what = f"{content_key(data)} {count} ".encode() + np.asarray(extra, "<f4").tobytes()
+def _key(data: bytes, extra: Boxes, count: int, nms: float) -> str:
+    """Hash what determines an image's regions: its content, extra boxes, and the settings of proposals."""
+    proposed = f"{count}" if nms == NMS else f"{count} nms={nms}"
+    what = f"{content_key(data)} {proposed} ".encode() + np.asarray(extra, "<f4").tobytes()
     return hashlib.blake2b(what, digest_size=16).hexdigest()

@@ -56,6 +56,7 @@ class RecipeKeys(TypedDict, total=False):
     phrases: int
     phrase_weight: float
     proposals: int
+    train_nms: float | None
     positives: Literal["single", "augmented", "jittered"]
     negatives: Literal["random", "hardest"] | int | None
     geometry: bool

@@ -262,6 +262,8 @@ def settings_digest(recipe: Recipe) -> str:
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
     values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
     values["loss"].pop("teacher", None)
+    if values["regions"] and values["regions"]["train_nms"] is None:
+        del values["regions"]["train_nms"]
     for matcher in (values["matcher"], *values["matcher"].get("matchers", ())):
         if matcher.get("word_dim") is None:
             matcher.pop("word_dim", None)

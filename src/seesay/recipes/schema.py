@@ -128,6 +128,8 @@ class RegionSettings(Settings):
 
     Attributes:
         proposals: the number of proposals per image.
+        train_nms: the IoU above which two proposals of the train split are one; None for the threshold of the
+            other splits, which leaves few proposals near a true box.
         positives: the true box only, or also proposals with IoU >= 0.7, or also boxes drawn around it with
             IoU >= 0.7.
         negatives: the maximum number of random proposals with IoU < 0.3 per phrase, drawn for each batch;
@@ -139,6 +141,7 @@ class RegionSettings(Settings):
     """
 
     proposals: int = Field(200, gt=0)
+    train_nms: float | None = Field(None, gt=0, lt=1)
     positives: Literal["single", "augmented", "jittered"] = "augmented"
     negatives: int | None = Field(None, gt=0)
     geometry: bool = False

@@ -19,6 +19,7 @@ from seesay.data.features import FeatureRows
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.images.encode import fill_stores
+from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import Regions, fill_regions, load_region_encoder, region_features
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
@@ -225,10 +226,11 @@ def _phrase_inputs(
             f"which need a grounding recipe (ground-…)."
         )
     named, true_region = _named_boxes(part)
+    nms = recipe.regions.train_nms or NMS if split == "train" else NMS
     if split == "train" and recipe.regions.positives == "jittered":
         named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
     regions = load_region_encoder(recipe.encoders[0], default_device())
-    fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals)
+    fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals, nms)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]
