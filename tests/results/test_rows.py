@@ -123,6 +123,14 @@ def test_a_digest_counts_the_proposals_of_training_if_they_are_their_own():
     assert other != plain
 
 
+def test_a_digest_counts_a_frozen_cnn():
+    tuned, frozen = (
+        settings_digest(load_recipe(name, changes=["val_images=300"]))
+        for name in ("mcnn-st-finetuned", "mcnn-st-finetuned-frozen")
+    )
+    assert tuned == "fe66d77c28bf" != frozen
+
+
 def test_a_digest_does_not_name_the_folder_of_a_teacher():
     one, other = (load_recipe("mcnn-st-plus", changes=[f"loss.teacher={run}"]) for run in ("a", "b"))
     assert settings_digest(one) == settings_digest(other)

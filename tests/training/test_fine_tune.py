@@ -400,6 +400,23 @@ def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
 
 
+def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> None:
+    """The encoder keeps its name, and so the features that are stored under it."""
+    small = [change for change in BOTH if not change.startswith("matcher.views")]
+    changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
+    run = train(load_recipe("mcnn-st-finetuned-frozen", changes=changes), few, tmp_path / "run")
+    assert run.recipe.encoders == ("efficientnet-lite0",)
+    assert not list(run.folder.glob("encoder-*"))
+    before, after = first_step(run.folder).matcher.state_dict(), run.matcher.state_dict()
+    moved = {key for key, value in before.items() if not torch.equal(value, after[key])}
+    assert {key.split(".")[0] for key in moved} >= {
+        key.split(".")[0] for key, _ in run.matcher.named_parameters()
+    }
+    found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
+    best = TrainingSummary.load(run.folder).best_val
+    assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
+
+
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [

@@ -176,3 +176,5 @@ def test_what_cannot_be_tuned_from_maps(changes: list[str], said: str) -> None:
 def test_what_was_never_seen_cannot_be_kept() -> None:
     with pytest.raises(ValueError, match="set views"):
         MATCHERS["fine-tuned"].settings(members=("gvse-common",), keep_classes=1.0)
+    with pytest.raises(ValueError, match="no effect on a frozen CNN"):
+        MATCHERS["fine-tuned"].settings(members=("gvse-common",), keep_classes=1.0, views=2, frozen=True)

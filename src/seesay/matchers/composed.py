@@ -47,6 +47,7 @@ class FineTunedSettings(ComposedSettings):
 
     With `views`, only the blocks after stride 16 are tuned. The output of the earlier blocks is computed once
     for `views` crops of each image, those of its encoder and random ones, of which each epoch uses one.
+    With `frozen`, the CNN stays as it is: a control, which trains the matcher in the same way for as long.
     `keep_classes` is the weight of a penalty on changes of the classifier's outputs (Li and Hoiem, "Learning
     without Forgetting", ECCV 2016), which preserves what they tell about other images.
     """
@@ -57,12 +58,15 @@ class FineTunedSettings(ComposedSettings):
     members: tuple[str, ...] = Field(min_length=1, max_length=1)
     at_once: PositiveInt = 32
     views: PositiveInt | None = None
+    frozen: bool = False
     keep_classes: NonNegative = 0.0
 
     @model_validator(mode="after")
     def _classes_have_been_seen(self) -> FineTunedSettings:
         if self.keep_classes and self.views is None:
             raise ValueError("keep_classes needs the class logits before tuning; set views")
+        if self.keep_classes and self.frozen:
+            raise ValueError("keep_classes has no effect on a frozen CNN; leave it out")
         return self
 
     def accepts(self, member: MatcherSettings) -> bool:

@@ -77,6 +77,7 @@ class RecipeKeys(TypedDict, total=False):
     matchers: Sequence[Mapping[str, Any]]
     at_once: int
     views: int | None
+    frozen: bool
     keep_classes: float
     hidden_dropout: float
     class_names: bool | float

@@ -261,7 +261,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
         on_epoch_end: called after each epoch with its metrics.
 
     Returns:
-        The recipe with the name of the fine-tuned encoder, and every epoch.
+        The recipe with the name of the fine-tuned encoder (its own, if it is frozen), and every epoch.
 
     Raises:
         SeesayError: there is nothing to fine-tune, or the loss is not finite.
@@ -276,6 +276,8 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     else:
         from_what, as_learned = FromMaps, maps_task(run, task, settings.views, settings.keep_classes)
     module = from_what(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
+    if settings.frozen:
+        module.networks.requires_grad_(False)
     out.mkdir(parents=True, exist_ok=True)
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
     with as_learned as tuning:
@@ -284,10 +286,16 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
             loop.restore()
         weights, history = loop.run()
     module.load_state_dict(weights)
-    names = []
-    for encoder, network in zip(run.recipe.encoders, module.networks, strict=True):
-        arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
-        names.append(save_tuned(encoder, arrays, out))
+    encoders = run.recipe.encoders if settings.frozen else _save_encoders(run.recipe, module, out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / CHECKPOINT).unlink()
-    return run.recipe.model_copy(update={"encoders": tuple(names)}), history
+    return run.recipe.model_copy(update={"encoders": encoders}), history
+
+
+def _save_encoders(recipe: Recipe, module: FromPixels, out: Path) -> tuple[str, ...]:
+    """Store the fine-tuned CNNs in the run's folder, and return their names."""
+    names = []
+    for encoder, network in zip(recipe.encoders, module.networks, strict=True):
+        arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
+        names.append(save_tuned(encoder, arrays, out))
+    return tuple(names)
