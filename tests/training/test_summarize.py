@@ -11,6 +11,7 @@ from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
+from seesay.results.rows import provenance
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
@@ -48,6 +49,14 @@ def test_any_other_failure_is_not_hidden(
     monkeypatch.setattr("seesay.training.summarize.fit_calibration", fail)
     with pytest.raises(SeesayError, match="contain NaN"):
         train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
+
+
+def test_a_split_that_was_left_out_is_recorded(corpus: Corpus, tmp_path: Path) -> None:
+    for without, said in (("restval", ("trained without the split restval",)), (None, ())):
+        folder = tmp_path / str(without)
+        run = train(load_recipe("vse++", changes=CHANGES), replace(corpus, without=without), folder)
+        assert TrainingSummary.load(folder).corpus.without == without
+        assert provenance(run, 1.0, None).departures == [*run.recipe.departures, *said]
 
 
 def test_pair_matchers_have_the_usual_ones(corpus: Corpus, tmp_path: Path) -> None:

@@ -214,7 +214,9 @@ def _training_of(run: Run) -> Mapping[str, object]:
         return {}
     summary = TrainingSummary.load(run.folder)
     machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
+    less = [f"trained without the split {summary.corpus.without}"] if summary.corpus.without else []
     found = {
+        "departures": [*run.recipe.departures, *less],
         "epochs": summary.epochs,
         "best_epoch": summary.best_epoch,
         "train_seconds": summary.seconds,

@@ -27,11 +27,15 @@ class _Summary(BaseModel):
 
 
 class CorpusPlace(_Summary):
-    """The location of a training corpus; `images` is set for phrases with images elsewhere."""
+    """The location of a training corpus; `images` is set for phrases with images elsewhere.
+
+    `without` is the split that was left out, such as COCO's restval.
+    """
 
     name: str
     root: str
     images: str | None = None
+    without: str | None = None
 
 
 class SplitSize(_Summary):

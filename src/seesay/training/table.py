@@ -137,7 +137,7 @@ class TableRuns:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
         origin = provenance(runs[0], time.monotonic() - started, self.commit)
-        departures = dict.fromkeys(line for run in runs for line in run.recipe.departures)
+        departures = dict.fromkeys([*origin.departures, *runs[1].recipe.departures])
         digests = " + ".join(settings_digest(run.recipe) for run in runs)
         named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
         return Row(origin.model_copy(update={**named, "departures": list(departures)}), combined)

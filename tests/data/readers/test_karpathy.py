@@ -59,6 +59,7 @@ def test_coco_folders_and_restval(tmp_path, photos, content):
     without = read_corpus(tmp_path, "karpathy-without-restval")
     assert [image.split for image in without.images] == ["test"]
     assert [sentence.image for sentence in without.sentences] == [0]
+    assert (corpus.without, without.without) == (None, "restval")
 
 
 def test_matrix_of_features_when_there_are_no_images(tmp_path):

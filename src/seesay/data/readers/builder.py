@@ -93,6 +93,7 @@ class CorpusBuilder:
         name: of the corpus.
         issues: that were found so far.
         features: precomputed ones, whose rows the images name.
+        without: the split, if any, that was left out.
     """
 
     def __init__(self, path: Path, images: Path | None = None) -> None:
@@ -100,6 +101,7 @@ class CorpusBuilder:
         self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
         self.features: FeatureRows | NDArray[np.float32] | None = None
+        self.without: str | None = None
         self._path, self._images_root = path, images
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
@@ -239,7 +241,8 @@ class CorpusBuilder:
         if sentences and not has_boxes:
             self._count_sentences()
         root = self._path if has_boxes else self.root
-        return Corpus(self.name, root, images, sentences, self.issues, self.features, self._images_root)
+        found = root, images, sentences, self.issues, self.features, self._images_root
+        return Corpus(self.name, *found, without=self.without)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

@@ -52,6 +52,7 @@ class KarpathyReader(Reader):
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
             if self.skipped and need(record, "split", str, where) == self.skipped:
+                builder.without = self.skipped
                 continue
             at = _add_image(builder, record, where, features)
             if at is not None:
