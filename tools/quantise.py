@@ -5,8 +5,8 @@ python -m tools.quantise RUN [DATA] [FOLDER]
 RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose
 train split calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a
 release: it needs PyTorch and the packages of the networks, the files that it writes need ONNX Runtime.
-The same run, packages and data give the same bytes. Their hashes, by which stored features are told apart, are
-written into `seesay.encoders.images.efficientnet`.
+The same run, packages and data give the same bytes. Their hashes, by which stored features are told
+apart, are written into `seesay.encoders.images.efficientnet`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def write_hash(name: str, written: Path) -> None:
     """Write the hash of a network's file into the source, in place of the last one's."""
     digest = hashlib.sha256(written.read_bytes()).hexdigest()
     source = Path(efficientnet.__file__)
-    source.write_text(source.read_text(encoding="utf-8").replace(LITE[name].eight_bits, digest), encoding="utf-8")
+    source.write_text(
+        source.read_text(encoding="utf-8").replace(LITE[name].eight_bits, digest), encoding="utf-8"
+    )
 
 
 def main() -> int:
