@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from seesay.errors import SeesayError
-from seesay.recipes.load import dump_recipe, is_same, list_recipes, load_recipe, recipe_with
+from seesay.recipes.files import included_recipes
+from seesay.recipes.load import dump_recipe, is_same, load_recipe, recipe_with
 from seesay.recipes.schema import Recipe
 
-SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
+SHIPPED = [f"{corpus}/{name}" for name, values in included_recipes().items() for corpus in values["corpora"]]
 
 SMALL = """
 name: mine
@@ -274,8 +275,7 @@ def test_what_members_depart_in_is_named_once_or_with_their_names() -> None:
 
 
 def test_a_corpus_that_a_variant_sets_to_null_is_none_of_its_own() -> None:
-    corpora = {recipe.corpus for recipe in list_recipes() if recipe.name == "two-branch-plus"}
-    assert corpora == {"flickr8k"}
+    assert included_recipes()["two-branch-plus"]["corpora"].keys() == {"flickr8k"}
     with pytest.raises(SeesayError, match="for flickr8k, not for 'coco'"):
         load_recipe("coco/two-branch-plus")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -172,10 +171,10 @@ def concepts(
 @opt.app.command()
 def recipes(as_json: opt.Json = False) -> None:
     """List the recipes and the corpora that they have settings for."""
-    from seesay.recipes.load import list_recipes
+    from seesay.recipes.files import included_recipes  # unchecked: their matchers import PyTorch
 
-    by_name = [list(group) for _, group in groupby(list_recipes(), key=lambda recipe: recipe.name)]
-    rows = [(r[0].name, r[0].about, [each.corpus for each in r]) for r in by_name]
+    recipes = sorted(included_recipes().items())
+    rows = [(name, values["about"], list(values["corpora"])) for name, values in recipes]
     if as_json:
         console.print_json([dict(zip(("name", "about", "corpora"), row, strict=True)) for row in rows])
     else:

@@ -17,7 +17,7 @@ from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import PrintedSettings, leaves
-from seesay.recipes.files import Values, find_recipe, included_recipes, values_for
+from seesay.recipes.files import Values, find_recipe, included_recipes
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, describe
 
@@ -26,15 +26,6 @@ M = TypeVar("M", bound=BaseModel)
 _LABELS = ("name", "about", "system", "departures")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
-
-
-def list_recipes() -> list[Recipe]:
-    """Return every included recipe for each of its corpora, sorted by name."""
-    return [
-        _recipe(values_for(values, corpus, name), name)
-        for name, values in sorted(included_recipes().items())
-        for corpus in values["corpora"]
-    ]
 
 
 def is_included(name: str) -> bool:
