@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
-from seesay.runs.config import RunConfig
+from seesay.runs.config import WEIGHTS, RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
 from seesay.runs.folders import included_runs
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
+from seesay.runs.trained import save_weights
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
 from tests.runs.exporting import VARIANTS, drawn_run, save
 
@@ -29,11 +32,22 @@ FOR_QUERIES = FOR_EMBEDDING | {"query_images.onnx", "query_sentences.onnx"}
 FOR_PAIRS = FOR_EMBEDDING | {"pairs.onnx"}
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """A function that returns an exported run of a variant, which no test changes."""
+
+    @cache
+    def exported_run(name: str, half: bool) -> Run:
+        run = drawn_run(name, tmp_path_factory.mktemp("exported"), half)
+        export_run(run)
+        return run
+
+    return exported_run
+
+
 @pytest.fixture(scope="module", params=VARIANTS)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = drawn_run(request.param, tmp_path_factory.mktemp("exported"))
-    export_run(run)
-    return run
+def run(request: pytest.FixtureRequest, exported: Callable[..., Run]) -> Run:
+    return exported(request.param, half=False)
 
 
 def drawn(run: Run, n: int, lengths: list[int], seed: int) -> tuple[Tensor, Sentences]:
@@ -95,27 +109,24 @@ def test_the_export_describes_the_run(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["vse++", "mcnn", "projection, class names", "dvsa", "metric-fusion"])
-def test_weights_in_half_precision_are_read_as_they_are(name: str, tmp_path: Path) -> None:
-    run = drawn_run(name, tmp_path, half=True)
-    export_run(run)
+def test_weights_in_half_precision_are_read_as_they_are(name: str, exported: Callable[..., Run]) -> None:
+    run = exported(name, half=True)
     for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 35], 0)):
         np.testing.assert_allclose(found, wanted.numpy(), atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("name", ["vse++", "irmatch", "mcnn", "projection", "embedding-network, lstm"])
-def test_graphs_hold_no_weights(name: str, half: bool, tmp_path: Path) -> None:
+def test_graphs_hold_no_weights(name: str, half: bool, exported: Callable[..., Run], tmp_path: Path) -> None:
     """Other weights in their place, of the same sizes, change what the same graphs compute."""
-    run = drawn_run(name, tmp_path, half)
-    export_run(run)
-    with torch.no_grad():
-        for tensor in run.matcher.state_dict().values():
-            tensor.zero_()
-    save(run, half)
+    run = exported(name, half=half)
+    folder = Path(shutil.copytree(run.folder, tmp_path / "run"))
+    weights = load_file(folder / WEIGHTS)
+    save_weights(folder, {key: torch.zeros_like(tensor) for key, tensor in weights.items()})
     features = np.ones((3, sum(DIMS)), np.float32)
     texts = PreparedSentences(np.arange(7), np.array([2, 1, 4]), np.zeros((3, VECTOR), np.float32))
-    exported = OnnxBackend(run.folder, run.config)
-    for rows in (exported.encode_images(features), exported.encode_sentences(texts)):
+    backend = OnnxBackend(folder, run.config)
+    for rows in (backend.encode_images(features), backend.encode_sentences(texts)):
         assert not rows[np.isfinite(rows)].any()
 
 
