@@ -57,10 +57,16 @@ def drawn(run: Run, n: int, lengths: list[int], seed: int) -> tuple[Tensor, Sent
     return torch.randn(n, sum(run.config.image_dims)), sentences
 
 
+@cache
+def backend(run: Run) -> OnnxBackend:
+    """The exported matcher of a run; its graphs stay open."""
+    return OnnxBackend(run.folder, run.config)
+
+
 @torch.no_grad()
 def outputs(run: Run, images: Tensor, sentences: Sentences) -> Iterator[tuple[np.ndarray, Tensor]]:
     """What the exported matcher computes, and what PyTorch does."""
-    exported, matcher = OnnxBackend(run.folder, run.config), run.matcher
+    exported, matcher = backend(run), run.matcher
     texts = PreparedSentences(
         *(part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
     )
@@ -125,8 +131,8 @@ def test_graphs_hold_no_weights(name: str, half: bool, exported: Callable[..., R
     save_weights(folder, {key: torch.zeros_like(tensor) for key, tensor in weights.items()})
     features = np.ones((3, sum(DIMS)), np.float32)
     texts = PreparedSentences(np.arange(7), np.array([2, 1, 4]), np.zeros((3, VECTOR), np.float32))
-    backend = OnnxBackend(folder, run.config)
-    for rows in (backend.encode_images(features), backend.encode_sentences(texts)):
+    zeroed = OnnxBackend(folder, run.config)
+    for rows in (zeroed.encode_images(features), zeroed.encode_sentences(texts)):
         assert not rows[np.isfinite(rows)].any()
 
 
