@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,17 +31,39 @@ def photos(tmp_path: Path) -> Path:
     return gallery(tmp_path / "photos", *NAMES)
 
 
-@pytest.fixture
-def index_path(tmp_path: Path, photos: Path) -> Path:
-    with Index.create(tmp_path / "index", Colours()) as index:
+def indexed(photos: Path) -> Path:
+    """Make an index beside photos."""
+    with Index.create(photos.parent / "index", Colours()) as index:
         index.update_images(photos)
         index.add_sentences([f"something {colour}" for colour in RGB])
-    return tmp_path / "index"
+    return photos.parent / "index"
 
 
 @pytest.fixture
-def client(index_path: Path) -> Iterator[TestClient]:
+def index_path(photos: Path) -> Path:
+    return indexed(photos)
+
+
+@contextmanager
+def client_of(index_path: Path) -> Iterator[TestClient]:
     with TestClient(create_app(opened(index_path)), base_url="http://127.0.0.1:8000") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of an index that no test changes."""
+    with client_of(indexed(gallery(tmp_path_factory.mktemp("shared") / "photos", *NAMES))) as client:
+        yield client
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> Iterator[TestClient]:
+    """A client of `index_path` where a test names it or its photos and may change them, else a shared one."""
+    if {"photos", "index_path"}.isdisjoint(request.fixturenames):
+        yield request.getfixturevalue("shared_client")
+        return
+    with client_of(request.getfixturevalue("index_path")) as client:
         yield client
 
 

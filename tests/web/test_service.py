@@ -302,6 +302,7 @@ def test_an_index_that_cannot_be_read_leaves_the_metrics_of_the_others(
     assert ("seesay_index_images", "lost") not in values
 
 
+@pytest.mark.usefixtures("index_path")  # so that nobody else asks the same server
 def test_metrics_count_requests_by_route(client: TestClient) -> None:
     for _ in range(3):
         client.get("/api/v1/search?q=red")
