@@ -66,6 +66,7 @@ CORPORA = {  # a format, a file, what stands before and behind the repeated text
     "captions": ("table", "a.tsv", "image\tcap1\n", "", False),
     "flickr-token": ("flickr-token", "a.token", "", "", False),
     "karpathy": ("karpathy", "dataset_a.json", '{"images": [', "]}", False),
+    "karpathy-without-restval": ("karpathy-without-restval", "dataset_a.json", '{"images": [', "]}", False),
     "coco": ("coco", "captions_a.json", '{"annotations": [], "images": [', "]}", False),
     "precomp": ("precomp", "test_caps.txt", "", "", False),
     "webdataset": ("webdataset", "a.tar", "", "", False),
