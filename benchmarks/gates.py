@@ -4,9 +4,10 @@ A gate learns which queries hold a word that is rare in training. Beside the tra
 which is the sum; one weight for all queries of a direction; and two, for queries with a rare word and
 the others, as a gate would have them that knew this label of every query. Weights are chosen by recall
 on val, and then on test itself, which says how much they could gain at most. Another gate learns its
-weight by the ranking loss (eq. 2), from one half of val, which the members have not seen, and keeps the
-epoch that answers the other half best. An oracle chooses for each query of test by its own answer: between
-the two metrics, and among all weights. Runs that are missing are trained first.
+weight by the ranking loss (eq. 2), from one half of val, which chose the members' epochs and taught them
+nothing else, and keeps the epoch that answers the other half best. An oracle chooses for each query of
+test by its own answer: between the two metrics, and among all weights. Runs that are missing are trained
+first.
 
     python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
 """
@@ -185,23 +186,24 @@ def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
     vectors, uncommon, common = map(torch.from_numpy, (val.vectors[side], val.uncommon, val.common))
     half = torch.randperm(len(uncommon)) < len(uncommon) // 2  # of the images
     pairs, others = torch.where(half[owners])[0], ~half[owners if side else slice(None)]
-    steps, kept, best = Steps(recipe, gate), copied(gate.state_dict()), -1.0
-    for epoch in range(recipe.schedule.epochs):
+
+    def recall() -> float:
         with torch.inference_mode():
-            t = torch.sigmoid(gate(vectors))
-        recall = val.recall((t[None, :] if side else t[:, None]).numpy(), side)[others.numpy()].mean()
-        if recall > best:
-            kept, best = copied(gate.state_dict()), recall
+            t = torch.sigmoid(gate(vectors)).numpy()
+        return float(val.recall(t[None, :] if side else t[:, None], side)[others.numpy()].mean())
+
+    steps, kept, best = Steps(recipe, gate), copied(gate.state_dict()), recall()
+    for epoch in range(recipe.schedule.epochs):
         for batch in torch.split(pairs[torch.randperm(len(pairs))], recipe.batch_size):
             images = owners[batch]
             t = torch.sigmoid(gate(vectors[batch if side else images]))[:, None]
             of_uncommon, of_common = (m[images][:, batch] for m in (uncommon, common))
             if side:
                 of_uncommon, of_common = of_uncommon.T, of_common.T
-            steps.take(
-                largest_violations(t * of_uncommon + (1 - t) * of_common, images),
-                epoch / recipe.schedule.epochs,
-            )
+            loss = largest_violations(t * of_uncommon + (1 - t) * of_common, images)
+            steps.take(loss, epoch / recipe.schedule.epochs)
+        if (found := recall()) > best:
+            kept, best = copied(gate.state_dict()), found
     gate.load_state_dict(kept)
     return gate
 

@@ -5,8 +5,9 @@ python -m tools.quantise RUN [DATA] [FOLDER]
 RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose
 train split calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a
 release: it needs PyTorch and the packages of the networks, the files that it writes need ONNX Runtime.
-The same run, packages and data give the same bytes. Their hashes, by which stored features are told
-apart, are written into `seesay.encoders.images.efficientnet`.
+The same run, packages and data give the same bytes. The hashes of the networks in FOLDER's default, by
+which stored features are told apart, are written into `seesay.encoders.images.efficientnet`; that of
+MiniLM, which no run changes, stands in `seesay.encoders.sentences.minilm`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def main() -> int:
         name = str(EncoderSpec.parse(tuned).untuned)
         model = export_lite(tuned, with_maps=name == WITH_MAPS)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
-        write_hash(name, folder / f"{name}.onnx")
+        if folder.resolve() == FOLDER.resolve():
+            write_hash(name, folder / f"{name}.onnx")
     tokenizer = write_tokenizer(folder / TOKENIZER)
     quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
     for path in sorted(folder.glob("*.*n*")):

@@ -1,18 +1,30 @@
 #!/usr/bin/env bash
-# Trains seesay-small from the start and puts it, with its encoders in 8 bits, into the package: under an hour on two
-# cores. Called again after an interruption, it continues with the step that was not finished.
+# Trains seesay-small and puts it, with its encoders in 8 bits, into the package: under an hour on two cores.
 #
-#     tools/train_small.sh FLICKR8K TEXTBOOKS NAMED_PHOTOS
+#     tools/train_small.sh FLICKR8K .../textbook-train .../named-photos
+#
+# Called again after an interruption, it continues. A finished runs/seesay-small* stays as it is: remove them to start
+# again. The second and third step read the new encoders from the package, so what an interrupted call leaves there
+# does not fit together yet.
 set -euo pipefail
 [ $# = 3 ] || { sed -n '/^#  /s/^# *//p' "$0" >&2; exit 2; }
-flickr8k=$(realpath "$1") textbooks=$(realpath "$2") named=$(realpath "$3")
+flickr8k=$(realpath -e -- "$1")
+textbooks=$(realpath -e -- "$2")
+named=$(realpath -e -- "$3")
+for corpus in "$textbooks=textbook-train" "$named=named-photos"; do
+    [ "$(basename "${corpus%=*}")" = "${corpus##*=}" ] || {
+        echo "${corpus%=*}: the recipe knows this corpus as ${corpus##*=}; call its folder so." >&2
+        exit 2
+    }
+done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seesay=.venv/bin/seesay python=.venv/bin/python included=src/seesay/weights
+for corpus in "$flickr8k" "$textbooks" "$named"; do "$seesay" data "$corpus" > /dev/null; done
 
-# Trains runs/RECIPE, or continues there; a finished run stays as it is.
+# train RECIPE ARGUMENT...: trains runs/RECIPE, or continues there.
 train() {
     local resume=()
-    [ ! -e "runs/$1" ] || resume=(--resume)
+    if [ -e "runs/$1/run.json" ] || [ -e "runs/$1/members" ]; then resume=(--resume); fi
     echo "== $1"
     [ -e "runs/$1/training.json" ] || "$seesay" train "$@" "${resume[@]}"
 }

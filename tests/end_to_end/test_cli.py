@@ -437,7 +437,7 @@ def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch)
         raise OSError(errno.EIO, os.strerror(errno.EIO), "use.py")
 
     monkeypatch.setattr("seesay.cli.import_module", broken)
-    said = seesay("read-first-here", code=2).stderr  # what was asked for before has its modules
+    said = seesay("runs", code=2).stderr
     assert (
         said.strip() == "seesay: use.py: Input/output error; check the disk and run the same command again."
     )
@@ -448,9 +448,7 @@ def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("seesay.cli.import_module", full)
-    assert seesay("written-first-here", code=2).stderr.startswith(
-        "seesay: standard output: No space left on device"
-    )
+    assert seesay("runs", code=2).stderr.startswith("seesay: standard output: No space left on device")
 
 
 def test_options_of_the_server_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

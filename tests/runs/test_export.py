@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -57,9 +57,9 @@ def drawn(run: Run, n: int, lengths: list[int], seed: int) -> tuple[Tensor, Sent
     return torch.randn(n, sum(run.config.image_dims)), sentences
 
 
-@cache
+@lru_cache(maxsize=2)
 def backend(run: Run) -> OnnxBackend:
-    """The exported matcher of a run; its graphs stay open."""
+    """The exported matcher of a run; its graphs stay open while one test after the other asks for them."""
     return OnnxBackend(run.folder, run.config)
 
 

@@ -13,7 +13,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import provenance
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import TrainingSummary, open_corpus_of, trained_on
 from seesay.training.train import train
 
 CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]
@@ -51,12 +51,12 @@ def test_any_other_failure_is_not_hidden(
         train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
 
 
-def test_a_split_that_was_left_out_is_recorded(corpus: Corpus, tmp_path: Path) -> None:
-    for without, said in (("restval", ("trained without the split restval",)), (None, ())):
-        folder = tmp_path / str(without)
-        run = train(load_recipe("vse++", changes=CHANGES), replace(corpus, without=without), folder)
-        assert TrainingSummary.load(folder).corpus.without == without
-        assert provenance(run, 1.0, None).departures == [*run.recipe.departures, *said]
+def test_a_format_that_reads_less_is_recorded(corpus: Corpus, tmp_path: Path) -> None:
+    run = train(load_recipe("vse++", changes=CHANGES), replace(corpus, format="table"), tmp_path / "run")
+    assert trained_on(run) == (corpus.root.resolve(), None, "table")
+    assert provenance(run, 1.0, None).departures == [*run.recipe.departures, "the corpus as table"]
+    with pytest.raises(SeesayError, match="no column caption"):
+        open_corpus_of([run])  # it is read as it was, and the table of phrases is none of sentences
 
 
 def test_pair_matchers_have_the_usual_ones(corpus: Corpus, tmp_path: Path) -> None:

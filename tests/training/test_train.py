@@ -128,7 +128,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     run = Run.load(str(finished))
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
     assert measure_inputs(run, inputs, "val").to_dict() == best["val"]
-    assert trained_on(run) == (corpus.root.resolve(), None)
+    assert trained_on(run) == (corpus.root.resolve(), None, None)
     with pytest.raises(SeesayError, match=r"seesay-small: .* name the corpus"):
         trained_on(Run.load("seesay-small"))
 

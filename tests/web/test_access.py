@@ -205,11 +205,13 @@ def test_without_tls_the_referer_tells_whose_page_asks(client: TestClient) -> No
         assert client.get("/api/v1/search?q=red", headers={"Referer": page}).status_code == status
 
 
+@pytest.mark.usefixtures("index_path")  # so that nobody else asks the same server
 def test_another_site_may_change_nothing(client: TestClient) -> None:
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 202)):
         assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status
 
 
+@pytest.mark.usefixtures("index_path")  # so that nobody else asks the same server
 def test_another_site_may_change_nothing_without_tls(client: TestClient) -> None:
     for origin, status in (("http://other.example", 403), ("null", 403), ("http://127.0.0.1:8000", 202)):
         assert client.post("/api/v1/update", headers={"Origin": origin}).status_code == status

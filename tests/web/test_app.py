@@ -52,6 +52,7 @@ def test_queries_of_several_parts(client: TestClient) -> None:
     assert like["unknown_words"] == []
 
 
+@pytest.mark.usefixtures("index_path")  # so that nobody else asks the same server
 def test_misspelt_words_are_corrected(client: TestClient) -> None:
     client.app.state.service.find(None).index.run.misspelt["bleu"] = "blue"
     answer = client.get("/api/v1/search", params={"q": "Bleu", "limit": 1}).json()

@@ -76,13 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _ignore_closed_pipe()
 
 
-@cache
 def _command(name: str) -> Callable[..., Any]:
-    """Build the application with one command or all: each that is added takes two milliseconds."""
+    """Return the application with one command or all: each that is added takes two milliseconds."""
     if name in _QUICK:
         import_module(f"seesay.cli.{_QUICK[name]}")
     else:
         with_all_commands()
+    return _built(name in _QUICK)
+
+
+@cache
+def _built(quick: bool) -> Callable[..., Any]:  # noqa: ARG001 — others are there when it is not quick
     return get_command(app)
 
 

@@ -105,8 +105,8 @@ class Corpus:
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
-    None. Training also uses the train splits of the corpora `beside`. `without` is a split of the corpus
-    that was not read, although it is usually trained on.
+    None. Training also uses the train splits of the corpora `beside`. `format` names the reader if it reads
+    less than the one that recognises these files.
 
     Example:
         >>> images = CorpusImage("a.jpg", "train"), CorpusImage("b.jpg", "test")
@@ -128,7 +128,7 @@ class Corpus:
     features: NDArray[np.float32] | FeatureRows | None = None
     images_root: Path | None = None
     beside: tuple[Corpus, ...] = ()
-    without: str | None = None
+    format: str | None = None
 
     def __repr__(self) -> str:
         """Return one line instead of up to a million sentences."""

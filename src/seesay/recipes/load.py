@@ -256,8 +256,8 @@ def settings_digest(recipe: Recipe) -> str:
     if values["regions"] and values["regions"]["train_nms"] is None:
         del values["regions"]["train_nms"]
     for matcher in (values["matcher"], *values["matcher"].get("matchers", ())):
-        for key in ("word_dim", "frozen"):
-            if not matcher.get(key):
+        for key, usual in (("word_dim", None), ("frozen", False)):
+            if matcher.get(key) is usual:
                 matcher.pop(key, None)
     values = {key: value for key, value in values.items() if value or key not in ("beside", "keep", "nouns")}
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()

@@ -214,7 +214,7 @@ def _training_of(run: Run) -> Mapping[str, object]:
         return {}
     summary = TrainingSummary.load(run.folder)
     machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
-    less = [f"trained without the split {summary.corpus.without}"] if summary.corpus.without else []
+    less = [f"the corpus as {summary.corpus.format}"] if summary.corpus.format else []
     found = {
         "departures": [*run.recipe.departures, *less],
         "epochs": summary.epochs,

@@ -29,13 +29,13 @@ class _Summary(BaseModel):
 class CorpusPlace(_Summary):
     """The location of a training corpus; `images` is set for phrases with images elsewhere.
 
-    `without` is the split that was left out, such as COCO's restval.
+    `format` names the reader if it reads less than the one that recognises the files.
     """
 
     name: str
     root: str
     images: str | None = None
-    without: str | None = None
+    format: str | None = None
 
 
 class SplitSize(_Summary):
@@ -169,8 +169,8 @@ def _line(folder: Path) -> str:
     return f"{about}, seed {summary.seed}, val {summary.monitor} {summary.best:.1f}{epoch}"
 
 
-def trained_on(run: Run) -> tuple[Path, Path | None]:
-    """Return the corpus that a run was trained on, and the folder of its phrases' images if elsewhere.
+def trained_on(run: Run) -> tuple[Path, Path | None, str | None]:
+    """Return the corpus of a run's training, the folder of its phrases' images if elsewhere, and `format`.
 
     Raises:
         SeesayError: the run does not record it (like included weights), or the corpus was moved.
@@ -181,7 +181,7 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
     root = path_of(corpus.root)
     if not is_remote(root) and not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
-    return root, path_of(corpus.images) if corpus.images else None
+    return root, path_of(corpus.images) if corpus.images else None, corpus.format
 
 
 def open_corpus_of(
@@ -207,7 +207,7 @@ def open_corpus_of(
         names = ", ".join(run.name for run in runs)
         raise SeesayError(f"{names}: no recorded corpus; name the corpus to measure on with --data.")
     if len(places) > 1:
-        roots = ", ".join(sorted(str(root) for root, _ in places))
+        roots = ", ".join(sorted(str(root) for root, *_ in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
-    root, beside = places.pop()
-    return read_corpus(root, phrases=phrases, images=images or beside, format=format)
+    root, beside, as_trained = places.pop()
+    return read_corpus(root, phrases=phrases, images=images or beside, format=format or as_trained)

@@ -55,7 +55,7 @@ def summarize(
             name=corpus.name,
             root=str(corpus.root.resolve()),
             images=str(corpus.images_root.resolve()) if corpus.images_root else None,
-            without=corpus.without,
+            format=corpus.format,
         ),
         beside={each.name: len(each.split("train").images) for each in corpus.beside} or None,
         epochs=len(history) or None,

@@ -93,7 +93,7 @@ class CorpusBuilder:
         name: of the corpus.
         issues: that were found so far.
         features: precomputed ones, whose rows the images name.
-        without: the split, if any, that was left out.
+        format: the reader, if it reads less than the one that recognises the path.
     """
 
     def __init__(self, path: Path, images: Path | None = None) -> None:
@@ -101,7 +101,7 @@ class CorpusBuilder:
         self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
         self.features: FeatureRows | NDArray[np.float32] | None = None
-        self.without: str | None = None
+        self.format: str | None = None
         self._path, self._images_root = path, images
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
@@ -242,7 +242,7 @@ class CorpusBuilder:
             self._count_sentences()
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
-        return Corpus(self.name, *found, without=self.without)
+        return Corpus(self.name, *found, format=self.format)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

@@ -29,7 +29,7 @@ class KarpathyReader(Reader):
     name = "karpathy"
     looks_like = "dataset_*.json with images beside it"
     order = 10
-    skipped: ClassVar[str | None] = None  # a split that is not read
+    skips: ClassVar[str | None] = None  # a split that is not read
 
     def files(self, path: Path) -> list[Path]:
         if path.is_file():
@@ -51,12 +51,16 @@ class KarpathyReader(Reader):
         seen: set[int] = set()
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
-            if self.skipped and need(record, "split", str, where) == self.skipped:
-                builder.without = self.skipped
+            if self.skips and need(record, "split", str, where) == self.skips:
+                builder.format = self.name
                 continue
             at = _add_image(builder, record, where, features)
             if at is not None:
                 _add_sentences(builder, at, record, where, seen)
+        if self.skips and builder.format is None:
+            raise SeesayError(
+                f"{file}: has no {self.skips} images to leave out; leave out the format instead."
+            )
         builder.features = features.features if isinstance(features, RegionFiles) else features
 
 
@@ -65,10 +69,10 @@ class WithoutRestval(KarpathyReader):
     """Reads COCO's split file without its `restval` images: train has 82,783, as in SCO, and not 113,287."""
 
     name = "karpathy-without-restval"
-    looks_like = "dataset_coco.json with images beside it"
-    skipped = "restval"
+    looks_like = "dataset_coco.json with images beside it, if you name this format"
+    skips = "restval"
 
-    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — for who asks for it
+    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — it has to be named
         return False
 
 

@@ -311,8 +311,7 @@ class HybridFisherVectorsOfMiniLM(FisherVectors):
 
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
-        """Refuse a file of word vectors: these are MiniLM's."""
-        return super(WordFeatures, cls).of_variant(variant)
+        raise SeesayError(f"hglmm-minilm has MiniLM's vectors and takes no '{variant}'; leave it out.")
 
     @staticmethod
     def look_up(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
