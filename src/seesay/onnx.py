@@ -200,7 +200,7 @@ def onnx_session(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that wait in a loop for the next operation take the processor from all others: without it, a
-    # sentence takes half the processor time, and when little else runs it is up to a tenth later.
+    # sentence takes little more than half the processor time, and is no later where nothing else runs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     if quickly:
