@@ -22,6 +22,7 @@ from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
+from seesay.paths import cache_dir
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
@@ -267,7 +268,7 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Pa
     assert np.allclose(run.embed_images([image])[:, :16], alone, atol=1e-5)
     recipe = fusion(matching, tmp_path, "efficientnet-lite0")
     members(recipe, matching, tmp_path / "both")
-    with pytest.raises(SeesayError, match="one member has fine-tuned efficientnet-lite0, another has not"):
+    with pytest.raises(SeesayError, match="one member has fine-tuned efficientnet-lite0 and another has not"):
         train(recipe, few, tmp_path / "both", resume=True)
 
 
@@ -358,6 +359,8 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
 
     shutil.move(tmp_path / "sco", tmp_path / "moved")
     shutil.rmtree(source)
+    (tmp_path / "cache").mkdir()
+    shutil.copy(cache_dir() / "index.key", tmp_path / "cache")  # it is still this user's
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     load_image_encoder.cache_clear()
     moved = Run.load(str(tmp_path / "moved"))
