@@ -76,7 +76,8 @@ def test_evaluate_with_other_runs(scenes: Path, towers: tuple[str, str], tmp_pat
     assert other["against"]["name"] == clip
     seesay("evaluate", clip, *data, "--record", tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
-    assert [row["encoder"] for row in rows if row["recipe"] == clip] == [clip]
+    named = f"transformers:{Path(clip.partition(':')[2]).name}"  # rows do not name folders
+    assert [row["encoder"] for row in rows if row["recipe"] == clip] == [named]
 
 
 def test_table_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_export_a_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -
     seesay("index", photos, "--out", index, "--run", given)
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
     given.rename(tmp_path / "moved")
-    assert "no run there" in seesay("search", index, "a red circle", code=2).stderr
+    assert "its new place" in seesay("search", index, "a red circle", code=2).stderr
     seesay("index", photos, "--out", index, "--run", tmp_path / "moved")
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
     assert "name a folder to write it to with --out" in seesay("export", towers[0], code=2).stderr

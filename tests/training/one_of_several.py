@@ -41,7 +41,15 @@ RECIPES: dict[str, dict[str, Any]] = {
             "sentence_hidden": 32,
             "dropout": 0,
         },
-        "loss": {"kind": "triplet", "margin": 0.05, "top_k": 1000, "weights": [1, 1.5, 0.1, 0.2]},
+        "loss": {
+            "kind": "triplet",
+            "margin": 0.05,
+            "top_k": 1000,
+            "lambda1": 1,
+            "lambda2": 1.5,
+            "lambda3": 0.1,
+            "lambda4": 0.2,
+        },
         "optimizer": {
             "kind": "sgd",
             "lr": 0.03,
