@@ -135,7 +135,7 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     assert run(core, code=code, cache=cache) == "(1, 1060)\n"
     measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)
     assert 0 <= json.loads(measured)["metrics"]["mR"] <= 100
-    kept = [path.name for path in (cache / "features").iterdir()]
+    kept = [path.name for path in (cache / "arrays").iterdir()]
     assert len(kept) == 1
     assert kept[0].startswith("of-"), "features of a network that a run brought are kept apart"
     again = run(core, "export", bundle, "--out", tmp_path / "again", "--json", cache=cache)
