@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.losses.ranking import SoftMarginLoss, violations
 from seesay.matchers.gvse import GVSE, Gate, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
@@ -40,7 +40,6 @@ from seesay.training.steps import Steps
 from seesay.training.table import TableRuns
 from tools.orders import Order
 
-MARGIN = 0.2  # of eq. 2
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 HALF = len(WEIGHTS) // 2
 ONE = "one for all queries"
@@ -61,7 +60,8 @@ class Split(NamedTuple):
     weights: tuple[Floats, Floats]  # t of the trained gates, (n,) and (m,)
 
     def recall(self, t: Any, side: int) -> Floats:
-        """Return the recall of each query of a side with the weight t: (), (n, 1) or (1, m)."""
+        """Return the recall of each query of a side with the weight t: one for all, or (n,) or (m,)."""
+        t = _across(t, side) if np.ndim(t) else t
         found = ranks(t * self.uncommon + (1 - t) * self.common, self.inputs.image_of_sentence)
         own = (found.sentence, found.image)[side]
         return np.asarray(np.mean([own < k for k in TOP], axis=0))
@@ -160,10 +160,7 @@ def queries(split: Split, texts: Sequence[str], gates: Sequence[Gate], uncommon:
         by_weight = np.stack([split.recall(weight, side) for weight in WEIGHTS])
         with torch.inference_mode():
             learned = torch.sigmoid(gates[side](torch.from_numpy(split.vectors[side]))).numpy()
-        gated, ranked = (
-            split.recall(t[:, None] if side == 0 else t[None, :], side)
-            for t in (split.weights[side], learned)
-        )
+        gated, ranked = (split.recall(t, side) for t in (split.weights[side], learned))
         both.append(
             Queries(by_weight[:, some], gated[some], ranked[some], rare[side][some], unseen[side][some])
         )
@@ -180,6 +177,8 @@ def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
     assert isinstance(matcher, GVSE)
     assert isinstance(recipe.matcher, GVSESettings)
     assert recipe.matcher.gate is not None
+    loss = recipe.loss.build()
+    assert isinstance(loss, SoftMarginLoss)
     torch.manual_seed(recipe.seed)
     gate = Gate(matcher.dims, recipe.matcher.gate.hidden)
     owners = torch.from_numpy(val.inputs.image_of_sentence)
@@ -190,33 +189,25 @@ def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
     def recall() -> float:
         with torch.inference_mode():
             t = torch.sigmoid(gate(vectors)).numpy()
-        return float(val.recall(t[None, :] if side else t[:, None], side)[others.numpy()].mean())
+        return float(val.recall(t, side)[others.numpy()].mean())
 
     steps, kept, best = Steps(recipe, gate), copied(gate.state_dict()), recall()
     for epoch in range(recipe.schedule.epochs):
         for batch in torch.split(pairs[torch.randperm(len(pairs))], recipe.batch_size):
             images = owners[batch]
-            t = torch.sigmoid(gate(vectors[batch if side else images]))[:, None]
+            t = _across(torch.sigmoid(gate(vectors[batch if side else images])), side)
             of_uncommon, of_common = (m[images][:, batch] for m in (uncommon, common))
-            if side:
-                of_uncommon, of_common = of_uncommon.T, of_common.T
-            loss = largest_violations(t * of_uncommon + (1 - t) * of_common, images)
-            steps.take(loss, epoch / recipe.schedule.epochs)
-        if (found := recall()) > best:
-            kept, best = copied(gate.state_dict()), found
+            found = violations(t * of_uncommon + (1 - t) * of_common, images, loss.margin)[side]
+            steps.take(found.amax(dim=1).mean(), epoch / recipe.schedule.epochs)
+        if (now := recall()) > best:
+            kept, best = copied(gate.state_dict()), now
     gate.load_state_dict(kept)
     return gate
 
 
-def largest_violations(scores: Tensor, images: Tensor) -> Tensor:
-    """Return half of eq. 2, the mean over a batch's queries, whose right answers are on the diagonal.
-
-    Args:
-        scores: of queries and candidates, (b, b).
-        images: the image of each pair, (b,); pairs of the same image do not contrast.
-    """
-    violations = (MARGIN - scores.diagonal()[:, None] + scores).relu()
-    return violations.masked_fill(images[:, None] == images, 0.0).amax(dim=1).mean()
+def _across(t: Any, side: int) -> Any:
+    """Return the weights of images (n, 1) or of sentences (1, m), for scores (n, m)."""
+    return t[None, :] if side else t[:, None]
 
 
 def _by_label(test: Queries, chosen_by: Queries) -> Floats:

@@ -226,9 +226,11 @@ def _phrase_inputs(
             f"which need a grounding recipe (ground-…)."
         )
     named, true_region = _named_boxes(part)
-    nms = recipe.regions.train_nms or NMS if split == "train" else NMS
-    if split == "train" and recipe.regions.positives == "jittered":
-        named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
+    nms = NMS
+    if split == "train":
+        nms = recipe.regions.train_nms or NMS
+        if recipe.regions.positives == "jittered":
+            named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
     regions = load_region_encoder(recipe.encoders[0], default_device())
     fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals, nms)
     if all(key is None for key in fill.keys):
