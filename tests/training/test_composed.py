@@ -197,9 +197,9 @@ def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     assert weights.stat().st_mtime_ns == written  # not combined again
     # A member that is trained anew makes another ensemble.
     shutil.rmtree(scenes / "mcnn-st-seed1")
-    member = load_recipe("mcnn-st", changes=[*SMALL, "seed=2"])
+    member = rows.recipe("mcnn-st", corpus.name, SMALL, 2)
     train(member, corpus, scenes / "mcnn-st-seed1")
-    recipe = member.model_copy(update={"seed": 1, "changes": tuple(sorted(SMALL))})
+    recipe = rows.recipe("mcnn-st", corpus.name, SMALL, 1)
     Run.load(str(scenes / "mcnn-st-seed1")).update(recipe=recipe.model_dump(mode="json"))
     assert measure_table(runs, [1], lambda _: None).failures == []
     after = load_file(weights)

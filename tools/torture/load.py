@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException
 from itertools import count
 from pathlib import Path
@@ -152,8 +152,9 @@ def serving_run(stage: Stage, photos: Path) -> Iterator[tuple[int, int]]:
 def mixed_load(stage: Stage) -> Outcome:
     """Note the server's memory every second; compare its medians after the first quarter and at the end."""
     with serving_run(stage, stage.folder / "photos") as (port, process):
-        load, seconds, sizes = Load(stage, port, stage.folder / "photos"), [], []
-        started = time.monotonic()
+        started = time.monotonic()  # when the server answers, not when its index was begun
+        load = Load(replace(stage, started=started), port, stage.folder / "photos")
+        seconds, sizes = [], []
 
         def watch() -> None:
             seconds.append(time.monotonic() - started)
