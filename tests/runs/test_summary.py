@@ -32,9 +32,10 @@ def moved(pair_run: Path, tmp_path: Path):
 
 def test_runs_of_one_corpus_open_it(pair_run: Path, grounding_run: Path, scenes: Path) -> None:
     run, grounds = Run.load(str(pair_run)), Run.load(str(grounding_run))
-    assert trained_on(run) == (scenes.resolve(), None, None)
+    assert trained_on(run).root == str(scenes.resolve())
     assert open_corpus_of([run, Run.load("seesay-small")]).root == scenes.resolve()
-    assert open_corpus_of([grounds]).images_root == trained_on(grounds)[1]
+    opened, place = open_corpus_of([grounds]), trained_on(grounds)
+    assert (str(opened.root), opened.images_root) == (place.root, place.images)
     assert open_corpus_of([], scenes).root == scenes
 
 

@@ -24,7 +24,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary, list_runs, trained_on
+from seesay.runs.summary import CorpusPlace, TrainingSummary, list_runs, trained_on
 from seesay.training.epochs import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
@@ -128,7 +128,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     run = Run.load(str(finished))
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
     assert measure_inputs(run, inputs, "val").to_dict() == best["val"]
-    assert trained_on(run) == (corpus.root.resolve(), None, None)
+    assert trained_on(run) == CorpusPlace(name=corpus.name, root=str(corpus.root.resolve()))
     with pytest.raises(SeesayError, match=r"seesay-small: .* name the corpus"):
         trained_on(Run.load("seesay-small"))
 

@@ -169,19 +169,19 @@ def _line(folder: Path) -> str:
     return f"{about}, seed {summary.seed}, val {summary.monitor} {summary.best:.1f}{epoch}"
 
 
-def trained_on(run: Run) -> tuple[Path, Path | None, str | None]:
-    """Return the corpus of a run's training, the folder of its phrases' images if elsewhere, and `format`.
+def trained_on(run: Run) -> CorpusPlace:
+    """Return the location of the corpus that a run was trained on.
 
     Raises:
         SeesayError: the run does not record it (like included weights), or the corpus was moved.
     """
     if not is_finished(run.folder):
         raise SeesayError(f"{run.name}: has no recorded corpus; name the corpus to measure on.")
-    corpus = TrainingSummary.load(run.folder).corpus
-    root = path_of(corpus.root)
+    place = TrainingSummary.load(run.folder).corpus
+    root = path_of(place.root)
     if not is_remote(root) and not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
-    return root, path_of(corpus.images) if corpus.images else None, corpus.format
+    return place
 
 
 def open_corpus_of(
@@ -207,7 +207,10 @@ def open_corpus_of(
         names = ", ".join(run.name for run in runs)
         raise SeesayError(f"{names}: no recorded corpus; name the corpus to measure on with --data.")
     if len(places) > 1:
-        roots = ", ".join(sorted(str(root) for root, *_ in places))
+        roots = ", ".join(sorted(place.root for place in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
-    root, beside, as_trained = places.pop()
-    return read_corpus(root, phrases=phrases, images=images or beside, format=format or as_trained)
+    place = places.pop()
+    beside = path_of(place.images) if place.images else None
+    return read_corpus(
+        path_of(place.root), phrases=phrases, images=images or beside, format=format or place.format
+    )
