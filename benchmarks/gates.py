@@ -89,24 +89,26 @@ def main() -> int:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="the folder of the runs")
     options = parser.parse_args()
     corpus, definition = read_corpus(options.data), load_table("flickr8k").only([options.row])
-    settings = definition.recipe(options.row, corpus.name, (), 1).matcher
+    row = definition.rows[0]
+    settings = definition.recipe(row.recipes[0], corpus.name, row.changes, 1).matcher
     if not isinstance(settings, GVSESettings) or settings.gate is None:
         parser.error(f"--row: '{options.row}' is not a fusion with gates, such as gvse-gated-plus")
     seeds = list(map(int, options.seeds.split(",")))
     if len(seeds) < 2:
         parser.error("--seeds: an interval needs two, such as --seeds 1,2")
     table = TableRuns(definition, corpus, options.runs)
-    runs = [Run.load(str(table.run(options.row, seed))) for seed in seeds]
+    variant = (row.changes, row.name) if row.changes else ()
+    runs = [Run.load(str(table.run(row.recipes[0], seed, *variant))) for seed in seeds]
     found = [figures_by_weight(run, corpus, settings.gate.uncommon) for run in runs]
     rows: list[dict[str, Any]] = []
     for weight, chosen_on in found[0]:
         figures = np.array([each[weight, chosen_on] for each in found])
         differences = figures[:, 0] - [each[ONE, "val"][0] for each in found]
         order = Order.from_differences(ONE, weight, differences.tolist())
-        row = {"row": options.row, "weight": weight, "chosen on": chosen_on, "runs": len(runs)}
         of_all, of_rare, of_unseen = figures.mean(axis=0)
-        row |= {"mR": of_all, "mR, rare word": of_rare, "mR, unseen word": of_unseen}
-        rows.append(row | {f"above {ONE}": order.mean, "95 %, ±": order.interval[1] - order.mean})
+        measured = {"mR": of_all, "mR, rare word": of_rare, "mR, unseen word": of_unseen}
+        measured |= {f"above {ONE}": order.mean, "95 %, ±": order.interval[1] - order.mean}
+        rows.append({"row": row.name, "weight": weight, "chosen on": chosen_on, "runs": len(runs)} | measured)
     report("gates", rows, options)
     return 0
 
