@@ -28,10 +28,8 @@ import numpy as np
 from benchmarks._harness import arguments, report
 
 IMAGES, VAL, WIDTH = 113_287, 200, 1280
-WORDS, LENGTH = (
-    10_000,
-    10.5,
-)  # different words of COCO's train split that occur five times, and a sentence's mean
+WORDS = 10_000  # different words that occur five times in COCO's train split
+LENGTH = 10.5  # words of a sentence, the mean
 DEADLINE = 3 * 60 * 60
 
 
