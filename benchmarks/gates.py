@@ -97,8 +97,7 @@ def main() -> int:
     if len(seeds) < 2:
         parser.error("--seeds: an interval needs two, such as --seeds 1,2")
     table = TableRuns(definition, corpus, options.runs)
-    variant = (row.changes, row.name) if row.changes else ()
-    runs = [Run.load(str(table.run(row.recipes[0], seed, *variant))) for seed in seeds]
+    runs = [Run.load(str(table.run_of(row, seed))) for seed in seeds]
     found = [figures_by_weight(run, corpus, settings.gate.uncommon) for run in runs]
     rows: list[dict[str, Any]] = []
     for weight, chosen_on in found[0]:

@@ -210,7 +210,7 @@ class PaperTable:
         rows = [row for line in self.lines for row in line.rows]
         notes = [self._origin()]
         if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):
-            counts = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+            counts = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
             alone = any(len(line.rows) == 1 for line in self.lines)
             where = "With ± they" if alone else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
