@@ -27,6 +27,7 @@ from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import encoder_and_crops
+from seesay.runs.bundle import write_bundle
 from seesay.runs.config import run_recipe
 from seesay.runs.predictions import image_concepts, run_concepts
 from seesay.runs.run import Run
@@ -38,6 +39,7 @@ from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask
 from seesay.training.train import train
 from seesay.training.tuning import FromPixels, PixelsTask
+from tests.fit_torchvision import fit_torchvision
 from tests.training.steps import counted_steps
 
 pytestmark = pytest.mark.slow  # a CNN is trained
@@ -418,6 +420,28 @@ def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> No
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
+
+
+def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
+    fit_torchvision()
+    pytest.importorskip("timm", reason="timm is not installed")
+    changes = ("encoders=['timm:test_vit@random:ten']", *SMALL[MATCHING][1:])
+    run = train(load_recipe(MATCHING, changes=changes), few, tmp_path / "run")
+    (name,) = run.recipe.encoders
+    spec = EncoderSpec.parse(name)
+    assert (spec.name, spec.variant, len(spec.weights)) == ("timm", "test_vit@random:ten", 16)
+    found = evaluate(run, few, "standard", "val", resamples=0).to_dict()  # by the exported network
+    best = TrainingSummary.load(run.folder).best_val
+    assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
+    assert encoder_and_crops(run.recipe) == ("timm:test_vit@random:ten fine-tuned", "ten crops")
+    untuned = load_image_encoder("timm:test_vit@random:ten")
+    assert load_image_encoder(name).fingerprint != untuned.fingerprint
+    shutil.rmtree(cache_dir() / "encoders")
+    load_image_encoder.cache_clear()
+    bundle = write_bundle(str(run.folder), tmp_path / "bundle")
+    assert bundle.extra is None
+    (given,) = Run.load(str(tmp_path / "bundle"), "cpu").config.encoders
+    assert given.startswith("onnx:")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def is_two_tower(name: str) -> bool:
     >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
     (True, False)
     """
-    return name.startswith(tuple(f"{library}:" for library in _TOWERS))
+    return ":" in name and re.split("[@:]", name)[0] in _TOWERS
 
 
 def names_path(name: str) -> bool:

@@ -294,8 +294,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     for name in recipe.encoders:
         spec = EncoderSpec.parse(name)
         if is_two_tower(name):
-            networks.append(spec.title)
-            crops.append("its own crop")
+            networks.append(spec.untuned.title + (" fine-tuned" if spec.weights else ""))
+            crops.append(_CROPS.get(spec.variant.rpartition(":")[2], "its own crop"))
             continue
         kind, crop = spec.name, spec.variant
         if kind == DETECTOR:

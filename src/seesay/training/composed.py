@@ -15,8 +15,8 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders.images.base import crops_of
-from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.images.base import TEN, crops_of
+from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
@@ -38,7 +38,7 @@ from seesay.training.loop import CHECKPOINT, Loop
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
-from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, maps_task
+from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, load_tunable, maps_task
 from seesay.training.words import check_begun
 
 MEMBERS = "members"
@@ -219,10 +219,11 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
     settings = recipe.matcher
     assert isinstance(settings, FineTunedSettings)
     for spec in map(EncoderSpec.parse, recipe.encoders):
-        if spec.name not in LITE or spec.weights:
+        from_timm = spec.name == "timm" and spec.variant.endswith(f":{TEN}") and settings.views is None
+        if not (spec.name in LITE or from_timm) or spec.weights:
             raise SeesayError(
                 f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; those of "
-                f"{', '.join(LITE)} can be fine-tuned."
+                f"{', '.join(LITE)} can be fine-tuned, and timm:NETWORK:{TEN} with matcher.views=null."
             )
     if settings.views:
         _check_views(recipe, settings.views)
@@ -269,7 +270,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     settings, out = check_tunable(run.recipe), run.folder
     assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
-    networks = [load_lite(EncoderSpec.parse(name).name) for name in run.recipe.encoders]
+    networks = [load_tunable(name) for name in run.recipe.encoders]
     as_learned: AbstractContextManager[PixelsTask]
     if settings.views is None:
         from_what, as_learned = FromPixels, nullcontext(PixelsTask(run.recipe, task))

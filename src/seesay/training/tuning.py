@@ -31,11 +31,19 @@ from torch.utils.checkpoint import checkpoint as recomputed
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.device import multiplies_bfloat16
-from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, crops_of, random_crop
-from seesay.encoders.images.efficientnet import LITE, run_squares
+from seesay.encoders.images.base import (
+    Arrays,
+    ImageEncoder,
+    Pixels,
+    crops_of,
+    load_image_encoder,
+    random_crop,
+)
+from seesay.encoders.images.efficientnet import LITE, load_lite, run_squares
 from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, encode_images, in_threads
 from seesay.encoders.networks.lite import last_stages, tunable_parts
 from seesay.encoders.spec import EncoderSpec
+from seesay.errors import naming_extras
 from seesay.progress import progress
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
@@ -85,17 +93,18 @@ class FromPixels(nn.Module):
             return torch.cat([recomputed(self._part, *part, use_reentrant=False) for part in parts])
         return torch.cat([self._part(*part) for part in parts])
 
-    def run(self, network: nn.Module, given: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pooled features and logits of squares (n, side, side, 3) uint8."""
+    def run(self, network: nn.Module, given: Tensor) -> Sequence[Tensor]:
+        """Return pooled features and, where there are any, logits of squares (n, side, side, 3) uint8."""
         kind = given.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found: tuple[Tensor, Tensor] = network(given)
-        return found
+            found: Tensor | tuple[Tensor, Tensor] = network(given)
+        return [found] if isinstance(found, Tensor) else found
 
     def _part(self, *inputs: Tensor) -> Tensor:
         joined = []
         for network, given in zip(self.networks, inputs, strict=True):
-            of = dict(zip(("pooled", "logits"), self.run(network, given), strict=True))
+            names = ("pooled", "logits")  # a network of timm gives the first alone
+            of = dict(zip(names, self.run(network, given), strict=False))
             joined += [of[name].float() for name in self._arrays]
         return torch.cat(joined, dim=1)
 
@@ -136,8 +145,7 @@ class PixelsTask(Task):
         The crops only depend on seed, epoch and image.
         """
         corpus = self.task.data.corpus
-        specs = map(EncoderSpec.parse, self.recipe.encoders)
-        sizes = [(LITE[spec.name].size, spec.variant) for spec in specs]
+        sizes = [(each.size, each.crop) for each in map(load_image_encoder, self.recipe.encoders)]
 
         def squares(image: int) -> list[Pixels]:
             there: CorpusImage = corpus.images[image]
@@ -183,17 +191,26 @@ class PixelsTask(Task):
 
 def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
     """Create an encoder from a network in training."""
-    spec = EncoderSpec.parse(name)
-    lite = LITE[spec.name]
-    dims = {"pooled": lite.dim, "logits": 1000}
+    untuned = load_image_encoder(name)
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
-        pooled, logits = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
-        return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
+        found = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
+        arrays = [found] if isinstance(found, Tensor) else found
+        return {key: each.float().cpu().numpy() for key, each in zip(untuned.dims, arrays, strict=True)}
 
-    # Its name and version tell it from others that are being trained.
-    return ImageEncoder(name, spec.name, lite.size, dims, run, spec.variant or "squash")
+    return untuned.with_network(run)
+
+
+def load_tunable(name: str) -> nn.Module:
+    """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
+    spec = EncoderSpec.parse(name)
+    if spec.name in LITE:
+        return load_lite(spec.name)
+    with naming_extras(of="hub"):
+        from seesay.encoders.towers.export import PixelsToVectors, load_towers
+    loaded = load_towers(spec)
+    return PixelsToVectors(loaded.image, loaded.preprocessing).eval()
 
 
 class FromMaps(FromPixels):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
 from seesay.encoders.spec import EncoderSpec, is_two_tower
@@ -128,6 +128,59 @@ def test_networks_of_timm(transformers: Any, photographs: list[Image.Image]) -> 
     expected = model(torch.stack([transform(image) for image in photographs]))
     prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
     np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
+
+
+@torch.inference_mode()
+def test_ten_crops_of_a_network_of_timm(transformers: Any, photographs: list[Image.Image]) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    one, ten = (load_image_encoder(f"timm:test_vit@random{crop}") for crop in ("", ":ten"))
+    torch.manual_seed(0)
+    model = timm.create_model("test_vit", num_classes=0).eval()
+    config = timm.data.resolve_model_data_config(model)
+    side = config["input_size"][1]
+    mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
+
+    def normalised(crop: Image.Image) -> torch.Tensor:
+        return (torch.from_numpy(np.asarray(crop).copy()).permute(2, 0, 1) / 255 - mean) / std
+
+    for image in photographs:
+        scale = side * 256 / 224 / min(image.size)
+        large = image.resize([round(length * scale) for length in image.size], Image.Resampling.BICUBIC)
+        right, down = large.width - side, large.height - side
+        corners = [(0, 0), (right, 0), (0, down), (right, down), (right // 2, down // 2)]
+        crops = [large.crop((x, y, x + side, y + side)) for x, y in corners]
+        crops += [ImageOps.mirror(crop) for crop in crops]
+        expected = model(torch.stack([normalised(crop) for crop in crops])).mean(dim=0)
+        found = ten.encode_prepared([ten.prepare(np.asarray(image))])["pooled"][0]
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+    assert ten.fingerprint != one.fingerprint
+
+
+@torch.inference_mode()
+def test_the_last_layer_of_vgg_before_its_activation_function(
+    transformers: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    with pytest.raises(
+        SeesayError, match=r"^timm:test_vit@linear@random: @linear is for .*, unlike test_vit\.$"
+    ):
+        load_image_encoder("timm:test_vit@linear@random")
+    with pytest.raises(SeesayError, match="no option @linaer; there are @random and @linear"):
+        load_image_encoder("timm:test_vit@linaer")
+
+    def small(*_: object, **__: object) -> torch.nn.Module:
+        network = timm.models.vgg.VGG([4, "M"] * 5, num_classes=0, mlp_ratio=1 / 64)
+        network.pretrained_cfg = timm.get_pretrained_cfg("vgg19.tv_in1k").to_dict()
+        return network
+
+    monkeypatch.setattr(timm, "create_model", small)
+    prepared = [np.asarray(image) for image in photographs]
+    activated, linear = (
+        encoder.encode_prepared([encoder.prepare(each) for each in prepared])["pooled"]
+        for encoder in map(load_image_encoder, ("timm:vgg19@random", "timm:vgg19@random@linear"))
+    )
+    assert (linear < 0).any()
+    np.testing.assert_allclose(np.maximum(linear, 0), activated, atol=1e-5)
 
 
 def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -174,6 +175,12 @@ class ImageEncoder(Described):
     def from_source(self, arrays: Arrays) -> Arrays:
         """Compute the arrays of this encoder from those of its source."""
         return arrays
+
+    def with_network(self, network: Network) -> ImageEncoder:
+        """Return an encoder that differs in its network alone, such as one in training."""
+        other = copy(self)
+        other._network = network
+        return other
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seesay.encoders import register_image_encoder, register_sentence_encoder
-from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
 from seesay.encoders.spec import EXPORTED
 from seesay.errors import SeesayError
@@ -32,8 +32,10 @@ class TowerImageEncoder(ImageEncoder):
         def network(pixels: Pixels) -> Arrays:
             return {"pooled": towers.image(np.ascontiguousarray(pixels))}
 
-        side = max(towers.preprocessing.size)
-        super().__init__(name, towers.weights, side, {"pooled": towers.dim}, network)
+        ten = towers.preprocessing.ten
+        side = max(towers.preprocessing.crop if ten else towers.preprocessing.size)
+        dims = {"pooled": towers.dim}
+        super().__init__(name, towers.weights, side, dims, network, TEN if ten else "squash")
         self.fingerprint = towers.fingerprint("preprocessing")
 
     @classmethod
@@ -46,10 +48,12 @@ class TowerImageEncoder(ImageEncoder):
     def describe(cls, name: str) -> list[tuple[str, str]]:
         if name == EXPORTED:
             return [(f"{name}:FOLDER", "the image tower in a folder that `seesay export` wrote")]
-        return [(f"{name}:NAME", "any image tower of that library by name; needs seesay[hub]")]
+        lines = [(f"{name}:NAME", "any image tower of that library by name; needs seesay[hub]")]
+        ten = ("timm:NAME:ten", "the same, ten crops averaged; NAME@linear for VGG's fc7 before its ReLU")
+        return [*lines, ten] if name == "timm" else lines
 
     def crops(self, pixels: Pixels) -> Pixels:
-        return self._preprocessing.apply(pixels)[None]
+        return super().crops(pixels) if self.crop == TEN else self._preprocessing.apply(pixels)[None]
 
 
 @register_sentence_encoder("open_clip")

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.networks import in_pytorch
 from seesay.encoders.spec import TOWER, EncoderSpec
 from seesay.encoders.towers.inputs import Preprocessing
@@ -47,6 +49,9 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     try:
         with naming_extras(of="hub"):
             loaded = LIBRARY_LOADERS[spec.name](spec.variant)
+        if spec.weights:
+            path = tuned_file(spec)
+            PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -112,7 +117,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
                 "dim": _export_image(loaded, beside / "image.onnx"),
                 "logit_scale": loaded.logit_scale,
                 "logit_bias": loaded.logit_bias,
-                "preprocessing": asdict(loaded.preprocessing),
+                "preprocessing": loaded.preprocessing.to_json(),
             }
             if loaded.text is not None:
                 about |= _export_text(loaded.text, beside)

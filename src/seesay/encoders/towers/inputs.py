@@ -10,7 +10,7 @@ import html
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -47,6 +47,7 @@ class Preprocessing:
         std: by which the difference is divided.
         fill: the level, or one per channel, of the padding.
         offset: how the crop's offset is rounded at half a pixel: "down" or, as in torchvision, to "even".
+        ten: whether the image encoder takes ten crops, which are squares, instead of that of `apply`.
 
     Example:
         >>> squash = Preprocessing("squash", (2, 2), (2, 2), "bilinear", (0.5,) * 3, (0.5,) * 3)
@@ -62,6 +63,7 @@ class Preprocessing:
     std: tuple[float, ...]
     fill: int | tuple[int, ...] = 0
     offset: Offset = "even"
+    ten: bool = False
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocessing:
@@ -77,6 +79,11 @@ class Preprocessing:
         restored._check()
         return restored
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON has them, without `ten` for one crop, as in earlier exports."""
+        fields = asdict(self)
+        return fields if self.ten else {key: value for key, value in fields.items() if key != "ten"}
+
     def _check(self) -> None:
         one_of = {"resize": get_args(Resize), "offset": get_args(Offset), "interpolation": INTERPOLATIONS}
         for field, known in one_of.items():
@@ -88,6 +95,8 @@ class Preprocessing:
         check_numbers("fill", fill, 3, 0, 255, int)
         check_numbers("mean", self.mean, 3, -_MOST, _MOST, int, float)
         check_numbers("std", self.std, 3, 1e-9, _MOST, int, float)
+        if self.ten is not False and (self.ten is not True or self.crop[0] != self.crop[1]):
+            raise ValueError(f"ten is {self.ten!r}, with crops of {self.crop[0]} by {self.crop[1]}")
 
     def apply(self, pixels: Pixels) -> Pixels:
         """Scale and crop an image (h, w, 3) to the tower's (height, width, 3)."""

@@ -2,6 +2,8 @@
 
 - open_clip: `ARCHITECTURE/WEIGHTS`, `hf-hub:REPOSITORY` or a folder;
 - timm: the name of a vision network; `@random` after it keeps the seeded initial weights, not downloaded;
+  `@linear` leaves out the last activation function before the classifier of VGG (fc7 before its ReLU); `:ten`
+  at the end takes ten crops;
 - transformers: a repository of the hub or a folder, of CLIP, SigLIP or another model that has image and text
   features, or of a vision model.
 
@@ -11,7 +13,7 @@ Weights are read from safetensors only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
 from torch import Tensor, nn
 
+from seesay.encoders.images.base import TEN
 from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings
 from seesay.errors import SeesayError, did_you_mean
 
@@ -115,13 +118,21 @@ def load_timm(which: str) -> LoadedTowers:
     """Load a network of timm without its classifier."""
     import timm
 
-    architecture, _, weights = which.partition("@")
+    architecture, *options = which.removesuffix(f":{TEN}").split("@")
+    if unknown := set(options) - {"random", "linear"}:
+        raise SeesayError(f"no option @{min(unknown)}; there are @random and @linear")
     with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
         torch.manual_seed(0)
-        module = timm.create_model(architecture, pretrained=weights != "random", num_classes=0).eval()
+        module = timm.create_model(architecture, pretrained="random" not in options, num_classes=0).eval()
+    if "linear" in options:
+        hidden: Any = getattr(module, "pre_logits", None)
+        if not hasattr(hidden, "act2"):
+            raise SeesayError(f"@linear is for networks with hidden layers as VGG's, unlike {architecture}")
+        hidden.act2 = nn.Identity()
     config: dict[str, Any] = timm.data.resolve_model_data_config(module)
     transform = timm.data.create_transform(**config, is_training=False)
-    return LoadedTowers(module, module, of_transform(transform), lambda image: np.asarray(transform(image)))
+    preprocessing = replace(of_transform(transform), ten=which.endswith(f":{TEN}"))
+    return LoadedTowers(module, module, preprocessing, lambda image: np.asarray(transform(image)))
 
 
 def load_transformers(which: str) -> LoadedTowers:
