@@ -285,6 +285,19 @@ def test_a_pair_matcher_is_not_measured_on_all_pairs_after_each_epoch() -> None:
         assert [load_recipe(name, corpus).val_images for corpus in ("flickr30k", "coco")] == [None, 1000]
 
 
+@pytest.mark.parametrize("corpus", ["flickr30k", "coco"])
+@pytest.mark.parametrize(
+    "name", ["mcnn-wd", "mcnn-ens", "irmatch-h", "sco-full", "gvse-common", "vse++", "mnlm", "dvsa"]
+)
+def test_the_regularisation_of_flickr8k_is_not_that_of_larger_corpora(name: str, corpus: str) -> None:
+    recipe = load_recipe(name, corpus)
+    assert recipe.word_dropout == 0
+    assert recipe.optimizer.weight_decay == (0.0005 if name == "gvse-common" else 0)  # as printed
+    for matcher in getattr(recipe.matcher, "matchers", [recipe.matcher]):
+        on_inputs = ("image_dropout", "sentence_dropout", "standardise")
+        assert not any(getattr(matcher, key, None) for key in on_inputs)
+
+
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k", "coco"])
 def test_concepts_come_from_another_network_than_the_context(corpus: str) -> None:
     context, _ = load_recipe("sco-full", corpus).encoders
