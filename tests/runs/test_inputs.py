@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.features import FeatureRows
 from seesay.data.readers import read_corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
@@ -68,6 +69,23 @@ def test_they_join_those_of_encoders(scenes: Path, place: int, arrays: str) -> N
     np.testing.assert_array_equal(inputs.features, np.hstack([seen, given] if place else [given, seen]))
     assert sum(inputs.image_dims) == inputs.features.shape[1]
     assert inputs.image_dims[0] == (4 if place == 0 else 1280)
+
+
+def test_joined_features_keep_the_files_half_precision(scenes: Path) -> None:
+    corpus = read_corpus(scenes)
+    train_first = sorted(corpus.images, key=lambda image: image.split != "train")
+    rows = {image.name: row for row, image in enumerate(train_first)}
+    images = tuple(replace(image, row=rows[image.name]) for image in corpus.images)
+    features = FeatureRows([np.random.default_rng(0).normal(size=(len(images), 4)).astype(np.float16)])
+    recipe = load_recipe("sco-ctx", changes=["encoders=[precomputed, efficientnet-lite0]"])
+    exact, halves = (
+        split_inputs(
+            recipe, replace(corpus, images=images, features=features), "train", VOCABULARY, as_stored=each
+        )
+        for each in (False, True)
+    )
+    assert (exact.features.dtype, halves.features.dtype) == (np.float32, np.float16)
+    np.testing.assert_array_equal(exact.features, halves.features)
 
 
 def test_an_image_that_lacks_both_is_one_error(scenes: Path) -> None:

@@ -141,7 +141,7 @@ def _image_features(
         return given, there, missing, (given.shape[1],)
     encoded = recipe.model_copy(update={"encoders": others})
     those = replace(part, images=tuple(part.images[i] for i in there))
-    features, kept, broken = _stored_features(encoded, those, as_stored=False)
+    features, kept, broken = _stored_features(encoded, those, as_stored)
     dims, before = array_dims(encoded), place * len(recipe.arrays)
     left, right = np.split(features, [sum(dims[:before])], axis=1)
     joined = np.concatenate([left, given[kept], right], axis=1)
