@@ -13,8 +13,9 @@ import yaml
 from safetensors import SafetensorError
 
 from seesay.data.corpus import Corpus
+from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.encode import encode_images
+from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.losses.pairs import MultiLabelLoss
@@ -434,14 +435,20 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
     assert encoder_and_crops(run.recipe) == ("timm:test_vit@random:ten fine-tuned", "ten crops")
-    untuned = load_image_encoder("timm:test_vit@random:ten")
-    assert load_image_encoder(name).fingerprint != untuned.fingerprint
-    shutil.rmtree(cache_dir() / "encoders")
+    assert load_image_encoder(name).fingerprint != load_image_encoder(str(spec.untuned)).fingerprint
+    shutil.rmtree(cache_dir() / "encoders")  # as on another machine
+    shutil.rmtree(cache_dir() / "towers")
     load_image_encoder.cache_clear()
     bundle = write_bundle(str(run.folder), tmp_path / "bundle")
     assert bundle.extra is None
-    (given,) = Run.load(str(tmp_path / "bundle"), "cpu").config.encoders
-    assert given.startswith("onnx:")
+    assert not any("encoder-" in file for file in bundle.files)
+    assert str(tmp_path) not in (tmp_path / "bundle" / "run.json").read_text()
+    given, photo = Run.load(str(tmp_path / "bundle"), "cpu"), few.images[0]
+    assert given.encoders[0].crop == "ten"
+    vectors = [
+        each.embed_photos([EncodedImage(bytes_of(photo), "").photo(each.side)]) for each in (run, given)
+    ]
+    np.testing.assert_allclose(*vectors, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ class EncoderSpec:
             raise SeesayError(f"No library of towers '{spec.name}'{near} There are: {', '.join(_TOWERS)}.")
         if not spec.variant:
             raise SeesayError(f"{name}: also name a model: {spec.name}:MODEL.")
+        if spec.weights and spec.name not in IMAGES_ONLY:
+            raise SeesayError(f"{name}: only networks of timm are tuned; leave out @{spec.weights}.")
         folder = Path(spec.variant).expanduser()
         if spec.name == EXPORTED and not (folder / TOWER).is_file():
             raise SeesayError(
@@ -113,7 +115,8 @@ def is_two_tower(name: str) -> bool:
     >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
     (True, False)
     """
-    return ":" in name and re.split("[@:]", name)[0] in _TOWERS
+    found = _NAME.fullmatch(name)
+    return found is not None and found[1] in _TOWERS and found[3] is not None
 
 
 def names_path(name: str) -> bool:

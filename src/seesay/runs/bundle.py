@@ -17,7 +17,7 @@ import yaml
 from pydantic import JsonValue
 
 from seesay import __version__
-from seesay.encoders.images.tuned import copy_tuned
+from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.spec import EXPORTED, PRECOMPUTED, EncoderSpec, is_two_tower
 from seesay.encoders.towers.opened import export_digest, open_towers
@@ -92,15 +92,21 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
         _bring_networks(run)
         hub = _hub_config(run)
         (beside / CONFIG).write_text(json.dumps(hub, indent=1) + "\n", encoding="utf-8")
-        extra = (
-            "train" if (beside / TEXT).is_file() else None
-        )  # fitted sentence encoders read GloVe's vectors
+        extra = _extra(beside)
         card = model_card(run, source, out.name, licence, extra, hub["fingerprint"])
         (beside / CARD).write_text(card, encoding="utf-8")
         files = sorted(path for path in beside.rglob("*") if path.is_file())
         size = sum(path.stat().st_size for path in files)
         names = tuple(path.relative_to(beside).as_posix() for path in files)
     return Bundle(out, names, size, extra)
+
+
+def _extra(folder: Path) -> str | None:
+    """Return the extra of seesay that a run's encoders need."""
+    if (folder / TEXT).is_file():
+        return "train"  # fitted sentence encoders read GloVe's vectors
+    heads = map(metadata, folder.glob("encoder-*.safetensors"))
+    return "hub" if any(is_two_tower(about.get(BASE, "")) for about in heads) else None
 
 
 def _fill(source: Path, target: Path) -> Run:
@@ -115,7 +121,10 @@ def _fill(source: Path, target: Path) -> Run:
                 f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
                 f"export a run that was trained without it."
             )
-        copy_tuned(encoder, source, target)
+        if is_two_tower(encoder):
+            adopt_tuned(encoder, source)  # if it was tuned: the towers below are of these weights
+        else:
+            copy_tuned(encoder, source, target)
     _with_towers(config, target).save(target)
     run = Run.load(str(target), "cpu")
     if not run.config.graphs:
@@ -133,7 +142,8 @@ def _with_towers(config: RunConfig, target: Path) -> RunConfig:
     recipe = dict(config.recipe)
     for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
         # As they were given on the command line; and a model's run has the name of the model.
-        recipe["changes"] = [change.replace(name, given[name]) for change in recipe["changes"]]
+        here = given[name].replace(f"{target.resolve()}", ".", 1)
+        recipe["changes"] = [change.replace(name, here) for change in recipe["changes"]]
         recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)
     recipe["encoders"] = [given.get(name, name) for name in config.encoders]
     recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)

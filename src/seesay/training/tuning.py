@@ -40,7 +40,14 @@ from seesay.encoders.images.base import (
     random_crop,
 )
 from seesay.encoders.images.efficientnet import LITE, load_lite, run_squares
-from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, encode_images, in_threads
+from seesay.encoders.images.encode import (
+    CHUNK,
+    SHARED_SIDE,
+    bytes_of,
+    decoded_side,
+    encode_images,
+    in_threads,
+)
 from seesay.encoders.networks.lite import last_stages, tunable_parts
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import naming_extras
@@ -93,18 +100,16 @@ class FromPixels(nn.Module):
             return torch.cat([recomputed(self._part, *part, use_reentrant=False) for part in parts])
         return torch.cat([self._part(*part) for part in parts])
 
-    def run(self, network: nn.Module, given: Tensor) -> Sequence[Tensor]:
-        """Return pooled features and, where there are any, logits of squares (n, side, side, 3) uint8."""
+    def run(self, network: nn.Module, given: Tensor) -> dict[str, Tensor]:
+        """Return the arrays of squares (n, side, side, 3) uint8."""
         kind = given.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            found: Tensor | tuple[Tensor, Tensor] = network(given)
-        return [found] if isinstance(found, Tensor) else found
+            return _named(network(given))
 
     def _part(self, *inputs: Tensor) -> Tensor:
         joined = []
         for network, given in zip(self.networks, inputs, strict=True):
-            names = ("pooled", "logits")  # a network of timm gives the first alone
-            of = dict(zip(names, self.run(network, given), strict=False))
+            of = self.run(network, given)
             joined += [of[name].float() for name in self._arrays]
         return torch.cat(joined, dim=1)
 
@@ -145,13 +150,15 @@ class PixelsTask(Task):
         The crops only depend on seed, epoch and image.
         """
         corpus = self.task.data.corpus
-        sizes = [(each.size, each.crop) for each in map(load_image_encoder, self.recipe.encoders)]
+        encoders = [load_image_encoder(name) for name in self.recipe.encoders]
 
         def squares(image: int) -> list[Pixels]:
             there: CorpusImage = corpus.images[image]
-            pixels = decode(bytes_of(there), there.name, SHARED_SIDE)
+            pixels = decode(bytes_of(there), there.name, decoded_side(encoders))
             key = self.recipe.seed, self.epoch, image  # the same draws for each network: the same part
-            return [random_crop(pixels, size, crop, np.random.default_rng(key)) for size, crop in sizes]
+            return [
+                random_crop(pixels, each.size, each.crop, np.random.default_rng(key)) for each in encoders
+            ]
 
         columns = zip(*in_threads(squares, images.tolist()), strict=True)
         return [torch.from_numpy(np.stack(column)).to(device) for column in columns]
@@ -195,11 +202,19 @@ def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
-        found = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
-        arrays = [found] if isinstance(found, Tensor) else found
-        return {key: each.float().cpu().numpy() for key, each in zip(untuned.dims, arrays, strict=True)}
+        found = _named(module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device)))
+        return {key: each.float().cpu().numpy() for key, each in found.items()}
 
     return untuned.with_network(run)
+
+
+def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:
+    """Name what a network returns: pooled features and, unless it is one of timm, logits."""
+    return (
+        {"pooled": found}
+        if isinstance(found, Tensor)
+        else dict(zip(("pooled", "logits"), found, strict=True))
+    )
 
 
 def load_tunable(name: str) -> nn.Module:
@@ -225,12 +240,12 @@ class FromMaps(FromPixels):
             for part in tunable_parts(network.network):
                 part.requires_grad_(True)
 
-    def run(self, network: nn.Module, given: Tensor) -> tuple[Tensor, Tensor]:
-        """Return pooled features and logits of maps (n, h, w, c)."""
+    def run(self, network: nn.Module, given: Tensor) -> dict[str, Tensor]:
+        """Return the arrays of maps (n, h, w, c)."""
         kind = given.device.type
         fast = self.training and multiplies_bfloat16(kind)
         with torch.autocast(kind, torch.bfloat16, enabled=fast):
-            return last_stages(network.network, given.float())
+            return _named(last_stages(network.network, given.float()))
 
 
 @dataclass(frozen=True)

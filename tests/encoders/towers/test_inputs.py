@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,4 +87,10 @@ def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Ima
 
 def test_preprocessing_survives_json() -> None:
     one = Preprocessing("contain", (3, 4), (5, 6), "lanczos", (0.1, 0.2, 0.3), (1, 2, 3), 4, "down")
-    assert Preprocessing.from_json(json.loads(json.dumps(asdict(one)))) == one
+    ten = replace(one, crop=(6, 6), ten=True)
+    for each in (one, ten):
+        assert Preprocessing.from_json(json.loads(json.dumps(each.to_json()))) == each
+    assert "ten" not in one.to_json()  # the fingerprint of an earlier export is of these fields
+    for crop in ((6, 5), (2048, 2048)):  # neither squares, nor gigabytes an image
+        with pytest.raises(ValueError, match=r"^ten is True, with crops of "):
+            Preprocessing.from_json(replace(ten, crop=crop).to_json())

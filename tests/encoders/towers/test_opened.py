@@ -120,6 +120,7 @@ WRONG: dict[str, object] = {
     "preprocessing.size": [32],
     "preprocessing.std": [1.0, 0.0, 1.0],
     "preprocessing.fill": 256,
+    "preprocessing.ten": 1,
     "preprocessing.mean": "0.5",
     "tokens.clean": "nope",
     "tokens.length": 0,

@@ -131,7 +131,9 @@ def test_networks_of_timm(transformers: Any, photographs: list[Image.Image]) -> 
 
 
 @torch.inference_mode()
-def test_ten_crops_of_a_network_of_timm(transformers: Any, photographs: list[Image.Image]) -> None:
+def test_ten_crops_of_a_network_of_timm(
+    transformers: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
     timm = pytest.importorskip("timm", reason="timm is not installed")
     one, ten = (load_image_encoder(f"timm:test_vit@random{crop}") for crop in ("", ":ten"))
     torch.manual_seed(0)
@@ -155,6 +157,14 @@ def test_ten_crops_of_a_network_of_timm(transformers: Any, photographs: list[Ima
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
     assert ten.fingerprint != one.fingerprint
 
+    def flat(*_: object, **__: object) -> torch.nn.Module:
+        model.pretrained_cfg = model.pretrained_cfg | {"input_size": (3, 32, 64)}
+        return model
+
+    monkeypatch.setattr(timm, "create_model", flat)
+    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit takes others; leave out :ten"):
+        load_image_encoder("timm:test_vit@random@random:ten")
+
 
 @torch.inference_mode()
 def test_the_last_layer_of_vgg_before_its_activation_function(
@@ -162,11 +172,11 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
 ) -> None:
     timm = pytest.importorskip("timm", reason="timm is not installed")
     with pytest.raises(
-        SeesayError, match=r"^timm:test_vit@linear@random: @linear is for .*, unlike test_vit\.$"
+        SeesayError, match=r"@before-relu is for VGG networks, and test_vit has no such layers\.$"
     ):
-        load_image_encoder("timm:test_vit@linear@random")
-    with pytest.raises(SeesayError, match="no option @linaer; there are @random and @linear"):
-        load_image_encoder("timm:test_vit@linaer")
+        load_image_encoder("timm:test_vit@before-relu@random")
+    with pytest.raises(SeesayError, match="no option @rnadom; there are @random and @before-relu"):
+        load_image_encoder("timm:test_vit@rnadom")
 
     def small(*_: object, **__: object) -> torch.nn.Module:
         network = timm.models.vgg.VGG([4, "M"] * 5, num_classes=0, mlp_ratio=1 / 64)
@@ -174,13 +184,14 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
         return network
 
     monkeypatch.setattr(timm, "create_model", small)
-    prepared = [np.asarray(image) for image in photographs]
+    after, before = map(load_image_encoder, ("timm:vgg19@random", "timm:vgg19@random@before-relu"))
     activated, linear = (
-        encoder.encode_prepared([encoder.prepare(each) for each in prepared])["pooled"]
-        for encoder in map(load_image_encoder, ("timm:vgg19@random", "timm:vgg19@random@linear"))
+        encoder.encode_prepared([encoder.prepare(np.asarray(image)) for image in photographs])["pooled"]
+        for encoder in (after, before)
     )
     assert (linear < 0).any()
     np.testing.assert_allclose(np.maximum(linear, 0), activated, atol=1e-5)
+    assert before.fingerprint != after.fingerprint  # though their weights are the same
 
 
 def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_path: Path) -> None:
@@ -317,7 +328,10 @@ def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
 
 def test_names() -> None:
     assert is_two_tower("transformers:openai/clip-vit-base-patch32")
-    assert not is_two_tower("weights/run")
+    assert is_two_tower("timm@0123456789abcdef:vgg19.tv_in1k:ten")
+    assert not any(map(is_two_tower, ("weights/run", "timm", "timm@tuned:vgg19", "onnx@mine/run:2")))
+    with pytest.raises(SeesayError, match="only networks of timm are tuned"):
+        Model("open_clip@0123456789abcdef:ViT-B-32/openai")
     with pytest.raises(SeesayError, match="did you mean 'transformers'"):
         Model("transformer:google/siglip-base-patch16-224")
     with pytest.raises(SeesayError, match="also name a model"):

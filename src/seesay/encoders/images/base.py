@@ -177,9 +177,12 @@ class ImageEncoder(Described):
         return arrays
 
     def with_network(self, network: Network) -> ImageEncoder:
-        """Return an encoder that differs in its network alone, such as one in training."""
+        """Return an encoder with the same preprocessing and another network, which is in training.
+
+        Its fingerprint differs from every other, and names no store.
+        """
         other = copy(self)
-        other._network = network
+        other._network, other.fingerprint = network, f"{self.fingerprint} in training"
         return other
 
     def crops(self, pixels: Pixels) -> Pixels:

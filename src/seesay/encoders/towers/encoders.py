@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seesay.encoders.towers.opened import Towers
 
 _BATCH = 64  # sentences
+_CROPS = 16  # whose activations are in memory at a time: VGG-19's first have 13 MB each
 
 
 @register_image_encoder("open_clip")
@@ -30,7 +31,9 @@ class TowerImageEncoder(ImageEncoder):
         self._preprocessing = towers.preprocessing
 
         def network(pixels: Pixels) -> Arrays:
-            return {"pooled": towers.image(np.ascontiguousarray(pixels))}
+            starts = range(0, len(pixels), _CROPS)
+            parts = [towers.image(np.ascontiguousarray(pixels[start : start + _CROPS])) for start in starts]
+            return {"pooled": np.concatenate(parts)}
 
         ten = towers.preprocessing.ten
         side = max(towers.preprocessing.crop if ten else towers.preprocessing.size)
@@ -49,8 +52,12 @@ class TowerImageEncoder(ImageEncoder):
         if name == EXPORTED:
             return [(f"{name}:FOLDER", "the image tower in a folder that `seesay export` wrote")]
         lines = [(f"{name}:NAME", "any image tower of that library by name; needs seesay[hub]")]
-        ten = ("timm:NAME:ten", "the same, ten crops averaged; NAME@linear for VGG's fc7 before its ReLU")
-        return [*lines, ten] if name == "timm" else lines
+        if name == "timm":
+            lines.append(("timm:NAME:ten", "the same, ten crops averaged (the papers' protocol)"))
+            lines.append(
+                ("timm:VGG@before-relu:ten", "fc7 of a VGG network before its ReLU, ten crops averaged")
+            )
+        return lines
 
     def crops(self, pixels: Pixels) -> Pixels:
         return super().crops(pixels) if self.crop == TEN else self._preprocessing.apply(pixels)[None]

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.networks import in_pytorch
 from seesay.encoders.spec import TOWER, EncoderSpec
 from seesay.encoders.towers.inputs import Preprocessing
-from seesay.encoders.towers.libraries import LIBRARY_LOADERS, LoadedText, LoadedTowers
+from seesay.encoders.towers.libraries import LIBRARY_LOADERS, LoadedText, LoadedTowers, load_timm
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder
@@ -48,10 +49,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            loaded = LIBRARY_LOADERS[spec.name](spec.variant)
-        if spec.weights:
-            path = tuned_file(spec)
-            PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
+            loaded = _load_tuned(spec) if spec.weights else LIBRARY_LOADERS[spec.name](spec.variant)
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -65,6 +63,16 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
         raise SeesayError(f"{spec.name} could not load '{spec.variant}': {reason}") from failure
+    return loaded
+
+
+def _load_tuned(spec: EncoderSpec) -> LoadedTowers:
+    """Load a network of timm with the weights of a run that has tuned it; nothing is downloaded."""
+    loaded, path = load_timm(spec.variant, pretrained=False), tuned_file(spec)
+    try:
+        PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
+    except (RuntimeError, SafetensorError) as failure:
+        raise SeesayError(f"{path.name} does not hold the weights of this network; train again") from failure
     return loaded
 
 
@@ -113,7 +121,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
     try:
         with replacing_folder(folder) as beside:
             about = {
-                "weights": _hash_of_tensors(loaded.weights),
+                "weights": _hash_of_tensors(loaded.weights) + loaded.changed,
                 "dim": _export_image(loaded, beside / "image.onnx"),
                 "logit_scale": loaded.logit_scale,
                 "logit_bias": loaded.logit_bias,

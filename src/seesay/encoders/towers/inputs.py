@@ -23,7 +23,7 @@ from seesay.errors import SeesayError
 Pixels = NDArray[np.uint8]
 Ids = NDArray[np.int64]
 
-_MOST = 8192  # pixels of a side
+_MOST, _MOST_OF_TEN = 8192, 1024  # pixels of a side
 _LONGEST, _LARGEST_ID = 65_536, (1 << 31) - 1
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -47,7 +47,7 @@ class Preprocessing:
         std: by which the difference is divided.
         fill: the level, or one per channel, of the padding.
         offset: how the crop's offset is rounded at half a pixel: "down" or, as in torchvision, to "even".
-        ten: whether the image encoder takes ten crops, which are squares, instead of that of `apply`.
+        ten: whether the image encoder takes ten square crops (`ten_crops`) instead of that of `apply`.
 
     Example:
         >>> squash = Preprocessing("squash", (2, 2), (2, 2), "bilinear", (0.5,) * 3, (0.5,) * 3)
@@ -95,7 +95,8 @@ class Preprocessing:
         check_numbers("fill", fill, 3, 0, 255, int)
         check_numbers("mean", self.mean, 3, -_MOST, _MOST, int, float)
         check_numbers("std", self.std, 3, 1e-9, _MOST, int, float)
-        if self.ten is not False and (self.ten is not True or self.crop[0] != self.crop[1]):
+        square = self.crop[0] == self.crop[1] <= _MOST_OF_TEN
+        if not (self.ten is False or (self.ten is True and square)):
             raise ValueError(f"ten is {self.ten!r}, with crops of {self.crop[0]} by {self.crop[1]}")
 
     def apply(self, pixels: Pixels) -> Pixels:

@@ -2,8 +2,8 @@
 
 - open_clip: `ARCHITECTURE/WEIGHTS`, `hf-hub:REPOSITORY` or a folder;
 - timm: the name of a vision network; `@random` after it keeps the seeded initial weights, not downloaded;
-  `@linear` leaves out the last activation function before the classifier of VGG (fc7 before its ReLU); `:ten`
-  at the end takes ten crops;
+  `@before-relu` leaves out the last activation function before the classifier of VGG (after fc7); `:ten` at
+  the end takes ten crops;
 - transformers: a repository of the hub or a folder, of CLIP, SigLIP or another model that has image and text
   features, or of a vision model.
 
@@ -29,6 +29,7 @@ from seesay.encoders.images.base import TEN
 from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings
 from seesay.errors import SeesayError, did_you_mean
 
+RANDOM, BEFORE_RELU = "random", "before-relu"  # after the name of a network of timm
 _IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 # What a configuration may ask of its tokenizer; others reach transformers, which can be told to run code.
 _OF_TOKENIZERS = {"clean", "strip_sep_token"}
@@ -63,6 +64,7 @@ class LoadedTowers:
         text: the text tower; None without.
         logit_scale: the factor of the cosine, not its logarithm.
         logit_bias: what is added to it.
+        changed: what differs from the library's network with these weights, such as "@before-relu".
     """
 
     weights: nn.Module
@@ -72,6 +74,7 @@ class LoadedTowers:
     text: LoadedText | None = None
     logit_scale: float = 1.0
     logit_bias: float = 0.0
+    changed: str = ""
 
 
 class _Features(nn.Module):
@@ -114,25 +117,35 @@ def load_open_clip(which: str) -> LoadedTowers:
     )
 
 
-def load_timm(which: str) -> LoadedTowers:
-    """Load a network of timm without its classifier."""
+def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
+    """Load a network of timm without its classifier, with its published weights or none."""
     import timm
 
-    architecture, *options = which.removesuffix(f":{TEN}").split("@")
-    if unknown := set(options) - {"random", "linear"}:
-        raise SeesayError(f"no option @{min(unknown)}; there are @random and @linear")
+    name = which.removesuffix(f":{TEN}")
+    architecture, *options = name.split("@")
+    if unknown := set(options) - {RANDOM, BEFORE_RELU}:
+        raise SeesayError(f"no option @{min(unknown)}; there are @{RANDOM} and @{BEFORE_RELU}")
     with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
         torch.manual_seed(0)
-        module = timm.create_model(architecture, pretrained="random" not in options, num_classes=0).eval()
-    if "linear" in options:
+        pretrained = pretrained and RANDOM not in options
+        module = timm.create_model(architecture, pretrained=pretrained, num_classes=0).eval()
+    if BEFORE_RELU in options:
         hidden: Any = getattr(module, "pre_logits", None)
         if not hasattr(hidden, "act2"):
-            raise SeesayError(f"@linear is for networks with hidden layers as VGG's, unlike {architecture}")
+            raise SeesayError(f"@{BEFORE_RELU} is for VGG networks, and {architecture} has no such layers")
         hidden.act2 = nn.Identity()
     config: dict[str, Any] = timm.data.resolve_model_data_config(module)
     transform = timm.data.create_transform(**config, is_training=False)
-    preprocessing = replace(of_transform(transform), ten=which.endswith(f":{TEN}"))
-    return LoadedTowers(module, module, preprocessing, lambda image: np.asarray(transform(image)))
+    preprocessing = replace(of_transform(transform), ten=name != which)
+    if preprocessing.ten and len(set(preprocessing.crop)) > 1:
+        raise SeesayError(f"ten crops are squares, and {architecture} takes others; leave out :{TEN}")
+    return LoadedTowers(
+        weights=module,
+        image=module,
+        preprocessing=preprocessing,
+        library_pixels=lambda image: np.asarray(transform(image)),
+        changed=f"@{BEFORE_RELU}" if BEFORE_RELU in options else "",
+    )
 
 
 def load_transformers(which: str) -> LoadedTowers:

@@ -174,7 +174,7 @@ def export_folder(spec: EncoderSpec) -> Path:
 
 def _folder_name(spec: EncoderSpec) -> str:
     """Return the common name of all exports of a model."""
-    digest = hashlib.blake2b(spec.variant.encode(), digest_size=4).hexdigest()
+    digest = hashlib.blake2b((spec.weights + spec.variant).encode(), digest_size=4).hexdigest()
     safe = re.sub(r"[^\w.-]+", "-", str(spec)).strip("-.")[-80:]
     return f"{safe}-{digest}"
 
