@@ -42,7 +42,7 @@ from tools.orders import Order
 
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 HALF = len(WEIGHTS) // 2
-ONE = "one for all queries"
+ONE = "one for each direction"
 TWO = "two, for queries with a rare word and others"
 BETTER = "the better of the two metrics, for each query"
 BEST = "the best, for each query"

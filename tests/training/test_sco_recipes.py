@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.inputs import split_inputs
@@ -74,8 +76,6 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     small = corpus_name == "flickr8k"
     own = {"standardise": True, "image_dropout": 0.5, "sentence_dropout": 0.3} if small else {}
     dim = 512 if small else 1024
-    if small and fusion == "gate":
-        fusion = "scaled-gate"  # with which the recorded rows were trained
     if small and generation is not None and generation.weight == 1 and generation.role == "supervision":
         generation = generation.model_copy(update={"weight": 0.02})  # by val
     assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
@@ -154,6 +154,20 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     vectors = run.embed_photos([EncodedImage(data, name).photo(run.side)])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1], atol=1e-5)
     assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"
+
+
+def test_a_precomputed_context_beside_concepts(corpus: Corpus, tmp_path: Path) -> None:
+    seen = load_recipe("concepts", changes=[*SMALL[:2], "matcher.hidden=0", "schedule.epochs=1"])
+    train(seen, corpus, tmp_path / "concepts")
+    images = tuple(replace(image, row=row) for row, image in enumerate(corpus.images))
+    features = np.random.default_rng(0).normal(size=(len(images), 4)).astype(np.float32)
+    both = replace(corpus, images=images, features=features)
+    names = f"encoders=[precomputed, 'concepts:{tmp_path / 'concepts'}']"
+    train(
+        load_recipe("sco-cnp-ctx", changes=[names, *SMALL[1:], "schedule.epochs=1"]), both, tmp_path / "run"
+    )
+    run = Run.load(str(tmp_path / "run"))
+    assert evaluate(run, both, "standard", "test", resamples=0).to_dict()["about"]["images"] == 6
 
 
 def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:
