@@ -177,6 +177,8 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
         load_image_encoder("timm:test_vit@before-relu@random")
     with pytest.raises(SeesayError, match="no option @rnadom; there are @random and @before-relu"):
         load_image_encoder("timm:test_vit@rnadom")
+    with pytest.raises(SeesayError, match=":ten comes last"):
+        load_image_encoder("timm:test_vit:ten@random")
 
     def small(*_: object, **__: object) -> torch.nn.Module:
         network = timm.models.vgg.VGG([4, "M"] * 5, num_classes=0, mlp_ratio=1 / 64)

@@ -122,6 +122,8 @@ def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
     import timm
 
     name = which.removesuffix(f":{TEN}")
+    if f":{TEN}@" in name:
+        raise SeesayError(f":{TEN} comes last, behind @{RANDOM} and @{BEFORE_RELU}")
     architecture, *options = name.split("@")
     if unknown := set(options) - {RANDOM, BEFORE_RELU}:
         raise SeesayError(f"no option @{min(unknown)}; there are @{RANDOM} and @{BEFORE_RELU}")
