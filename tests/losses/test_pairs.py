@@ -163,8 +163,8 @@ def test_far_pairs_are_left_out_without_changing_the_gradient(mean_over: MeanOve
     torch.manual_seed(0)
     matcher, owners = InnerProducts(), torch.arange(40) // 2
     matcher.asked = torch.empty(0)
-    images = torch.eye(40).add(noise * torch.randn(40, 40)).requires_grad_()
-    vectors = torch.eye(40).add(noise * torch.randn(40, 40)).requires_grad_()
+    images = (1.3 * torch.eye(40)).add(noise * torch.randn(40, 40)).requires_grad_()
+    vectors = (1.3 * torch.eye(40)).add(noise * torch.randn(40, 40)).requires_grad_()
     loss = PairMarginLoss(margin=0.5, count=39, mean_over=mean_over)
     whole = loss(images @ vectors.T, owners)
     (value,) = loss.batch_losses(matcher, Batch(images, numbers(vectors), owners))
@@ -177,6 +177,34 @@ def test_far_pairs_are_left_out_without_changing_the_gradient(mean_over: MeanOve
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
+
+
+class WithDropout(InnerProducts):
+    """Half of each product is dropped in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        return self.dropout(images * sentences).sum(dim=1)
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        return self.dropout(images[:, None] * sentences).sum(dim=2)
+
+
+def test_pairs_are_scored_if_they_are_near_the_margin_without_dropout() -> None:
+    torch.manual_seed(0)
+    matcher = WithDropout().train()
+    images, sentences = ((1.3 * torch.eye(40)).add(0.15 * torch.randn(40, 40)) for _ in range(2))
+    scores = images @ sentences.T
+    own = scores.diagonal()
+    near = (own[:, None] - scores < 1.5 * 0.5) | (own - scores < 1.5 * 0.5)
+    first, second = (matcher.score_near_margin(images, sentences, margin=0.5) for _ in range(2))
+    for found in (first, second):
+        assert torch.equal(found > -torch.inf, near.fill_diagonal_(True))
+    assert not torch.equal(first, second)  # each has masks of its own
+    assert matcher.training
 
 
 ROWS = st.lists(

@@ -180,12 +180,12 @@ class MatchingCNN(PairMatcher):
         read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
+        vectors = self.words(read.words)  # at once: each look-up has a gradient as large as the vocabulary
         last = read.words.shape[0] - 1
 
         def encode(max_length: int, rows: Tensor) -> Tensor:
             real, places = lengths[rows], torch.arange(max_length, device=starts.device)[:, None]
-            words = self.words(read.words[(starts[rows] + places).clamp(max=last)])
-            inputs = words * (places < real)[:, :, None]
+            inputs = vectors[(starts[rows] + places).clamp(max=last)] * (places < real)[:, :, None]
             for number in range(self.meeting):
                 responses = pool(gate(self._convolve(inputs, number), real))
                 inputs = functional.relu(responses + self._layer(number).bias)
