@@ -280,7 +280,8 @@ def _region_misfits(recipe: Recipe) -> Misfits:
         return
     if not _learns_phrases(loss.loss_class):
         known = [kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))]
-        yield "regions", f"phrases are learned with the losses {', '.join(known)}, not with {loss.kind}"
+        listed = ", ".join(sorted(known))
+        yield "regions", f"phrases are learned with the losses {listed}, not with {loss.kind}"
     if regions.box_voting is not None and not loss.loss_class.learns_odds:
         yield (
             "regions",
