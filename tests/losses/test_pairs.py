@@ -193,18 +193,21 @@ class WithDropout(InnerProducts):
         return self.dropout(images[:, None] * sentences).sum(dim=2)
 
 
-def test_pairs_are_scored_if_they_are_near_the_margin_without_dropout() -> None:
+def test_dropout_does_not_decide_which_pairs_are_near_the_margin() -> None:
     torch.manual_seed(0)
     matcher = WithDropout().train()
     images, sentences = ((1.3 * torch.eye(40)).add(0.15 * torch.randn(40, 40)) for _ in range(2))
     scores = images @ sentences.T
     own = scores.diagonal()
-    near = (own[:, None] - scores < 1.5 * 0.5) | (own - scores < 1.5 * 0.5)
+    near = (own[:, None] - scores < 1.5 * 0.5) | (own - scores < 1.5 * 0.5) | torch.eye(40, dtype=torch.bool)
     first, second = (matcher.score_near_margin(images, sentences, margin=0.5) for _ in range(2))
     for found in (first, second):
-        assert torch.equal(found > -torch.inf, near.fill_diagonal_(True))
+        assert torch.equal(found > -torch.inf, near)
     assert not torch.equal(first, second)  # each has masks of its own
+    with pytest.raises(RuntimeError):
+        matcher.score_near_margin(images, sentences[:, :1].expand(40, 2), margin=0.5)
     assert matcher.training
+    assert matcher.dropout.training
 
 
 ROWS = st.lists(

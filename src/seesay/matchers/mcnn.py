@@ -180,7 +180,7 @@ class MatchingCNN(PairMatcher):
         read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
-        vectors = self.words(read.words)  # at once: each look-up has a gradient as large as the vocabulary
+        vectors = self.words(read.words)  # once: each look-up has a gradient as large as the vocabulary
         last = read.words.shape[0] - 1
 
         def encode(max_length: int, rows: Tensor) -> Tensor:
