@@ -47,7 +47,7 @@ TURNS = 4
 PRODUCT = 2048  # rows and columns of the matrices whose product gives the machine's rate
 PER_IMAGE = 5
 PARTS = (10, 4, 2, 1)  # of the largest matrix's images and sentences
-BATCH, NEAR = 100, 300  # pairs of a mini-batch; near or beyond the margin at the end of a training of mcnn-st
+BATCH, NEAR = 100, 300  # pairs of a mini-batch, and how many of its score matrix a trained mcnn-st finds near
 
 LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level; of any score
 
