@@ -196,8 +196,11 @@ class PairMatcher(Matcher):
 
     def pairs_at_once(self, activations: Tensor) -> int:
         """Return how many pairs to compute at once, given one pair's largest activations."""
-        budget = self.cache_bytes if activations.device.type == "cpu" else _FAR
-        return max(budget // max(activations.numel() * activations.element_size(), 1), 1)
+        kind = activations.device.type
+        halved = torch.is_autocast_enabled(kind)  # the layers' activations, whatever these are
+        size = torch.get_autocast_dtype(kind).itemsize if halved else activations.element_size()
+        budget = self.cache_bytes if kind == "cpu" else _FAR
+        return max(budget // max(activations.numel() * size, 1), 1)
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return an empty matrix (m, n) for scores; many small ones would fragment the memory."""
