@@ -203,9 +203,19 @@ def test_an_interrupted_second_step_goes_on(
     with pytest.raises(SafetensorError):
         train(recipe, few, out, resume=True)
     (out / "encoder.safetensors").rmdir()
+    for other, way in (("matcher.frozen=true", "Omit the changes"), (None, "Name this run's changes")):
+        changed = load_recipe(name, changes=[*SMALL[name], other] if other else None)
+        with pytest.raises(SeesayError, match=f"another recipe was trained there: .*{way}"):
+            train(changed, few, out, resume=True)
+    (out / "weights.safetensors").mkdir()
+    with pytest.raises((SafetensorError, OSError)), counted_steps() as steps:
+        train(recipe, few, out, resume=True)
+    assert steps == []
+    (out / "weights.safetensors").rmdir()
     with counted_steps() as steps:
         run = train(recipe, few, out, resume=True)
     assert steps == []
+    assert not (out / "checkpoint.safetensors").exists()
     assert run.recipe.encoders == run_recipe(tuned[name]).encoders  # bit for bit
 
 

@@ -333,6 +333,10 @@ def test_the_weights_and_the_words_are_those_of_the_run(
     assert run.recipe.departures[-1] == "Starts from the weights of irmatch-s, seed 1."
     again = seesay.train("irmatch-s", some, tmp_path / "run", **ONE, lr=1e-12, start_from=first, resume=True)
     assert again.recipe == run.recipe
+    with pytest.raises(SeesayError, match="name that run with --from"):
+        seesay.train("irmatch-s", some, tmp_path / "run", **ONE, lr=1e-12, resume=True)
+    with pytest.raises(SeesayError, match="omit --from"):
+        seesay.train("irmatch-s", corpus, first.folder, **ONE, start_from=first, resume=True)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,8 @@ def combine_members(
     learning = callbacks if tunes or run.asymmetric else ()
     with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if tunes:
+            if not (out / RUN).is_file():
+                save_inputs(run)  # a recipe that is resumed must be this one
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
@@ -123,6 +125,8 @@ def combine_members(
     _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)
+    # Were it left, a member that was trained anew would be passed over for it.
+    (out / CHECKPOINT).unlink(missing_ok=True)
     run = Run.load(str(out))
     calibrate(run, corpus)
     try_export(run)
@@ -288,8 +292,6 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
         weights, history = loop.run()
     module.load_state_dict(weights)
     encoders = run.recipe.encoders if settings.frozen else _save_encoders(run.recipe, module, out)
-    # Were it left, a member that was trained anew would be passed over for it.
-    (out / CHECKPOINT).unlink()
     return run.recipe.model_copy(update={"encoders": encoders}), history
 
 

@@ -22,6 +22,7 @@ from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 from seesay.training.words import PretrainedVectors
 
+_DEPARTURE = "Starts from the weights of"
 # Weights that were learned from other inputs may have the right shapes, but another meaning.
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
 _DAMPING = 0.015  # share of the mean second moment that is added to all: rare directions count less
@@ -47,8 +48,13 @@ def recipe_from(start: Run, recipe: Recipe) -> Recipe:
                 f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
                 "a training can start only from a run with the same inputs."
             )
-    departure = f"Starts from the weights of {start.recipe.name}, seed {start.recipe.seed}."
+    departure = f"{_DEPARTURE} {start.recipe.name}, seed {start.recipe.seed}."
     return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
+
+
+def starts_from_weights(recipe: Recipe) -> bool:
+    """Return whether a training by this recipe started from the weights of a run."""
+    return any(each.startswith(_DEPARTURE) for each in recipe.departures)
 
 
 def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:

@@ -25,13 +25,13 @@ from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
 from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
 from seesay.results.tables import PaperTable, number
-from seesay.runs.config import run_recipe
+from seesay.runs.config import RUN, run_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
 from seesay.training.loop import CHECKPOINT
-from seesay.training.train import train
+from seesay.training.train import holding, train
 from seesay.training.words import check_begun
 
 _DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
@@ -112,10 +112,11 @@ class TableRuns:
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
         ]
-        if is_finished(folder):
+        if (folder / RUN).is_file():
             self._recipe_there(folder, recipe)
         if not is_combined(folder, folders):
-            combine_members(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
+            with holding(folder):
+                combine_members(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
         return folder
 
     def _phrase_run(self, name: str, seed: int) -> Path:

@@ -37,7 +37,7 @@ from seesay.training.concept_task import ConceptTask, score_held_out, with_conce
 from seesay.training.epochs import Callback, running
 from seesay.training.further import check_beside
 from seesay.training.loop import CHECKPOINT, Loop, solve
-from seesay.training.start import recipe_from, start_matcher
+from seesay.training.start import recipe_from, start_matcher, starts_from_weights
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
@@ -65,7 +65,8 @@ def train(
         corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
             from several.
         out: the run's folder.
-        resume: continue a training. A recipe without changes means the run's own recipe.
+        resume: continue a training. A recipe without changes means the run's own recipe, unless its matcher
+            is composed.
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
             starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
         callbacks: are called after each epoch.
@@ -84,7 +85,7 @@ def train(
         module = uncompiled(module)
         _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
-    with distributed.joined(recipe), _holding(out) if distributed.is_first() else nullcontext():
+    with distributed.joined(recipe), holding(out) if distributed.is_first() else nullcontext():
         return _train(recipe, corpus, out, resume, module, callbacks, start_from)
 
 
@@ -106,6 +107,7 @@ def _train(
     recipe = named
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
+        _check_start(recipe, out, start_from)
     with distributed.one_after_first():
         run, task = _begin(recipe, corpus, out, resume, module, start_from)
     with running(
@@ -132,7 +134,7 @@ def _train(
 
 
 @contextmanager
-def _holding(out: Path) -> Iterator[None]:
+def holding(out: Path) -> Iterator[None]:
     """Lock a run's folder; newly created folders that stay empty are removed."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
@@ -218,6 +220,14 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
         raise SeesayError(f"module: {type(module).__name__} has no parameters to train.")
 
 
+def _check_start(recipe: Recipe, out: Path, start_from: Run | None) -> None:
+    """Check that a run to resume started from another one's weights if, and only if, one is named."""
+    if (start_from is None) == starts_from_weights(recipe):
+        if start_from is None:
+            raise SeesayError(f"{out}: started from the weights of another run; name that run with --from.")
+        raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
+
+
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
     if not resume:
@@ -231,10 +241,12 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
-    if not (recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
+    unchanged = not (recipe.changes or isinstance(recipe.matcher, ExternalSettings))
+    if unchanged and not recipe.matcher.is_composed:
         return  # the run's own recipe is meant
     if differing := differences(there, recipe):
+        way = "Name this run's changes" if unchanged else "Omit the changes"
         raise SeesayError(
-            f"{out / RUN}: another recipe was trained there: {differing}. Omit the "
-            "changes to continue this run, or choose another folder."
+            f"{out / RUN}: another recipe was trained there: {differing}. {way} to continue this run, or "
+            "choose another folder."
         )
