@@ -131,6 +131,13 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
+def lock_of(path: Path) -> Path:
+    """Return the lock file of a file or folder, in the cache."""
+    folder = cache_dir() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / hashlib.sha256(str(path.resolve()).encode()).hexdigest()
+
+
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
     """Convert errors about a full or failing disk, from any library, to a `SeesayError`."""

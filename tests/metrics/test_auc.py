@@ -38,3 +38,6 @@ def test_the_calibration_error_is_the_mean_over_bins():
     assert calibration_error([1.0, 0.0], [True, False]) == 0
     with pytest.raises(SeesayError, match="probabilities: NaN"):
         calibration_error([np.nan], [True])
+    for chance in (-0.5, 1.5):
+        with pytest.raises(SeesayError, match=f"from 0 to 1, got {chance}"):
+            calibration_error([0.5, chance], [True, False])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from seesay.errors import SeesayError
-from seesay.metrics import bootstrap
+from seesay.metrics import bootstrap, paired_test
 from seesay.metrics.bootstrap import (
     MeanSample,
     RankSample,
@@ -38,6 +38,14 @@ def plain_figures(fold, chosen):
         rank for i in chosen for rank, owner in zip(fold.ranks.image, fold.owners, strict=True) if owner == i
     ]
     return list(metrics_of(Ranks(np.array(sentence), np.array(image))).values())
+
+
+def test_small_values_are_not_rounded() -> None:
+    low, high = bootstrap([1e-4, 2e-4, 3e-4, 4e-4])
+    assert 1e-4 <= low < high <= 4e-4
+    test = paired_test([4e-4] * 8, [1e-4] * 8)
+    assert (test.theirs, test.difference) == pytest.approx((1e-4, 3e-4))
+    assert test.interval == pytest.approx((3e-4, 3e-4))
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from([2, 12, 40]))

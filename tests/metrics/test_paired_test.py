@@ -68,7 +68,7 @@ def test_the_same_answers_do_not_differ_and_order_only_turns_the_sign():
     other = [RetrievalSample(Ranks(f.ranks.sentence + 1, f.ranks.image), f.owners) for f in folds]
     there, back = compare(folds, other, 50, 50)[MR], compare(other, folds, 50, 50)[MR]
     assert there.difference == -back.difference > 0
-    assert there.interval == tuple(-edge for edge in reversed(back.interval))
+    assert there.interval == pytest.approx([-edge for edge in reversed(back.interval)])
     assert there.p == back.p
 
 

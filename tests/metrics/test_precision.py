@@ -13,7 +13,7 @@ from seesay.errors import SeesayError
 from seesay.metrics import average_precision
 from seesay.metrics.bootstrap import draws, intervals
 from seesay.metrics.paired_test import compare
-from seesay.metrics.precision import PrecisionSample
+from seesay.metrics.precision import CalibrationSample, PrecisionSample
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
 
@@ -48,6 +48,16 @@ def test_a_constant_scorer_gains_nothing() -> None:
     np.testing.assert_allclose(average_precision(np.ones((50, 4)), targets), targets.mean(axis=0))
 
 
+def test_unsigned_and_infinite_scores_rank_as_others() -> None:
+    targets = np.array([[False], [True], [False], [True]])
+    whole = np.array([[0], [3], [2], [1]])
+    expected = average_precision(whole, targets)
+    for dtype in (np.uint8, np.uint64, np.int8):
+        np.testing.assert_array_equal(average_precision(whole.astype(dtype), targets), expected)
+    # Masked rows tie, wherever their targets are.
+    np.testing.assert_array_equal(average_precision(np.full((4, 1), -np.inf), targets), [0.5])
+
+
 def test_a_score_that_is_no_number_is_refused() -> None:
     with pytest.raises(SeesayError, match="NaN"):
         average_precision(np.array([[np.nan]]), np.array([[True]]))
@@ -78,6 +88,31 @@ def test_a_figure_lies_within_its_interval() -> None:
     assert interval is not None
     assert interval.low < figure < interval.high
     assert (draws([sample], 200, 0) > figure).mean() > 0.975
+
+
+def test_a_calibration_error_lies_within_its_interval() -> None:
+    draw = np.random.default_rng(0)
+    low = []
+    for _ in range(20):
+        chances = draw.random(500)
+        sample = CalibrationSample(chances, draw.random(500) < chances, np.arange(500))
+        figure = sample.metrics(np.ones((1, 500), np.int32))[0, 0]
+        interval = intervals([sample], resamples=100)["ECE"]
+        assert interval is not None
+        assert 0 <= interval.low < figure < interval.high
+        low.append(interval.low)
+    assert np.mean(low) < 3  # percent; the probabilities are right
+
+
+def test_columns_of_other_targets_are_not_compared() -> None:
+    scores, targets = np.random.default_rng(0).random((2, 9, 3))
+    one = PrecisionSample(scores, targets > 0.5)
+    for other in (
+        PrecisionSample(scores, targets > 0.4),
+        PrecisionSample(scores[:, :2], targets[:, :2] > 0.5),
+    ):
+        with pytest.raises(SeesayError, match="the same queries"):
+            compare([one], [other], 20, 20)
 
 
 def test_a_difference_is_the_middle_of_its_interval() -> None:

@@ -156,3 +156,5 @@ def test_what_is_no_run_is_named(corpus: Corpus) -> None:
         evaluate(nn.Linear(2, 2), corpus)  # type: ignore[arg-type]
     with pytest.raises(SeesayError, match=r"resamples: .* got -1"):
         evaluate("seesay-small", corpus, resamples=-1)
+    with pytest.raises(SeesayError, match=r"shortlist: .* got 0"):
+        evaluate("seesay-small", corpus, rerank="seesay-small", shortlist=0)

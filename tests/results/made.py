@@ -48,6 +48,12 @@ def grounding(recipe: str = "ground-full", first: float = 40.0, **changed: Any) 
     return _of("grounding", about, metrics | {"people: phrases": 5}, recipe, changed)
 
 
+def no_match(recipe: str = "two-branch", error: float = 4.0, **changed: Any) -> Row:
+    """A row of queries without a match, whose AUC, ECE and false alarms are all as large as `error`."""
+    metrics = {"AUC": error, "recognised": 60.0, "ECE": error, "reported": 45.0, "false alarms": error}
+    return _of("no-match", {"images": 1000, "queries": 4996}, metrics, recipe, changed)
+
+
 def composition(recipe: str = "mcnn-wd", **changed: Any) -> Row:
     kind = {"standard error": 0.51, "ties %": 2.0, "pairs": 30, "left out": 4}
     metrics = {"true order %": 81.234, "difference": -0.001} | kind

@@ -5,8 +5,8 @@ they describe one scene and have one right answer. Resampling them one by one gi
 narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery is
 not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
-Intervals are percentile intervals. Draws of a mean average precision are biased upwards, so its interval is
-shifted until the mean of the draws equals the value.
+Intervals are percentile intervals. Draws of a mean average precision or of a calibration error are biased
+upwards, so these intervals are shifted until the mean of the draws equals the value, and end at 0 and 100 %.
 
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
 data).
@@ -52,6 +52,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def rounded(self) -> Interval:
+        """Return both ends with three decimals, as results show them."""
+        return Interval(round(self.low, 3), round(self.high, 3))
+
 
 class Sample(ABC):
     """Per-query values from which metrics are computed.
@@ -59,8 +63,8 @@ class Sample(ABC):
     Attributes:
         names: of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the metrics of draws are biased; their interval is then shifted until the mean of the
-            draws equals the metric.
+        biased: whether the metrics of draws, in percent, are biased; their interval is then shifted until the
+            mean of the draws equals the metric.
     """
 
     biased: ClassVar[bool] = False
@@ -248,11 +252,16 @@ def intervals(
     """Return the percentile interval of each metric by name; None for one without a value.
 
     Folds are resampled separately, and a metric is the mean over folds. Draws without a query are left out.
-    Biased draws are shifted until their mean equals the metric.
+    Biased draws are shifted until their mean equals the metric, and cannot leave 0 to 100 %.
     """
-    centres = mean_metrics(folds) if folds[0].biased else {}
-    columns = zip(folds[0].names, draws(folds, resamples, seed).T, strict=True)
-    return {name: interval_of(column, centres.get(name)) for name, column in columns}
+    columns = dict(zip(folds[0].names, draws(folds, resamples, seed).T, strict=True))
+    if not folds[0].biased:
+        return {name: interval_of(column) for name, column in columns.items()}
+    centres = mean_metrics(folds)
+    shifted = {name: interval_of(column, centres[name]) for name, column in columns.items()}
+    return {
+        name: ends and Interval(max(ends.low, 0.0), min(ends.high, 100.0)) for name, ends in shifted.items()
+    }
 
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
@@ -273,7 +282,7 @@ def interval_of(column: Values, centre: float | None = None) -> Interval | None:
     if centre is not None:
         known = known + (centre - known.mean())
     low, high = np.percentile(known, _TAILS)
-    return Interval(round(float(low), 3), round(float(high), 3))
+    return Interval(float(low), float(high))
 
 
 def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[Weights]:

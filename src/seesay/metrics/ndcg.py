@@ -46,7 +46,8 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
     gained = np.empty(len(values))
     for row, (mine, gains) in enumerate(zip(values, relevant, strict=True)):
         among = np.flatnonzero(mine >= least[row])
-        first = among[np.lexsort((gains[among], -mine[among]))[:top]]
+        # Ascending and then reversed, because scores may be unsigned.
+        first = among[np.lexsort((-_gains(gains[among]), mine[among]))[::-1][:top]]
         gained[row] = _gains(gains[first]) @ discounts
     return _share(gained, relevant, discounts)
 

@@ -49,6 +49,13 @@ class PairedTest:
     interval: Interval | None
     p: float | None
 
+    def rounded(self) -> PairedTest:
+        """Return the metric, the difference and its interval with three decimals, and p with five."""
+        if self.theirs is None or self.difference is None or self.p is None:
+            return self
+        ends = self.interval and self.interval.rounded()
+        return PairedTest(round(self.theirs, 3), round(self.difference, 3), ends, round(self.p, 5))
+
 
 def paired_test(
     ours: ArrayLike,
@@ -76,8 +83,8 @@ def paired_test(
     Example:
         >>> from seesay.metrics import paired_test
         >>> test = paired_test([1, 1, 1, 1, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0, 0, 0])
-        >>> test.difference, test.interval, test.p
-        (0.625, Interval(low=0.25, high=0.875), 0.06299)
+        >>> test.difference, test.interval, round(test.p, 3)
+        (0.625, Interval(low=0.25, high=0.875), 0.063)
     """
     check_whole(1, resamples=resamples, swaps=swaps)
     check_whole(0, seed=seed)
@@ -119,7 +126,7 @@ def _test(mine: float, other: float, drawn: Values, swapped: Values, biased: boo
         return PairedTest(None, None, None, None)
     p = (1 + int((np.abs(swapped) >= abs(found) - _SAME).sum())) / (1 + len(swapped))
     interval = interval_of(drawn, found if biased else None)
-    return PairedTest(round(other, 3), round(found, 3), interval, round(p, 5))
+    return PairedTest(other, found, interval, p)
 
 
 def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:

@@ -66,6 +66,10 @@ class PrecisionSample(Sample):
         mean = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
         return np.asarray(100 * mean[:, None])
 
+    def is_paired(self, other: Sample) -> bool:
+        """See `Sample`; the columns must have the same targets, too."""
+        return isinstance(other, PrecisionSample) and np.array_equal(self.targets, other.targets)
+
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
         """See `Sample`; scores become ranks first, because two matchers have different scales."""
         columns = [[average_ranks(column) for column in each.scores.T] for each in (self, other)]
@@ -75,8 +79,9 @@ class PrecisionSample(Sample):
 
 def _column(scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> Column:
     """Return the rows by descending score, the last position of each score, and the targets in that order."""
-    order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    order = np.argsort(scores, kind="stable")[::-1]  # scores may be unsigned
+    ranked = scores[order]
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(order) - 1)
     return order, last, targets[order]
 
 
@@ -177,7 +182,7 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
         From 0 to 1; NaN if no outcome is known.
 
     Raises:
-        SeesayError: a shape is wrong, or a probability is NaN.
+        SeesayError: a shape is wrong, or a probability is NaN or not from 0 to 1.
 
     >>> round(calibration_error([0.9, 0.8, 0.1], [True, False, False]), 3)
     0.333
@@ -185,6 +190,9 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     found = as_array(probabilities, "probabilities", "n")
     came_true = as_array(outcomes, "outcomes", len(found), kinds="fiub")
     refuse_nan(found, "probabilities")
+    if found.size and not 0 <= found.min() <= found.max() <= 1:
+        wrong = found[(found < 0) | (found > 1)][0]
+        raise SeesayError(f"probabilities: expected numbers from 0 to 1, got {wrong:g}.")
     sample = CalibrationSample(found, came_true, np.arange(len(found)))
     return float(sample.metrics(np.ones((1, len(found)), np.int32))[0, 0]) / 100
 
@@ -193,6 +201,7 @@ class CalibrationSample(Sample):
     """The expected calibration error in percent, see `calibration_error`; `images` (n,) are drawn."""
 
     names = ("ECE",)
+    biased = True  # chance errors of the bins of a draw add up, whichever sign they have
 
     def __init__(self, probabilities: ArrayLike, outcomes: ArrayLike, images: ArrayLike) -> None:
         self._chances, self._outcomes = np.asarray(probabilities), np.asarray(outcomes, np.float64)

@@ -151,7 +151,8 @@ class Result(BaseModel):
             )
         tests: dict[str, PairedTest] = {}
         for (part, ours), (_, others) in zip(mine, theirs, strict=True):
-            tests |= of_part(part, compare(ours, others, seed=seed))
+            found = compare(ours, others, seed=seed)
+            tests |= of_part(part, {name: test.rounded() for name, test in found.items()})
         return Comparison(name=name, metrics=tests, resamples=RESAMPLES, swaps=SWAPS)
 
     def __str__(self) -> str:
@@ -248,7 +249,8 @@ class Protocol(ABC):
         for part, folds in samples:
             found |= rounded_metrics(folds, part)
             if options.resamples:
-                ends |= of_part(part, intervals(folds, options.resamples))
+                exact = intervals(folds, options.resamples)
+                ends |= of_part(part, {name: each and each.rounded() for name, each in exact.items()})
         result = Result(
             protocol=self.name,
             split=subject.split,

@@ -103,8 +103,8 @@ def evaluate(
         I Med r     1.0  [1.0, 1.0]
         mR        100.0  [100.0, 100.0]
     """
-    if resamples < 0:
-        raise SeesayError(f"resamples: expected a number of at least 0, got {resamples}.")
+    check_whole(0, resamples=resamples)
+    check_whole(1, shortlist=shortlist)
     entries = [open_entry(each) for each in _listed(run)]
     if not entries:
         raise SeesayError("run: expected at least one run, got none.")

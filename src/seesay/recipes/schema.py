@@ -257,6 +257,8 @@ def _misfits(recipe: Recipe) -> Misfits:
         )
     if recipe.class_pairs and recipe.loss.teacher_run is not None:
         yield "class_pairs", "a teacher has no scores for images of classes; take another loss"
+    if recipe.beside and recipe.loss.teacher_run is not None:
+        yield "beside", "a teacher has no scores for pairs of other corpora; take another loss"
     if recipe.regions is not None and len(recipe.encoders) > 1:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
 

@@ -227,7 +227,7 @@ def image_retrieval_of(
     sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
     ends = intervals([sample], resamples)[_BINNED]
     assert ends is not None  # there is a sentence
-    return {name: round(value, 3) for name, value in mean_metrics([sample]).items()}, *ends
+    return {name: round(value, 3) for name, value in mean_metrics([sample]).items()}, *ends.rounded()
 
 
 def _difference(found: PairedTest | None) -> Html:

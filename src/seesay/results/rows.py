@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import lock_of, locked, replace_text
 from seesay.protocols.base import PROTOCOLS, Result, read_result
 from seesay.recipes.load import canonical_changes
 from seesay.settings import describe
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
     from seesay.runs.run import Run
 
+_PATIENCE = 60.0  # seconds that a process waits for others to record; each needs a fraction of one
 _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
 # Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
 # later one replaces the earlier.
@@ -170,18 +171,21 @@ def recorded_rows(corpus: str) -> Path:
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
     """Write a row into `folder/<corpus>.jsonl`, in place of one with the same identity; return the path.
 
-    Rows are sorted by their identity, so that a new measurement changes one line of the file.
+    Rows are sorted by their identity, so that a new measurement changes one line of the file. Processes that
+    record into one file wait for each other.
 
     Raises:
-        SeesayError: the corpus' name is not a file name, or the file there is invalid.
+        SeesayError: the corpus' name is not a file name, the file there is invalid, or another process does
+            not end recording.
     """
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
         raise SeesayError(f"corpus '{corpus}': not a name for a results file; use letters, digits, - or +.")
     path = folder / f"{corpus}.jsonl"
-    lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
-    lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path, "".join(f"{line}\n" for _, line in sorted(lines.items())))
+    with locked(lock_of(path), f"{path}: another process is recording there.", _PATIENCE):
+        lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
+        lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)
+        replace_text(path, "".join(f"{line}\n" for _, line in sorted(lines.items())))
     return path
 
 

@@ -54,6 +54,7 @@ def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Itera
 
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
+_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns of which lower is better
 
 
 @dataclass
@@ -361,5 +362,5 @@ def _best(values: Sequence[float | None], column: str) -> list[bool]:
     known = [value for value in shown if value is not None]
     if len(known) < 2:
         return [False] * len(shown)
-    best = min(known) if column.endswith(MEDIAN_RANK) else max(known)
+    best = min(known) if column.endswith(_LOWER) else max(known)
     return [value == best for value in shown]

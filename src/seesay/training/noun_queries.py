@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.recipes.schema import NounSettings
@@ -52,6 +53,10 @@ class NounQueries(FurtherLoss):
         shown = _nouns_of_images(inputs)
         images_of = Counter(noun for each in shown for noun in each)
         self.nouns = sorted(noun for noun, count in images_of.items() if count >= _LEAST)
+        if not self.nouns:
+            raise SeesayError(
+                f"nouns: no English noun is in the sentences of {_LEAST} images of train; leave out nouns."
+            )
         number = {noun: i for i, noun in enumerate(self.nouns)}
         self._shown = np.zeros((len(shown), len(self.nouns)), bool)
         for row, each in zip(self._shown, shown, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -21,7 +20,7 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
-from seesay.paths import cache_dir, disk_errors, locked, sweep
+from seesay.paths import disk_errors, lock_of, locked, sweep
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
@@ -143,14 +142,9 @@ def holding(out: Path) -> Iterator[None]:
         raise SeesayError(
             f"{out}: cannot be used for a run ({error.strerror}); choose another folder."
         ) from error
-    # The lock file stays in the cache: if it were deleted, one process could hold the old file while another
-    # holds a new one.
-    locks = cache_dir() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    lock = locks / hashlib.sha256(str(out.resolve()).encode()).hexdigest()
     busy = f"{out}: another process is training this run; wait until it has ended, or choose another folder."
     try:
-        with disk_errors(out), locked(lock, busy):
+        with disk_errors(out), locked(lock_of(out), busy):
             sweep(out)
             yield
     finally:
