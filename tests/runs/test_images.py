@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from seesay.data.images import EncodedImage
 from seesay.errors import ImageError, SeesayError
 from seesay.runs.images import read_images
 
@@ -28,6 +31,23 @@ def test_a_photo_is_turned_upright() -> None:
     photo.getexif()[0x0112] = 6  # taken with the camera on its side
     (content,), _ = read_images([photo])
     assert np.shape(content) == (4, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "value"),
+    [("RGBA", (9, 9, 9, 0)), ("LA", (9, 0)), ("I;16", 20_000), ("F", 0.5), ("L", 7), ("CMYK", (9, 9, 9, 9))],
+)
+def test_an_opened_image_has_the_pixels_of_its_file(mode: str, value: Any) -> None:
+    image, out = Image.new(mode, (8, 6), value), io.BytesIO()
+    image.save(out, "TIFF")
+    (content,), _ = read_images([image])
+    np.testing.assert_array_equal(content, EncodedImage(out.getvalue(), "image").pixels())
+
+
+def test_an_opened_image_whose_file_is_cut_off_is_named(scenes: Path) -> None:
+    data = next(scenes.rglob("*.jpg")).read_bytes()
+    with pytest.raises(ImageError, match=r"images\[1\]: damaged \(.*truncated"):
+        read_images([data, Image.open(io.BytesIO(data[: len(data) // 2]))])
 
 
 @pytest.mark.parametrize("single", ["a.jpg", b"jpeg", Path("a.jpg"), Image.new("RGB", (2, 2))])

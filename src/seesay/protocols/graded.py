@@ -61,9 +61,8 @@ class Graded(Protocol):
         order = np.argsort(owners, kind="stable")
         of_image = np.split(order, np.searchsorted(owners[order], np.arange(1, n)))
         own = of_image, [np.array([owner]) for owner in owners]
-        answers, left_out = (own, 0)
-        if options.answers is not None:
-            answers, left_out = named_answers(options.answers, corpus)
+        given = options.answers
+        answers, left_out = (own, 0) if given is None else named_answers(given, corpus)
         texts = [tokenize(text) for text in corpus.texts()]
         relevance = rouge_l(texts, texts, owners, n)
         by_images, by_sentences = subject.scores.by_direction()

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from seesay.data.pixels import in_srgb, to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.spec import PRECOMPUTED
-from seesay.errors import SeesayError
+from seesay.errors import ImageError, SeesayError, first_line
 from seesay.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -59,7 +60,11 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
     if isinstance(image, bytes):
         return image, place
     if isinstance(image, Image.Image):
-        return np.asarray(ImageOps.exif_transpose(image).convert("RGB")), place
+        try:
+            upright = ImageOps.exif_transpose(image)
+            return in_srgb(to_rgb(upright), upright), place
+        except OSError as error:
+            raise ImageError(f"{place}: damaged ({first_line(error)}).") from error
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3:
         return image, place
     got = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__

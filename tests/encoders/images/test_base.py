@@ -175,6 +175,15 @@ def test_ten_crops_are_the_naive_ones(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(ten_crops(pixels, 28), naive_ten(pixels, 28))
 
 
+def test_of_a_row_of_pixels_only_the_middle_is_enlarged() -> None:
+    row = np.full((1, 2000, 3), 255, np.uint8)  # a file of 70 bytes, which would take a gigabyte
+    row[:, 950:1050] = 0
+    for image in (row, row.transpose(1, 0, 2)):
+        for crops in (ten_crops(image, 28), random_crop(image, 28, "ten", np.random.default_rng(0))[None]):
+            assert crops.shape[1:] == (28, 28, 3)
+            assert crops.max() == 0
+
+
 def test_ten_crops_of_a_right_sized_image_need_no_resize() -> None:
     pixels = picture(256, 300)
     crops = ten_crops(pixels, 224)

@@ -47,6 +47,24 @@ def levels(preprocessing: Preprocessing, image: Image.Image, theirs: Any) -> flo
     return float(np.abs(ours - pixels).max())
 
 
+@pytest.mark.parametrize("resize", ["shortest", "cover"])
+@pytest.mark.parametrize("shape", [(2000, 1, 3), (1, 2000, 3)])
+def test_of_a_row_of_pixels_only_the_middle_is_enlarged(
+    resize: Any, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: list[tuple[int, ...]] = []
+    fromarray = Image.fromarray
+
+    def seen(array: np.ndarray) -> Image.Image:
+        shapes.append(array.shape)
+        return fromarray(array)
+
+    monkeypatch.setattr(Image, "fromarray", seen)
+    preprocessing = Preprocessing(resize, (224, 224), (224, 224), "bicubic", (0.5,) * 3, (0.5,) * 3)
+    assert preprocessing.apply(np.zeros(shape, np.uint8)).shape == (224, 224, 3)
+    assert [max(each) for each in shapes] == [64]
+
+
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip", "ViT"])
 def test_pixels_of_transformers(kind: str, transformers: Any, photographs: list[Image.Image]) -> None:
     """Those of Pillow exactly; those of torchvision, which resizes tensors, to a level."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.data.pixels import middle
 from seesay.encoders import IMAGE_ENCODERS, Described
 from seesay.encoders.spec import EncoderSpec
 from seesay.registry import Registry
@@ -79,6 +80,7 @@ def _reduced(pixels: Pixels) -> Pixels:
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
     """Crop four corners and the centre of the image at short side size·256/224, and mirror them."""
+    pixels = middle(pixels)
     height, width = pixels.shape[:2]
     scale = size * 256 / 224 / min(height, width)
     large = resize(pixels, max(size, round(height * scale)), max(size, round(width * scale)))
@@ -93,6 +95,7 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
 
     The crop is from the enlarged image of the `ten` crops, or for other kinds from a squash of that size.
     """
+    pixels = middle(pixels) if kind == TEN else pixels
     height, width = pixels.shape[:2]
     side = round(size * 256 / 224)
     scale = side / min(height, width)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tokenizers import Tokenizer
 
+from seesay.data.pixels import middle
 from seesay.errors import SeesayError
 
 Pixels = NDArray[np.uint8]
@@ -101,6 +102,8 @@ class Preprocessing:
 
     def apply(self, pixels: Pixels) -> Pixels:
         """Scale and crop an image (h, w, 3) to the tower's (height, width, 3)."""
+        if self.resize in ("shortest", "cover"):
+            pixels = middle(pixels)
         height, width = self._scaled(*pixels.shape[:2])
         if pixels.shape[:2] != (height, width):
             image = Image.fromarray(np.ascontiguousarray(pixels))
