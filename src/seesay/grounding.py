@@ -360,7 +360,8 @@ class _Labels:
         return next((r for r in rooms if not any(_meet(r, other) for other in self._taken)), rooms[0])
 
     def _fitting(self, text: str) -> str:
-        """The text, cut to the width of the image."""
+        """The text in one line, cut to the width of the image."""
+        text = " ".join(text.split())
         width = self._size[0] - 2 * self._pad
         while self._draw.textlength(text, font=self._font) > width and len(text) > 1:
             text = text.removesuffix("…")[:-1] + "…"

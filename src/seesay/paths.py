@@ -131,6 +131,11 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
+def home_expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with `~` replaced by the home folder; without a known one it stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 — that of Path raises an error
+
+
 def lock_of(path: Path) -> Path:
     """Return the lock file of a file or folder, in the cache."""
     folder = cache_dir() / "locks"

@@ -128,6 +128,21 @@ def test_a_line_that_is_cut_short_is_named(tmp_path: Path, cut: int) -> None:
         RegionFiles(find_region_files(tmp_path))
 
 
+@pytest.mark.parametrize("count", [b"0", b"1" * 5000, b"-1"])
+def test_a_number_of_regions_that_none_has(tmp_path: Path, count: bytes) -> None:
+    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
+    (tmp_path / "f.tsv").write_bytes(lines[0] + lines[1].replace(b"\t6\t", b"\t" + count + b"\t"))
+    with pytest.raises(SeesayError, match=r"f\.tsv:2: expected image_id"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+def test_regions_without_features(tmp_path: Path) -> None:
+    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
+    (tmp_path / "f.tsv").write_bytes(lines[0].rpartition(b"\t")[0] + b"\t\n")
+    with pytest.raises(SeesayError, match=r"f\.tsv:1: 0 numbers"):
+        RegionFiles(find_region_files(tmp_path))
+
+
 def test_more_regions_than_features(tmp_path: Path) -> None:
     lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
     (tmp_path / "f.tsv").write_bytes(lines[0] + lines[1].replace(b"\t6\t", b"\t7\t"))

@@ -523,6 +523,23 @@ def test_a_header_beyond_the_first_bytes_is_read_whole(tmp_path):
     assert source_size(FileSource(path), "large.jpg") == (40, 30)
 
 
+def test_the_size_of_a_png_counts_exif_behind_its_pixels(tmp_path: Path) -> None:
+    out, noise = io.BytesIO(), np.random.default_rng(0).integers(0, 256, (200, 300, 3), np.uint8)
+    Image.fromarray(noise).save(out, "PNG")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # taken with the camera on its side
+    body = b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    data = out.getvalue()
+    (tmp_path / "a.png").write_bytes(data[:-12] + chunk + data[-12:])
+    pixels = EncodedImage((tmp_path / "a.png").read_bytes(), "a.png").pixels()
+    assert (
+        source_size(FileSource(tmp_path / "a.png"), "a.png")
+        == (pixels.shape[1], pixels.shape[0])
+        == (200, 300)
+    )
+
+
 def test_no_image_is_an_error(tmp_path):
     path = tmp_path / "text.jpg"
     path.write_text("no image")

@@ -79,7 +79,7 @@ def test_any_box_and_any_text_can_be_drawn(size: tuple[int, int]) -> None:
         (width - 1, height - 1, width, height),
         (0.2, 0.3, 0.9, 0.9),
     ]
-    for text in ("x", "a very long phrase " * 20, "собака 犬 🐕"):
+    for text in ("x", "a very long phrase " * 20, "собака 犬 🐕", "a red\nball"):
         image = Image.new("RGB", size, "grey")
         picture = draw_grounding(image, grounding(size, *boxes, text=text))
         assert picture.size == size

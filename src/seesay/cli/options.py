@@ -120,8 +120,8 @@ Protocol = Annotated[
     str | None,
     typer.Option(
         help="standard, coco-1k, coco-5k, graded, agreement, sentence-to-sentence, "
-        "composition, no-match, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts or "
-        "concepts-regions for a run of concepts."
+        "composition, no-match, many-matches, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; "
+        "concepts or concepts-regions for a run of concepts."
     ),
 ]
 Combine = Annotated[

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _FIELDS = 6
+_COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
 _HDF5 = (".h5", ".hdf5")
 
 
@@ -190,11 +192,11 @@ def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
         for number, line in enumerate(file, start=1):
             where = f"{path}:{number}"
             fields = line.rstrip(b"\r\n").split(b"\t")
-            if len(fields) != _FIELDS or not fields[3].isdigit() or int(fields[3]) < 1:
+            if len(fields) != _FIELDS or not _COUNT.fullmatch(fields[3]):
                 raise SeesayError(f"{where}: expected image_id image_w image_h num_boxes boxes features.")
             count, numbers = int(fields[3]), _bytes_in(fields[5]) // 4
             width = width or numbers // count
-            if numbers != count * width or _bytes_in(fields[4]) != 16 * count:
+            if not width or numbers != count * width or _bytes_in(fields[4]) != 16 * count:
                 raise SeesayError(
                     f"{where}: {numbers} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} regions "
                     f"of {width}; is the line truncated?"

@@ -126,10 +126,6 @@ class RemotePath(PurePosixPath):
         """Return the URL."""
         return str(self)
 
-    def expanduser(self) -> RemotePath:
-        """Return the path."""
-        return self
-
     def forget(self) -> None:
         """Make the next listing ask the store again; fsspec caches listings."""
         _LISTED.clear()

@@ -134,5 +134,7 @@ def source_size(source: ByteSource, name: str) -> tuple[int, int]:
     head = source.read(HEAD)
     if not is_raw(head, name):
         with suppress(ImageError):
-            return EncodedImage(head, name).size
+            image = EncodedImage(head, name)
+            if image.format != "PNG" or len(head) < HEAD:  # its EXIF may stand behind the pixels
+                return image.size
     return EncodedImage(source.read(), name).size

@@ -16,6 +16,7 @@ from seesay.data.suffixes import IMAGE_SUFFIXES
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
+LINK_OUT = "a link out of the folder"
 _Sources = dict[str, list[tuple[str, ByteSource]]]
 
 Problem = Callable[[Path, str, bool], None]
@@ -71,7 +72,7 @@ def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None) -> str:
     try:
         is_link = problem is not None and entry.is_symlink()
         if is_link and not path.resolve(strict=True).is_relative_to(root):
-            told(path, "a link out of the folder", False)
+            told(path, LINK_OUT, False)
         elif entry.is_dir():
             return "" if is_link else "folder"
         elif entry.is_file():
@@ -105,16 +106,24 @@ class ImageFinder:
     Args:
         root: the folder.
         issues: counts names that are ambiguous or outside.
-        outside: whether an absolute path may lead out of the folder.
+        outside: whether an absolute path or a link may lead out of the folder.
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
         self._root, self._issues, self._outside = root, issues, outside
         self._by_name: _Sources = {}
+        self._parents: dict[int, tuple[int, _Sources]] = {}
         self._tars_read = False
-        for path in walk_files(root):
+        follows = outside or as_remote(root) is not None
+        folder = root if follows else root.resolve()
+        for path in walk_files(folder, None if follows else self._leave_out):
             if path.suffix.lower() in IMAGE_SUFFIXES:
-                self._add(path.relative_to(root).as_posix(), FileSource(path))
+                below = path.relative_to(folder)
+                self._add(below.as_posix(), FileSource(root / below))
+
+    def _leave_out(self, path: Path, reason: str, _unread: bool) -> None:
+        if reason == LINK_OUT:
+            self._issues.add(f"{reason}, not followed (--allow-outside follows it)", str(path))
 
     @property
     def is_empty(self) -> bool:
@@ -147,11 +156,25 @@ class ImageFinder:
         return found
 
     def _look_up(self, key: str, images: _Sources | None = None) -> ByteSource | None:
-        candidates = (self._by_name if images is None else images).get(key.rpartition("/")[2], [])
-        candidates = [c for c in candidates if f"/{c[0]}".endswith(f"/{key}")] or candidates
+        images = self._by_name if images is None else images
+        above, _, name = key.rpartition("/")
+        candidates = images.get(name, [])
+        if above and len(candidates) > 1:
+            nearest = self._by_parent(candidates).get(above.rpartition("/")[2], candidates)
+            candidates = [c for c in nearest if f"/{c[0]}".endswith(f"/{key}")] or candidates
         if len(candidates) > 1 and candidates[0][0] != key:
             self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")
         return candidates[0][1] if candidates else None
+
+    def _by_parent(self, images: list[tuple[str, ByteSource]]) -> _Sources:
+        """Images of one name by the folder that each lies in: a catalogue has one name in every folder."""
+        count, found = self._parents.get(id(images), (0, {}))
+        if count < len(images):  # those in tars are added late
+            found = {}
+            for path, source in images:
+                found.setdefault(path.rpartition("/")[0].rpartition("/")[2], []).append((path, source))
+            self._parents[id(images)] = len(images), found
+        return found
 
     def _read_tars(self) -> None:
         if self._tars_read:

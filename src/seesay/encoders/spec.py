@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import home_expanded
 
 PRECOMPUTED = "precomputed"  # in the place of an encoder: the features that come with a corpus
 
@@ -69,7 +70,7 @@ class EncoderSpec:
             raise SeesayError(f"{name}: also name a model: {spec.name}:MODEL.")
         if spec.weights and spec.name not in IMAGES_ONLY:
             raise SeesayError(f"{name}: only networks of timm are tuned; leave out @{spec.weights}.")
-        folder = Path(spec.variant).expanduser()
+        folder = home_expanded(spec.variant)
         if spec.name == EXPORTED and not (folder / TOWER).is_file():
             raise SeesayError(
                 f"{name}: no tower there (no {TOWER}); the folder of a run that "
@@ -85,11 +86,11 @@ class EncoderSpec:
 
         The path is that of a folder or file, or of the weights in `ARCHITECTURE/WEIGHTS`.
         """
-        here = Path(self.variant).expanduser()
+        here = home_expanded(self.variant)
         if here.is_dir() or (here.suffix in _FILES and here.is_file()):
             return replace(self, variant=str(here.resolve()))
         architecture, _, weights = self.variant.partition("/")
-        if (file := Path(weights).expanduser()).is_file():
+        if (file := home_expanded(weights)).is_file():
             return replace(self, variant=f"{architecture}/{file.resolve()}")
         return self
 

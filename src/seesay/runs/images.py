@@ -16,6 +16,7 @@ from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.spec import PRECOMPUTED
 from seesay.errors import ImageError, SeesayError, first_line
+from seesay.paths import home_expanded
 from seesay.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def read_texts(texts: Iterable[str], name: str) -> list[str]:
 
 def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str]:
     if isinstance(image, str | Path):
-        return FileSource(Path(image).expanduser()).read(), str(image)
+        return FileSource(home_expanded(image)).read(), str(image)
     if isinstance(image, bytes):
         return image, place
     if isinstance(image, Image.Image):

@@ -19,6 +19,7 @@ from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
+from seesay.paths import home_expanded
 from seesay.recipes.load import is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, VOCABULARY, run_recipe
@@ -102,7 +103,7 @@ class PretrainedVectors:
         if name in ("minilm", "minilm-int8"):
             encoder = load_sentence_encoder(name)
             return sentence_vectors(encoder, words), np.ones(len(words), bool)
-        vectors, known = file_vectors(Path(name).expanduser(), words)
+        vectors, known = file_vectors(home_expanded(name), words)
         if not known.any():
             raise SeesayError(f"{name}: contains none of the {len(words)} words.")
         return vectors, known

@@ -71,13 +71,37 @@ def test_bytes_alone_and_a_column_of_splits(tmp_path: Path, content: Any) -> Non
         corpus.images[2].source.read()  # type: ignore[union-attr]
 
 
+def test_images_of_one_name_are_told_apart_by_their_content(tmp_path: Path, content: Any) -> None:
+    first, second = jpeg("first"), jpeg("second")
+    rows = [first, second, first, second, None]  # of folders of which only the last part is kept
+    images = [{"bytes": data, "path": "0001.jpg"} for data in rows]
+    write(tmp_path / "train.parquet", image=images, caption=["a", "b", "c", "d", "e"])
+    corpus = read_corpus(tmp_path)
+    assert [sentences for _, sentences in content(corpus).values()] == [["a", "c"], ["b", "d"], ["e"]]
+    assert [each.source and each.source.read() for each in corpus.images[:2]] == [first, second]
+    assert corpus.images[0].name == "train/0001.jpg"
+
+
+def test_columns_of_other_names_and_types(tmp_path: Path, content: Any) -> None:
+    file, images = tmp_path / "all.parquet", cells("1.jpg", "2.jpg")
+    write(file, Bild=images, Satz=["a", "b"], Split=["train", "test"])
+    corpus = read_corpus(file, image_column="Bild", caption_column="Satz")
+    assert [split for split, _ in content(corpus).values()] == ["train", "test"]
+    write(file, image=images, caption=["a", "b"], split=[0, 1])
+    with pytest.raises(SeesayError, match="row 0 of group 0: split is 0, not a name"):
+        read_corpus(file)
+    with pytest.raises(SeesayError, match=r"no columns foto and caption; .*--image-column"):
+        read_corpus(file, image_column="foto")
+
+
 @pytest.mark.slow
 def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: Any) -> None:
     photos("images/1.jpg")
-    write(tmp_path / "train.parquet", file_name=["1.jpg", "1.jpg", "gone.jpg"], caption=["a", None, "c"])
+    names = ["1.jpg", "1.jpg", "gone.jpg", None]
+    write(tmp_path / "train.parquet", file_name=names, caption=["a", None, "c", "d"])
     corpus = read_corpus(tmp_path)
     assert content(corpus) == {"1.jpg": ("train", ["a"])}
-    assert corpus.issues.counts[MALFORMED_LINE] == 1
+    assert corpus.issues.counts[MALFORMED_LINE] == 2
 
 
 @pytest.mark.slow

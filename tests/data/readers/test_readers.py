@@ -27,6 +27,11 @@ def test_a_missing_path_is_named(tmp_path, phrases):
         read_corpus(str(tmp_path / "gone"), phrases=phrases)
 
 
+def test_the_home_folder_of_nobody_is_a_missing_path():
+    with pytest.raises(SeesayError, match="~nosuchuser/x: no such folder or file"):
+        read_corpus("~nosuchuser/x")
+
+
 def test_a_missing_folder_of_images_is_named(tmp_path):
     with pytest.raises(SeesayError, match="gone: no such folder or file"):
         read_corpus(tmp_path, images=tmp_path / "gone", phrases=True)

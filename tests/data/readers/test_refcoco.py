@@ -67,7 +67,9 @@ def test_malformed_documents_name_their_place(refcoco, refs, instances, message)
         refcoco(refs, instances)
 
 
-@pytest.mark.parametrize("numbers", [[1, 2, 3], [1, 2, "x", 4], [1, 2, float("nan"), 4], [1, 2, True, 4]])
+@pytest.mark.parametrize(
+    "numbers", [[1, 2, 3], [1, 2, "x", 4], [1, 2, float("nan"), 4], [1, 2, True, 4], [1, 2, 10**400, 4]]
+)
 def test_a_malformed_box_names_its_place(refcoco, numbers):
     instances = {**INSTANCES, "annotations": [{"id": 10, "image_id": 1, "bbox": numbers}]}
     with pytest.raises(SeesayError, match=r"\[0\]: 'bbox' is"):

@@ -14,7 +14,7 @@ from seesay.data.readers.builder import (
     REPEATED_SENTENCE,
     TWO_SPLITS,
 )
-from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name, without_number
 from seesay.data.readers.table import SEVERAL_IN_ONE
 from seesay.data.summary import summarise
 from seesay.data.walk import OUTSIDE
@@ -124,6 +124,26 @@ def test_columns_of_any_name(tmp_path, photos):
         read_corpus(tmp_path, image_column="Bild", caption_column="phrase")
 
 
+def test_keys_of_json_lines_in_any_case(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.jsonl").write_text('{"fileName": "a.jpg", "Caption": "A dog"}\n')
+    assert read_corpus(tmp_path, image_column="fileName").texts() == ["A dog"]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("caption", "caption"),
+        ("caption12", "caption"),
+        ("cap_1", "cap"),
+        ("cap 1", "cap"),
+        ("cap__1", "cap_"),
+    ],
+)
+def test_what_numbered_columns_share(column, expected):
+    assert without_number(column) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -158,6 +178,13 @@ def test_rows_that_are_left_out_are_named(tmp_path, photos):
     assert issues.rows == 4
     why = ["3: no image gone.jpg", "4: 2 columns, not 3", "5: no caption"]
     assert issues.left_out == [f"{tmp_path}/x.csv:{each}" for each in why]
+
+
+def test_a_table_that_expands_as_no_text_does_is_refused(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"image,caption\na.jpg," + bytes(30_000_000)))
+    with pytest.raises(SeesayError, match="expands to over 100 times its size"):
+        read_corpus(tmp_path)
 
 
 def test_utf16_from_a_spreadsheet(tmp_path, photos):
@@ -198,6 +225,32 @@ def test_absolute_paths_elsewhere_are_taken_only_if_allowed(tmp_path, photos, co
     allowed = read_corpus(tmp_path / "corpus", allow_outside=True)
     assert private / "b.jpg" in [image.source.path for image in allowed.images]
     assert OUTSIDE not in allowed.issues.counts
+
+
+@pytest.mark.parametrize("link", ["images", "me.jpg"])
+def test_links_out_of_the_folder_are_followed_only_if_allowed(tmp_path, photos, link):
+    photos("corpus/a.jpg", "private/me.jpg")
+    private = tmp_path / "private"
+    (tmp_path / "corpus" / link).symlink_to(private / "me.jpg" if link == "me.jpg" else private)
+    (tmp_path / "corpus/again.jpg").symlink_to("a.jpg")
+    (tmp_path / "corpus/t.csv").write_text("image,caption\na.jpg,A\nme.jpg,B\nagain.jpg,C\n")
+    corpus = read_corpus(tmp_path / "corpus")
+    assert [image.name for image in corpus.images] == ["a.jpg", "again.jpg"]
+    (kind,) = [each for each in corpus.issues.counts if "a link out of the folder" in each]
+    assert corpus.issues.examples[kind] == [str(tmp_path / "corpus" / link)]
+    allowed = read_corpus(tmp_path / "corpus", allow_outside=True)
+    assert [image.name for image in allowed.images] == ["a.jpg", "me.jpg", "again.jpg"]
+
+
+def test_a_name_is_found_in_its_own_folder_among_many(tmp_path, photos):
+    photos(*(f"images/{i}/1.jpg" for i in range(30)), "images/3/4/1.jpg")
+    names = [*(f"{i}/1.jpg" for i in range(30)), "3/4/1.jpg", "other/1.jpg"]
+    (tmp_path / "t.csv").write_text("image,caption\n" + "".join(f"{name},a\n" for name in names))
+    found = [
+        image.source.path.relative_to(tmp_path / "images").as_posix()
+        for image in read_corpus(tmp_path).images
+    ]
+    assert found == names[:-1]  # the last is the first of the name, which is there already
 
 
 def test_a_name_that_fits_two_files_is_counted(tmp_path, photos):

@@ -13,6 +13,7 @@ from seesay.data.readers.builder import CorpusBuilder, reading_with
 from seesay.data.readers.files import tables_in
 from seesay.data.remote import as_remote, path_of
 from seesay.errors import SeesayError
+from seesay.paths import home_expanded
 from seesay.registry import Registry
 
 
@@ -68,9 +69,11 @@ def read_corpus(
 
 
 def _existing(path: str | Path) -> Path:
-    path = path_of(path).expanduser()
+    path = path_of(path)
     if remote := as_remote(path):
         remote.forget()
+    else:
+        path = home_expanded(path)
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
     return path

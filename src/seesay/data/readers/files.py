@@ -32,6 +32,7 @@ CAPTION_COLUMNS = (*_CAPTIONS.split(), "beschreibung", "bildunterschrift", "satz
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _PEEK = 1 << 16
+_TIMES, _MORE = 100, 1 << 20  # a gzip file may expand to so many times its size, and more bytes
 
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 
@@ -49,9 +50,10 @@ def decode_text(data: bytes, where: Path | str) -> str:
     try:
         return data.decode(_encoding(data))
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
+        at = error.start + len(codecs.BOM_UTF8) * data.startswith(codecs.BOM_UTF8)  # counted behind it
+        line = data[:at].count(b"\n") + 1
         raise SeesayError(
-            f"{where}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8."
+            f"{where}:{line}: byte 0x{data[at]:02x} is not UTF-8; save the file as UTF-8."
         ) from error
 
 
@@ -62,7 +64,14 @@ def _encoding(data: bytes) -> str:
 def _read_bytes(path: Path, limit: int = -1) -> bytes:
     try:
         with path.open("rb") as raw, gzip.open(raw) if path.suffix.lower() == ".gz" else raw as file:
-            return file.read(limit)
+            if limit >= 0 or file is raw:
+                return file.read(limit)
+            most = _MORE + _TIMES * path.stat().st_size
+            if len(data := file.read(most + 1)) > most:
+                raise SeesayError(
+                    f"{path}: expands to over {_TIMES} times its size, as no text does; unpack it first."
+                )
+            return data
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SeesayError(f"{path}: truncated or damaged gzip file ({error}); copy it again.") from error
     except OSError as error:
@@ -174,7 +183,8 @@ class TableFormat:
 @lru_cache(1024)
 def without_number(column: str) -> str:
     """Return what numbered columns share: "caption" for "caption1" and "caption_2"."""
-    return re.sub(r"[ _-]?\d+$", "", column)
+    stem = column.rstrip("0123456789")
+    return stem[:-1] if stem != column and stem.endswith((" ", "_", "-")) else stem
 
 
 def tables_in(path: Path) -> list[Path]:
@@ -208,7 +218,9 @@ def _header(line: str) -> list[str]:
 
 def _json_keys(line: str, path: Path) -> list[str]:
     record = parse_json(line, path)
-    return [key for key, value in record.items() if value is not None] if isinstance(record, dict) else []
+    if not isinstance(record, dict):
+        return []
+    return [key.strip().lower() for key, value in record.items() if value is not None]
 
 
 def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -222,7 +234,7 @@ def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dic
         except SeesayError:
             record = None
         if isinstance(record, dict):
-            yield where, record
+            yield where, {key.strip().lower(): value for key, value in record.items()}
         else:
             issues.leave_out(MALFORMED_LINE, f"{where}: not a JSON object")
 

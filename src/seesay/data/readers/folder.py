@@ -9,7 +9,7 @@ from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
-from seesay.data.walk import walk_files
+from seesay.data.walk import LINK_OUT, walk_files
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file in an unsupported format"
@@ -37,7 +37,8 @@ class FolderReader(Reader):
 
         def problem(file: Path, reason: str, _unread: bool) -> None:
             if _is_image(file) or file.is_dir():
-                builder.issues.add(f"{reason}, ignored (--allow-outside takes it)", str(file))
+                hint = " (--allow-outside takes it)" if reason == LINK_OUT else ""
+                builder.issues.add(f"{reason}, ignored{hint}", str(file))
 
         # Links are followed as an index follows them.
         for file in walk_files(root, None if read_options().outside else problem):

@@ -6,9 +6,10 @@ of an image beside the file. Images stay where they are: what is read is the gro
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +20,7 @@ from typing import Any, BinaryIO
 
 from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import (
     CAPTION_COLUMNS,
     IMAGE_COLUMNS,
@@ -76,6 +77,10 @@ class ParquetCell:
         return data[:limit]
 
 
+_Known = tuple[ParquetCell, dict[bytes, str]]
+"""The first image of a name; once there is another, also the names of each by its content."""
+
+
 @register_reader
 class ParquetReader(Reader):
     """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
@@ -93,19 +98,23 @@ class ParquetReader(Reader):
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
-    version = version_of(file)
+    version, known = version_of(file), dict[str, _Known]()
+    options = read_options()
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as (parquet, raw):
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
-        image = next((columns[name] for name in IMAGE_COLUMNS if name in columns), None)
-        caption = next((columns[name] for name in CAPTION_COLUMNS if name in columns), None)
+        image = _column_of(columns, options.image_column, IMAGE_COLUMNS)
+        caption = _column_of(columns, options.caption_column, CAPTION_COLUMNS)
         if image is None or caption is None:
+            wanted = f"{options.image_column or 'image'} and {options.caption_column or 'caption'}"
             raise SeesayError(
-                f"{file}: no columns image and caption; it has the columns {', '.join(columns)}."
+                f"{file}: no columns {wanted}; it has the columns {', '.join(columns)}. Name the right ones "
+                "with --image-column and --caption-column."
             )
         leaves = map(parquet.schema.column, range(parquet.metadata.num_columns))
         is_name = any(leaf.path == image and leaf.logical_type.type == "STRING" for leaf in leaves)
-        small = [caption, *([columns["split"]] if "split" in columns else [])]
+        splits = columns.get("split")
+        small = [caption, *([splits] if splits else [])]
         # Only the names of images in the file; their bytes are read when they are needed.
         named = image if is_name else f"{image}.path"
         if (rows := parquet.metadata.num_rows) > MAX_ROWS:
@@ -118,18 +127,57 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
             texts = [texts] if isinstance(texts, str) else texts
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            well_formed = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+            if not well_formed or (is_name and not cells[image]):
                 builder.issues.add(MALFORMED_LINE, where)
                 continue
-            split = canonical_split(cells["split"], where) if cells.get("split") else split_in_name(below)
+            split = _split(cells.get(splits) if splits else None, where) or split_in_name(below)
             if is_name:
                 at = builder.find_image(cells[image], split, where)
             else:
-                name = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
-                source = ParquetCell(file, image, group, row, version)
-                at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
+                own = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
+                cell = ParquetCell(file, image, group, row, version)
+                name = _name(f"{below}/{PurePosixPath(own).name}", cell, known)
+                at = builder.image(name, split, cell)
             for text in texts:
                 builder.sentence(text, at, where)
+
+
+def _column_of(columns: Mapping[str, str], wanted: str | None, usual: Sequence[str]) -> str | None:
+    """Return the first column of these names, which are in lower case."""
+    names = (wanted.strip().lower(),) if wanted else usual
+    return next((columns[name] for name in names if name in columns), None)
+
+
+def _split(value: object, where: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise SeesayError(f"{where}: split is {value!r}, not a name; write train, val or test.")
+    return canonical_split(value, where)
+
+
+def _name(name: str, cell: ParquetCell, known: dict[str, _Known]) -> str:
+    """Return the name of an image: of another with the name, if that has the same content, or a new one.
+
+    A row may repeat an image, one for each sentence. But images of several folders can have one name, of
+    which the library `datasets` keeps only the last part.
+    """
+    if name not in known:
+        known[name] = cell, {}
+        return name
+    first, names = known[name]
+    if not names:
+        names[_content(first)] = name
+    folder, _, last = name.rpartition("/")
+    return names.setdefault(_content(cell), f"{folder}/{cell.group:05d}-{cell.row:06d}-{last}")
+
+
+def _content(cell: ParquetCell) -> bytes:
+    try:
+        return hashlib.blake2b(cell.read(), digest_size=16).digest()
+    except ImageError:
+        return f"{cell.group} {cell.row}".encode()  # without content it equals no other
 
 
 def _rows(

@@ -8,7 +8,6 @@ Source: Kazemzadeh et al., EMNLP 2014; Yu et al., "Modeling Context in Referring
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
 
 Record = Mapping[str, Any]
+_MOST = 1e9  # pixels
 UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
 _TESTS = ("testa", "testb", "testc")  # people, and everything else; both are test splits
 
@@ -51,11 +51,11 @@ class RefCocoReader(Reader):
         for index, record in enumerate(records):
             where = f"{refs}: [{index}]"
             annotation = annotations.get(need(record, "ann_id", int, where))
-            picture = pictures.get(annotation.get("image_id")) if annotation else None
+            picture = pictures.get(_id(annotation, "image_id")) if annotation else None
             if annotation is None or picture is None:
                 builder.issues.add(UNKNOWN_ANNOTATION, where)
                 continue
-            category = categories.get(annotation.get("category_id"), {}).get("name")
+            category = categories.get(_id(annotation, "category_id"), {}).get("name")
             _add(record, annotation, picture, (str(category),) if category else (), where, builder)
 
 
@@ -98,13 +98,20 @@ def _frame(picture: Record, where: str) -> tuple[float, float] | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < _MOST  # which NaN is not, either
 
 
 def _split(name: object, where: str) -> str | None:
     if not isinstance(name, str) or not name:
         return None
     return "test" if name.lower() in _TESTS else canonical_split(name, where)
+
+
+def _id(record: Record, key: str) -> int | None:
+    value = record.get(key)
+    return value if isinstance(value, int) else None
 
 
 def _by_id(document: object, key: str, file: Path) -> dict[Any, Record]:

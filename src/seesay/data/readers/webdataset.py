@@ -102,7 +102,7 @@ def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list
         except SeesayError:
             record = None
         record = record if isinstance(record, dict) else {}
-        found = record.get("captions", record.get("caption"))
+        found = record.get("captions") or record.get("caption")
         found = [found] if isinstance(found, str) else found
         if isinstance(found, list) and all(isinstance(text, str) for text in found):
             captions = found

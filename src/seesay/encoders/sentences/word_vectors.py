@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
+from seesay.paths import home_expanded
 from seesay.text.vocabulary import Vocabulary, tokenize
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class WordFeatures(SentenceFeatures):
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
         """Return the same of the vectors in a file; see `file_vectors`."""
-        look_up = staticmethod(_of_file(Path(variant).expanduser()))
+        look_up = staticmethod(_of_file(home_expanded(variant)))
         return type(cls.__name__, (cls,), {"look_up": look_up, "__doc__": cls.__doc__})
 
     @classmethod
