@@ -30,6 +30,11 @@ def test_groups_are_those_of_all_pairs(count: int) -> None:
     assert len(found) > 10
 
 
+def test_copies_are_alike_though_a_cosine_is_rounded() -> None:
+    rows = np.random.default_rng(0).standard_normal((200, 512)).astype(np.float16)
+    assert len(near_duplicates(np.arange(400), np.concatenate([rows, rows]), 1.0)) == 200
+
+
 def test_nothing_is_alike_in_nothing() -> None:
     assert near_duplicates(np.empty(0, np.int64), np.empty((0, 8), np.float16)) == []
 

@@ -52,6 +52,15 @@ def index(tmp_path: Path, photos: Path):
         yield made
 
 
+def test_a_gallery_of_changed_photos_is_learned_again(index: Index, photos: Path) -> None:
+    before = index.store.background()
+    assert index.update_images().unchanged > 0
+    assert index.store.background() == before
+    (photos / "red-blue.png").write_bytes(picture("yellow"))
+    assert index.update_images().changed == 1
+    assert index.store.background() != before
+
+
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20), st.floats(1e-6, 1e3))
 def test_what_is_stored_is_read(sample: list[int], unit: float) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.search.ann import Neighbours
+from seesay.search.hits import Place
 from seesay.search.index import Index
 from seesay.search.quantise import VECTORS, lists_of_recall
 from seesay.search.store import Store
@@ -127,6 +128,20 @@ def test_the_cache_knows_its_codes_and_another_recall_makes_lists_again(store: S
     put(store, clustered(1, seed=8), "late")
     again.refresh()
     assert measured(again, store, clustered(50, seed=2)) == 1.0
+
+
+def test_a_deep_page_of_codes_reads_vectors_in_parts(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_recall(store, 0.5)
+    near, read, vectors = neighbours(store, tmp_path), list[int](), store.vectors
+    near.refresh()
+    assert near.quantiser != VECTORS
+    monkeypatch.setattr(store, "vectors", lambda ids: (read.append(len(ids)), vectors(ids))[1])
+    ids, scores = near.search(clustered(1, seed=3)[0], COUNT, after=Place(9.0, 0, 2**31))
+    assert max(read) <= store.rows_at_once
+    assert len(ids) > 0.9 * COUNT
+    assert (np.diff(scores) <= 0).all()
 
 
 def test_filters_and_codes(store: Store, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,6 +216,50 @@ def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
         assert confirmed.file_at("scans/red.png") == copied / "red.png"
         assert confirmed.update_images().unchanged == 4
     opened(index.folder).check_roots()
+
+
+@pytest.mark.parametrize("where", ["embedded"], indirect=True)
+def test_nothing_is_confirmed_by_watching(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    with pytest.raises(SeesayError, match="not made here by you"):
+        follow(index, lambda _: None, threading.Event())
+    with pytest.raises(SeesayError, match="--root photos="):
+        index.check_roots()
+
+
+@pytest.mark.parametrize("where", ["embedded"], indirect=True)
+def test_a_folder_that_cannot_be_reached_is_absent(
+    index: Index, photos: Path, scans: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = os.stat
+
+    def stat(path: Any, *given: Any, **options: Any) -> os.stat_result:
+        if isinstance(path, str | Path) and Path(path).is_relative_to(scans):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), str(path))
+        return asked(path, *given, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    gallery(photos, "black.png")
+    report = index.update_images()
+    assert (report.added, report.deleted, report.absent) == (1, 0, [str(scans)])
+    assert [root.folder for root in index.absent()] == [scans]
+    assert index.file_at("scans/red.png") is None
+    assert index.file_at("photos/red.png") == photos / "red.png"
+
+
+def test_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    try:
+        gallery(folder, "red.png")
+    except OSError:
+        pytest.skip("the file system has no such names")
+    with (
+        Index.create(tmp_path / "index", Colours()) as index,
+        pytest.raises(SeesayError, match="its name is not valid UTF-8; rename it"),
+    ):
+        index.update_images(folder)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,10 +66,10 @@ def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest
         gallery(photos, "blue.png")
         update, failures = index.update_images, [OSError(errno.ENOSPC, "full"), SeesayError("busy.")]
 
-        def fail_first(folders: Sequence[Path]) -> UpdateReport:
+        def fail_first() -> UpdateReport:
             if failures:
                 raise failures.pop(0)
-            return update(folders)
+            return update()
 
         monkeypatch.setattr(index, "update_images", fail_first)
         thread = threading.Thread(target=follow, args=(index, told.append, stop))

@@ -250,7 +250,7 @@ def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_pat
         ("/api/v1/search?q=red&limit=0", 422),
         ("/api/v1/search?q=red&limit=201", 422),
         ("/api/v1/search?q=red&limit=many", 422),
-        ("/api/v1/search?q=" + "a" * 501, 422),
+        ("/api/v1/search?q=" + "a" * 1001, 422),
         ("/api/v1/images/999", 404),
         ("/api/v1/images/0", 422),
         ("/api/v1/images/99999999999999999999999", 422),

@@ -57,6 +57,16 @@ def test_further_pages_of_an_upload_need_no_upload(client: TestClient) -> None:
     assert first["results"] + second["results"] == whole["results"]
 
 
+def test_further_pages_of_a_long_query_with_uploads(client: TestClient) -> None:
+    files = [("image", ("a.png", picture(colour))) for colour in ("red", "blue", "green")]
+    params = {"q": "red " + "-blue " * 2 + "yellow " * 69, "limit": 2}
+    assert len(str(params["q"])) == 499
+    first = client.post("/api/v1/search", params=params, files=files).json()
+    assert len(first["q"]) > 600
+    second = client.get("/api/v1/search", params={"q": first["q"], "cursor": first["next"]})
+    assert second.status_code == 200
+
+
 def test_an_upload_that_is_forgotten_is_gone(client: TestClient) -> None:
     response = client.get("/api/v1/search", params={"q": "upload:" + "0" * 32})
     assert response.status_code == 410

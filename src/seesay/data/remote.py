@@ -7,6 +7,7 @@ again; what fails for good is an `OSError` that names the URL, as it is of a dis
 from __future__ import annotations
 
 import io
+import os
 import posixpath
 import re
 import time
@@ -250,19 +251,18 @@ def is_same(one: Path, other: Path) -> bool:
     """Return whether two paths are of the same folder; those of URLs are compared as they are written."""
     if one == other or is_remote(one) or is_remote(other):
         return one == other
-    return one.is_dir() and other.is_dir() and one.samefile(other)
+    return is_folder(one) and is_folder(other) and one.samefile(other)
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder is there; raise a SeesayError if the store does not answer."""
+    """Return whether a folder is there and can be reached; an error if the store of a URL does not answer."""
     remote = as_remote(path)
+    if remote is None:
+        return os.path.isdir(path)  # noqa: PTH112 — is_dir raises what a disk or network that is away says
     try:
-        if remote:
-            remote.forget()
-        return path.is_dir()
+        remote.forget()
+        return remote.is_dir()
     except OSError as error:
-        if remote is None:
-            raise
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
 
 

@@ -153,15 +153,20 @@ class Neighbours:
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         is_coded = self.quantiser != VECTORS
+        wanted = min(REFINED * k, len(among)) if is_coded else k
         selected = {} if only is None else {"sel": library.IDSelectorBitmap(only)}
         while True:
             parameters = library.SearchParametersIVF(nprobe=lists, **selected)
-            (scores,), (ids,) = index.search(query[None], REFINED * k if is_coded else k, params=parameters)
+            (scores,), (ids,) = index.search(query[None], wanted, params=parameters)
             if lists >= index.nlist or (ids >= 0).sum() >= k:
                 break
             lists = min(4 * lists, index.nlist)
         ids, scores = ids[ids >= 0], scores[ids >= 0]
-        return refined(*self._store.vectors(ids.tolist()), query, k) if is_coded else (ids, scores)
+        if not (is_coded and len(ids)):
+            return ids, scores
+        # In parts, because a deep page needs the vectors of all items.
+        parts = [refined(here, vectors, query, k) for here, vectors in self._store.parts(ids)]
+        return np.concatenate([ids for ids, _ in parts]), np.concatenate([scores for _, scores in parts])
 
     def save(self) -> None:
         """Write inverted lists to the cache; an exact index is faster to build than to read.

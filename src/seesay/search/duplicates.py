@@ -11,6 +11,7 @@ SIMILARITY = 0.97
 _SKETCH = 128  # dimensions of the projections among which candidates are found
 _SLACK = 0.05  # by which a sketch's cosine may be too low: eight standard deviations at 0.95
 _BLOCK = 2048
+_ROUNDING = 1e-6  # of a cosine: that of equal vectors may be less than 1
 
 
 def near_duplicates(
@@ -61,7 +62,7 @@ def _join(
     first, second = _apart(group, first, second)
     for start in range(0, len(first), _BLOCK):
         a, b = _apart(group, first[start : start + _BLOCK], second[start : start + _BLOCK])
-        alike = np.vecdot(_unit(vectors[a]), _unit(vectors[b])) >= similarity
+        alike = np.vecdot(_unit(vectors[a]), _unit(vectors[b])) >= similarity - _ROUNDING
         for i, j in zip(a[alike].tolist(), b[alike].tolist(), strict=True):
             low, high = sorted((_root(group, i), _root(group, j)))
             group[high] = low

@@ -51,15 +51,18 @@ class Gallery:
         count: number of images.
         sample: ids of some of them, (s,).
         unit: standard deviation of the scores of an unrelated sentence over the images.
+        newest: the generation that wrote the last of them; galleries of earlier versions have none.
     """
 
     count: int
     sample: NDArray[np.int64]
     unit: float
+    newest: int = -1
 
     def to_json(self) -> str:
         """Return the text that an index stores."""
-        return json.dumps({"count": self.count, "unit": self.unit, "sample": self.sample.tolist()})
+        numbers = {"count": self.count, "newest": self.newest, "unit": self.unit}
+        return json.dumps({**numbers, "sample": self.sample.tolist()})
 
     @classmethod
     def from_json(cls, text: str | None) -> Self | None:
@@ -67,7 +70,7 @@ class Gallery:
         try:
             found = json.loads(text or "null")
             sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
-            read = cls(int(found["count"]), sample, float(found["unit"]))
+            read = cls(int(found["count"]), sample, float(found["unit"]), int(found.get("newest", -1)))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
         return read if read.count > 0 and 0 < read.unit < np.inf else None
@@ -109,20 +112,20 @@ class Judge:
         """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
             former = Gallery.from_json(store.background())
-            count, last = store.count("image"), store.last("image")
-            # Ids only grow: as many images with the same last one, which is in the sample, are the same.
-            if count and not (former and former.count == count and former.sample[-1:].tolist() == [last]):
-                learned = self._learned(run).to_json()
+            count, newest = store.count("image"), store.last_write("image")
+            # As many images, of which none was written since, are the same.
+            if count and not (former and (former.count, former.newest) == (count, newest)):
+                learned = self._learned(run, newest).to_json()
                 with store.write() as writer:
                     writer.set_meta(background=learned)
 
-    def _learned(self, run: Embedder) -> Gallery:
+    def _learned(self, run: Embedder, newest: int = -1) -> Gallery:
         """Compute the gallery of the current images, with a sample that is evenly spaced among them."""
         ids = self._store.changes("image").alive
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
-        return Gallery(len(ids), sample, unit)
+        return Gallery(len(ids), sample, unit, newest)
 
     def probabilities(
         self, hits: Sequence[Hit], asked: PreparedQuery, run: Embedder, best: Sequence[Hit] = ()

@@ -20,6 +20,7 @@ from seesay.search.store import FILE, MOST_ROOTS, State
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
+_NO_TEXT = "its name is not valid UTF-8; rename it"
 _LATEST = 2**63 - 1
 """Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
 
@@ -86,8 +87,7 @@ def _take_up(path: str, file: Path, result: Found) -> None:
         path.encode()
         stat = file.stat()
     except UnicodeEncodeError:
-        printable = path.encode("utf-8", "backslashreplace").decode()
-        result.skipped.append((printable, "its name is not valid UTF-8; rename it"))
+        result.skipped.append((_printable(path), _NO_TEXT))
     except OSError as error:
         result.unread.add(path)
         result.skipped.append((path, error.strerror or str(error)))
@@ -96,8 +96,17 @@ def _take_up(path: str, file: Path, result: Found) -> None:
             result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
             changed = getattr(stat, "st_ctime_ns", 0)  # which stores at a URL do not have
-            state = State(min(stat.st_mtime_ns, _LATEST), stat.st_size, min(changed, _LATEST))
+            state = State(_within(stat.st_mtime_ns), stat.st_size, _within(changed))
             result.files[path] = state
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _within(time_ns: int) -> int:
+    """A time that SQLite can store, which file systems exceed in both directions."""
+    return max(-_LATEST, min(time_ns, _LATEST))
 
 
 @dataclass
@@ -193,6 +202,8 @@ def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Lo
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         there = find_images(folder, own) if is_folder(folder) else None
         known = _known(former, folder)
+        if known is None and (name := _printable(str(folder))) != str(folder):
+            raise SeesayError(f"{name}: {_NO_TEXT}.")
         if there is not None and (there.files or (known is not None and not store.paths(known))):
             found[folder] = there
         elif known is not None:
@@ -260,7 +271,7 @@ def _moved(store: AnyStore, former: Sequence[Root], there: Found) -> Root | None
     A URL is not accessed, because it may come from somebody else.
     """
     for root in former:
-        if not (is_remote(root.folder) or root.folder.is_dir()):
+        if not (is_remote(root.folder) or is_folder(root.folder)):
             sizes = store.paths(root)
             start = len(root.path(""))
             same = sum(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from seesay.data.remote import is_remote
 
+_LONGEST, _LONGEST_NAME = 4096, 255  # bytes of a path and of each part, as Linux and macOS allow
 _NAMELESS = "images"  # of the folder that holds all others, whose own name is empty
 
 
@@ -60,14 +61,10 @@ def is_possible(path: Path) -> bool:
     """Return whether an absolute path is valid on this system; it need not exist."""
     if is_remote(path):
         return True
-    try:
-        path.lstat()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-    except ValueError:  # a null character
-        return False
-    return path.is_absolute()
+    # No disk is asked: the index is locked meanwhile, and one may be away.
+    names = [os.fsencode(part) for part in path.parts]
+    fits = sum(map(len, names)) < _LONGEST and all(len(name) <= _LONGEST_NAME for name in names)
+    return path.is_absolute() and fits and b"\0" not in b"".join(names)
 
 
 def named(folders: Sequence[Path], taken: Iterable[str] = ()) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.data.remote import is_remote
+from seesay.data.remote import is_folder, is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.seal import is_sealed
@@ -300,7 +301,7 @@ class Searcher:
 
     def absent(self) -> list[Root]:
         """Return the missing folders, for example on an unmounted drive; URLs are not accessed."""
-        return [root for root in self.roots() if not (is_remote(root.folder) or root.folder.is_dir())]
+        return [root for root in self.roots() if not (is_remote(root.folder) or is_folder(root.folder))]
 
     def check_roots(self) -> None:
         """Check that the user has confirmed the folders that the index would publish.
@@ -364,7 +365,8 @@ class Searcher:
         file = root.file(path).resolve()
         if is_remote(root.folder):
             return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
-        return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
+        is_there = os.path.isfile(file)  # noqa: PTH113 — is_file raises what a disk that is away says
+        return file if is_there and file.is_relative_to(root.folder.resolve()) else None
 
     def path_of(self, file: Path) -> str | None:
         """Return the path in the index of a resolved file; None if it is outside all roots."""

@@ -513,13 +513,11 @@ class Store:
                 return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
             return Changes(generation, _ids(connection, "FROM items WHERE kind = ?", (kind,)), ids)
 
-    def last(self, kind: Kind) -> int:
-        """Return the highest id of a kind; 0 if there is none."""
+    def last_write(self, kind: Kind) -> int:
+        """Return the generation that wrote the last items of a kind; 0 if there is none."""
         with self._read() as connection:
-            # An index would give all ids of the kind, to be sorted.
-            query = "SELECT id FROM items NOT INDEXED WHERE kind = ? ORDER BY id DESC LIMIT 1"
-            row = connection.execute(query, (kind,)).fetchone()
-        return int(row[0]) if row else 0
+            query = "SELECT MAX(generation) FROM items WHERE kind = ?"
+            return connection.execute(query, (kind,)).fetchone()[0] or 0
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""

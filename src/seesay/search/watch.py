@@ -150,15 +150,16 @@ def follow(
         stop: set to end.
 
     Raises:
-        SeesayError: a folder is a URL.
+        SeesayError: a folder is a URL, or somebody else made the index and the user has not confirmed one.
     """
 
     def folders() -> list[Path]:
         return [root.folder for root in index.roots()]
 
+    index.check_roots()
     check_watchable(folders())
     absent = [str(root.folder) for root in index.absent()]
-    for report in keep_updated(lambda: index.update_images(folders()), folders, index.folder, told, stop):
+    for report in keep_updated(index.update_images, folders, index.folder, told, stop):
         changed = report.added or report.changed or report.moved or report.deleted
         if changed or report.absent != absent:
             told(report)

@@ -96,6 +96,10 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
+        kind = headers.get("content-type", "").lower()
+        if kind.startswith("multipart/") and "charset" in kind:
+            # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
+            return problem(400, "Forms are read as UTF-8; send them without a charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")

@@ -36,14 +36,12 @@ from seesay.web.routes.parameters import (
 from seesay.web.served import Served
 from seesay.web.service import Service, clocked
 
-_Text = Annotated[
-    str,
-    Query(
-        max_length=MAX_CHARACTERS,
-        description='a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an '
-        "image of the index",
-    ),
-]
+_SYNTAX = (
+    'a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an indexed image'
+)
+_Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description=_SYNTAX)]
+# The answer to uploads has a `q` that names them and writes signs out.
+_Again = Annotated[str, Query(max_length=2 * MAX_CHARACTERS, description=_SYNTAX)]
 _Uploads = Annotated[
     list[UploadFile],
     File(description="encoded images, which q may name image:1, image:2, …; the others are added to it"),
@@ -56,7 +54,7 @@ router = APIRouter(prefix=API, tags=["queries"])
 async def search(
     service: TheService,
     served: TheIndex,
-    q: _Text,
+    q: _Again,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     where: Where = "",
