@@ -63,7 +63,6 @@ Entries = Annotated[
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 
-Data = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or a JSON, CSV or tar file.")]
 DataOfRuns = Annotated[Path | None, typer.Option("--data", help="The corpus; by default that of training.")]
 Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not detected.")]
 Images = Annotated[

@@ -48,6 +48,8 @@ _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
 def check_cost(image: Image.Image, data: bytes, name: str) -> None:
     """Raise an ImageError if decoding would take too much memory or time for an image of its size."""
     pixels = image.width * image.height
+    if image.format in ("JPEG", "MPO") and _count_scans(data, 1) > 1:
+        image.info["progressive"] = 1  # or as one: several scans are put together, whatever their kind
     if _working_bytes(image) > MAX_WORKING_BYTES:
         most = int(pixels * MAX_WORKING_BYTES / _working_bytes(image))
         raise ImageError(
@@ -70,7 +72,7 @@ def _working_bytes(image: Image.Image) -> int:
 
 def _decoder_bytes(image: Image.Image) -> int:
     """Bytes per pixel that a decoder takes in addition to Pillow's image."""
-    if image.format in ("JPEG", "MPO"):  # of a progressive one it keeps all coefficients
+    if image.format in ("JPEG", "MPO"):  # of several scans it keeps all coefficients
         return 2 * len(image.getbands()) if image.info.get("progressive") else 0
     if isinstance(image, TiffImageFile) and image.info.get("compression") != "raw":
         # It may be a single strip, which is decompressed whole.

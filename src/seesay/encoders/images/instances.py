@@ -100,9 +100,6 @@ class InstanceEncoder(ImageEncoder):
             places[row, : len(boxes)] = boxes
         return {"pooled": described.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
 
-    def crops(self, pixels: Pixels) -> Pixels:
-        return self.prepare(pixels).squares
-
     def _regions(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """At most 36 boxes (i, 4), the whole image last, and a detector's confidences in classes, (i, C)."""
         if self.name == GRID:
