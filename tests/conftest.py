@@ -39,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.setdefault(variable, threads)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores, because many tests wait for a process, a server or a clock."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection() -> None:
     """Look for no garbage while modules are imported, which takes a quarter of the time and finds little."""
     gc.disable()
