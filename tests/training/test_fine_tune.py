@@ -203,10 +203,9 @@ def test_an_interrupted_second_step_goes_on(
     with pytest.raises(SafetensorError):
         train(recipe, few, out, resume=True)
     (out / "encoder.safetensors").rmdir()
-    for other, way in (("matcher.frozen=true", "Omit the changes"), (None, "Name this run's changes")):
-        changed = load_recipe(name, changes=[*SMALL[name], other] if other else None)
-        with pytest.raises(SeesayError, match=f"another recipe was trained there: .*{way}"):
-            train(changed, few, out, resume=True)
+    for changes in ([*SMALL[name], "matcher.frozen=true"], None):
+        with pytest.raises(SeesayError, match=r"another recipe was trained there: .*Name this run's changes"):
+            train(load_recipe(name, changes=changes), few, out, resume=True)
     (out / "weights.safetensors").mkdir()
     with pytest.raises((SafetensorError, OSError)), counted_steps() as steps:
         train(recipe, few, out, resume=True)

@@ -235,11 +235,11 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
-    unchanged = not (recipe.changes or isinstance(recipe.matcher, ExternalSettings))
-    if unchanged and not recipe.matcher.is_composed:
+    composed = recipe.matcher.is_composed
+    if not (composed or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
         return  # the run's own recipe is meant
     if differing := differences(there, recipe):
-        way = "Name this run's changes" if unchanged else "Omit the changes"
+        way = "Name this run's changes" if composed else "Omit the changes"
         raise SeesayError(
             f"{out / RUN}: another recipe was trained there: {differing}. {way} to continue this run, or "
             "choose another folder."
