@@ -65,6 +65,11 @@ def test_other_things_are_refused(item: object, got: str) -> None:
         read_images([b"", item])  # type: ignore[list-item]
 
 
+def test_an_image_without_pixels_is_refused() -> None:
+    with pytest.raises(ImageError, match="0×5 pixels"):
+        read_images([Image.new("RGB", (0, 5))])
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"none\.jpg"):
         read_images([tmp_path / "none.jpg"])

@@ -191,7 +191,7 @@ def test_a_damaged_encoder_is_an_error(
 
 @pytest.mark.parametrize("name", SMALL)
 def test_an_interrupted_second_step_goes_on(
-    few: Corpus, tuned: dict[str, Path], tmp_path: Path, name: str
+    few: Corpus, tuned: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The first step is taken as it is; the second one was killed when its last epoch was done."""
     out = tmp_path / "run"
@@ -199,6 +199,11 @@ def test_an_interrupted_second_step_goes_on(
     recipe = load_recipe(name, changes=SMALL[name])
     with pytest.raises(SeesayError, match="resume it"):
         train(recipe, few, out)
+    too_much = load_recipe(name, changes=[*SMALL[name], "matcher.at_once=3"])
+    with monkeypatch.context() as patch:
+        patch.setattr("seesay.training.loop.Loop.run", lambda _: 1 / 0)  # before there is an epoch to keep
+        with pytest.raises(ZeroDivisionError):
+            train(too_much, few, out, resume=True)
     (out / "encoder.safetensors").mkdir()  # in its place no network can be kept
     with pytest.raises(SafetensorError):
         train(recipe, few, out, resume=True)

@@ -83,7 +83,7 @@ AllowOutside = Annotated[
     typer.Option(
         "--allow-outside",
         callback=_allow_outside,
-        help="Allow images that the corpus names by absolute paths outside its folder.",
+        help="Allow images that the corpus names by absolute paths or links outside its folder.",
     ),
 ]
 

@@ -17,13 +17,16 @@ from seesay.data.suffixes import IMAGE_SUFFIXES
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 LINK_OUT = "a link out of the folder"
+NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
 _Sources = dict[str, list[tuple[str, ByteSource]]]
 
 Problem = Callable[[Path, str, bool], None]
 """Called with what is left out, why, and whether it could not be read, so that more may lie behind it."""
 
 
-def walk_files(root: Path, problem: Problem | None = None, leave_out: Path | None = None) -> Iterator[Path]:
+def walk_files(
+    root: Path, problem: Problem | None = None, leave_out: Path | None = None, linked: bool = False
+) -> Iterator[Path]:
     """Iterate over the regular files below a folder or URL, nearest first, in order of names.
 
     Hidden files and folders are left out.
@@ -33,6 +36,7 @@ def walk_files(root: Path, problem: Problem | None = None, leave_out: Path | Non
         problem: told what else is left out. With it, links are followed only to files inside `root`: a linked
             folder inside is found at its own place. Without it, all links are followed, but no loop of them.
         leave_out: a folder that is left out.
+        linked: with problems, follow links to folders inside, too.
 
     Raises:
         OSError: the store of a URL cannot be asked.
@@ -48,7 +52,7 @@ def walk_files(root: Path, problem: Problem | None = None, leave_out: Path | Non
         for folder in level:
             try:
                 status = folder.stat()
-                if problem is None and (status.st_dev, status.st_ino) in seen:
+                if (problem is None or linked) and (status.st_dev, status.st_ino) in seen:
                     continue
                 with os.scandir(folder) as entries:
                     there = sorted(entries, key=lambda entry: entry.name)
@@ -58,7 +62,7 @@ def walk_files(root: Path, problem: Problem | None = None, leave_out: Path | Non
             seen.add((status.st_dev, status.st_ino))
             for entry in there:
                 if not _is_hidden(entry.name) and Path(entry.path) != leave_out:
-                    kind = _kind(entry, root, problem)
+                    kind = _kind(entry, root, problem, linked)
                     if kind == "folder":
                         folders.append(Path(entry.path))
                     elif kind == "file":
@@ -66,7 +70,7 @@ def walk_files(root: Path, problem: Problem | None = None, leave_out: Path | Non
         level = folders
 
 
-def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None) -> str:
+def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None, linked: bool) -> str:
     """Return "folder", "file", or nothing for what is left out; see `walk_files`."""
     path, told = Path(entry.path), problem or _ignore
     try:
@@ -74,7 +78,7 @@ def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None) -> str:
         if is_link and not path.resolve(strict=True).is_relative_to(root):
             told(path, LINK_OUT, False)
         elif entry.is_dir():
-            return "" if is_link else "folder"
+            return "" if is_link and not linked else "folder"
         elif entry.is_file():
             return "file"
         else:
@@ -116,14 +120,14 @@ class ImageFinder:
         self._tars_read = False
         follows = outside or as_remote(root) is not None
         folder = root if follows else root.resolve()
-        for path in walk_files(folder, None if follows else self._leave_out):
+        for path in walk_files(folder, None if follows else self._leave_out, linked=True):
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 below = path.relative_to(folder)
                 self._add(below.as_posix(), FileSource(root / below))
 
     def _leave_out(self, path: Path, reason: str, _unread: bool) -> None:
-        if reason == LINK_OUT:
-            self._issues.add(f"{reason}, not followed (--allow-outside follows it)", str(path))
+        if reason == LINK_OUT and (path.suffix.lower() in IMAGE_SUFFIXES or os.path.isdir(path)):  # noqa: PTH112
+            self._issues.add(NOT_FOLLOWED, str(path))
 
     @property
     def is_empty(self) -> bool:
@@ -134,7 +138,7 @@ class ImageFinder:
     def find(self, name: str, folder: str = "") -> ByteSource | None:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
-        absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+        absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path)  # noqa: PTH113
         if absolute and (self._outside or path.resolve().is_relative_to(self._root.resolve())):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
@@ -160,7 +164,7 @@ class ImageFinder:
         above, _, name = key.rpartition("/")
         candidates = images.get(name, [])
         if above and len(candidates) > 1:
-            nearest = self._by_parent(candidates).get(above.rpartition("/")[2], candidates)
+            nearest = self._by_parent(candidates).get(above.rpartition("/")[2], [])
             candidates = [c for c in nearest if f"/{c[0]}".endswith(f"/{key}")] or candidates
         if len(candidates) > 1 and candidates[0][0] != key:
             self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")

@@ -61,6 +61,8 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
     if isinstance(image, bytes):
         return image, place
     if isinstance(image, Image.Image):
+        if 0 in image.size:
+            raise ImageError(f"{place}: {image.width}×{image.height} pixels; an image has at least one.")
         try:
             upright = ImageOps.exif_transpose(image)
             return in_srgb(to_rgb(upright), upright), place

@@ -115,7 +115,7 @@ def combine_members(
     learning = callbacks if tunes or run.asymmetric else ()
     with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if tunes:
-            if not (out / RUN).is_file():
+            if not (out / CHECKPOINT).is_file() and not (out / WEIGHTS).is_file():
                 save_inputs(run)  # a recipe that is resumed must be this one
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)

@@ -112,7 +112,7 @@ class TableRuns:
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
         ]
-        if (folder / RUN).is_file():
+        if is_finished(folder) or ((folder / RUN).is_file() and (folder / CHECKPOINT).is_file()):
             self._recipe_there(folder, recipe)
         if not is_combined(folder, folders):
             with holding(folder):

@@ -231,14 +231,16 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    if not begun or is_same(there := run_recipe(out), recipe):
-        return
+    composed = recipe.matcher.is_composed
+    kept = any((out / file).exists() for file in (WEIGHTS, CHECKPOINT))
+    if not begun or (composed and not kept) or is_same(there := run_recipe(out), recipe):
+        return  # of a second step without an epoch nothing goes on
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
-    composed = recipe.matcher.is_composed
     if not (composed or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
         return  # the run's own recipe is meant
-    if differing := differences(there, recipe):
+    asked = recipe.model_copy(update={"changes": ()}) if composed else recipe  # every key counts
+    if differing := differences(there, asked):
         way = "Name this run's changes" if composed else "Omit the changes"
         raise SeesayError(
             f"{out / RUN}: another recipe was trained there: {differing}. {way} to continue this run, or "

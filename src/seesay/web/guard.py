@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection
 from http import HTTPStatus
@@ -21,6 +22,8 @@ from seesay.web.options import API, MAX_HEADER_BYTES, Limits
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
+
+_UTF_8 = re.compile(r';\s{0,9}charset="?utf-8"?\s{0,9}(?=;|$)')
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -96,10 +99,10 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
-        kind = headers.get("content-type", "").lower()
+        kind = _UTF_8.sub("", headers.get("content-type", "").lower())
         if kind.startswith("multipart/") and "charset" in kind:
             # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
-            return problem(400, "Forms are read as UTF-8; send them without a charset.", close=True)
+            return problem(400, "Forms are read as UTF-8; send them in no other charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")

@@ -131,6 +131,7 @@ class Updates:
         ended: dict[str, object] = {"running": False}
         outcome = "finished"
         try:
+            self._index.check_roots()  # somebody may have added one since the server started
             report = self._index.update_images(self._folders(), self._progress)
             self._skipped = dict(report.skipped)
             ended |= {"added": report.added + report.changed, "deleted": report.deleted}

@@ -183,7 +183,7 @@ def test_rows_that_are_left_out_are_named(tmp_path, photos):
 def test_a_table_that_expands_as_no_text_does_is_refused(tmp_path, photos):
     photos("a.jpg")
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"image,caption\na.jpg," + bytes(30_000_000)))
-    with pytest.raises(SeesayError, match="expands to over 100 times its size"):
+    with pytest.raises(SeesayError, match="expands to over 100 times its size, far more"):
         read_corpus(tmp_path)
 
 
@@ -240,6 +240,20 @@ def test_links_out_of_the_folder_are_followed_only_if_allowed(tmp_path, photos, 
     assert corpus.issues.examples[kind] == [str(tmp_path / "corpus" / link)]
     allowed = read_corpus(tmp_path / "corpus", allow_outside=True)
     assert [image.name for image in allowed.images] == ["a.jpg", "me.jpg", "again.jpg"]
+
+
+def test_links_within_the_folder_are_followed_and_one_out_is_named_if_nothing_is_left(tmp_path, photos):
+    photos("c/data/v1/1.png", "c/data/v2/1.png", "private/me.jpg")
+    (tmp_path / "c/images").symlink_to("data/v2")
+    (tmp_path / "c/t.csv").write_text(f"image,caption\nimages/1.png,A\n/{'a' * 300}.jpg,B\n")
+    assert [image.source.path for image in read_corpus(tmp_path / "c").images] == [
+        tmp_path / "c/images/1.png"
+    ]
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/images").symlink_to(tmp_path / "private")
+    (tmp_path / "d/t.csv").write_text("image,caption\nme.jpg,A\nyou.jpg,B\n")
+    with pytest.raises(SeesayError, match=r"nothing left to use.*--allow-outside follows it\): .*d/images"):
+        read_corpus(tmp_path / "d")
 
 
 def test_a_name_is_found_in_its_own_folder_among_many(tmp_path, photos):

@@ -34,7 +34,7 @@ def read_corpus(
         format: the name of a reader; by default, the first reader that recognises the path.
         phrases: read phrases with boxes, in pixels of the images that are found, instead of sentences.
         images: the folder to search for images, in folders and tars; by default, beside the sentences.
-        allow_outside: accept images that the corpus names by absolute paths outside its folder.
+        allow_outside: accept images that the corpus names by absolute paths or links outside its folder.
         image_column: the column of a table that names the images, if it has an unusual name.
         caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
 

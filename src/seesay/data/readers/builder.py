@@ -19,7 +19,7 @@ from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sen
 from seesay.data.features import FeatureRows
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import source_size
-from seesay.data.walk import ImageFinder
+from seesay.data.walk import NOT_FOLLOWED, ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = "image listed but missing, dropped with its sentences"
@@ -49,8 +49,8 @@ class ReadOptions(NamedTuple):
     """What a user says about all corpora that are read.
 
     Attributes:
-        outside: whether they may name images anywhere, by absolute paths. A corpus of someone else could
-            otherwise have private images measured, drawn into reports and shared.
+        outside: whether they may name images anywhere, by absolute paths or links. A corpus of someone else
+            could otherwise have private images measured, drawn into reports and shared.
         image_column: the column of tables that names the images, if it has an unusual name.
         caption_column: the column that holds the sentences.
     """
@@ -277,6 +277,8 @@ class CorpusBuilder:
             why = f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
             if kind in (MISSING_IMAGE, MISSING_PHRASE_IMAGE):
                 why += f" Put the images below {self._images_root or self.root}."
+            if NOT_FOLLOWED in self.issues.counts and kind != NOT_FOLLOWED:
+                why += f" There is {NOT_FOLLOWED}: {self.issues.examples[NOT_FOLLOWED][0]}."
         return SeesayError(f"{self._path}: nothing left to use. {why}")
 
     def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:

@@ -69,7 +69,7 @@ def _read_bytes(path: Path, limit: int = -1) -> bytes:
             most = _MORE + _TIMES * path.stat().st_size
             if len(data := file.read(most + 1)) > most:
                 raise SeesayError(
-                    f"{path}: expands to over {_TIMES} times its size, as no text does; unpack it first."
+                    f"{path}: expands to over {_TIMES} times its size, far more than text does; unpack it."
                 )
             return data
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -176,6 +176,8 @@ def _name(name: str, cell: ParquetCell, known: dict[str, _Known]) -> str:
 def _content(cell: ParquetCell) -> bytes:
     try:
         return hashlib.blake2b(cell.read(), digest_size=16).digest()
+    except UnavailableImageError:
+        raise
     except ImageError:
         return f"{cell.group} {cell.row}".encode()  # without content it equals no other
 

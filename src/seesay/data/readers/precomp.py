@@ -88,7 +88,9 @@ def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple
             f"{captions}: {lines} lines for {count} rows of features; expected one line for each row, "
             "or the same number for each."
         )
-    starts = _run_starts(rows) if count else []
+    if not count:
+        return []
+    starts = _run_starts(rows)
     return [(a, a, b) for a, b in zip(starts, [*starts[1:], count], strict=True)]
 
 
