@@ -128,8 +128,13 @@ def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
 
-def test_what_is_finished_there_must_be_of_this_recipe_and_corpus(corpus: Corpus, ensemble: Path) -> None:
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_members_that_are_there_must_be_of_this_recipe_and_corpus(
+    corpus: Corpus, ensemble: Path, is_finished: bool
+) -> None:
     (ensemble / "run.json").unlink()  # as after a kill before the members were combined
+    if not is_finished:  # as after one while the first was trained
+        (ensemble / MEMBERS / "mcnn-phs" / "training.json").unlink()
     other = load_recipe("mcnn-ens", changes=[*TWO, "loss.margin=0.3"])
     with pytest.raises(SeesayError, match=r"mcnn-phs.run\.json: another recipe was trained there"):
         train(other, corpus, ensemble, resume=True)

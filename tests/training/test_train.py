@@ -333,8 +333,14 @@ def test_the_weights_and_the_words_are_those_of_the_run(
     assert run.recipe.departures[-1] == "Starts from the weights of irmatch-s, seed 1."
     again = seesay.train("irmatch-s", some, tmp_path / "run", **ONE, lr=1e-12, start_from=first, resume=True)
     assert again.recipe == run.recipe
-    with pytest.raises(SeesayError, match="name that run with --from"):
+    with pytest.raises(SeesayError, match=r"weights of irmatch-s, seed 1; name that run with --from"):
         seesay.train("irmatch-s", some, tmp_path / "run", **ONE, lr=1e-12, resume=True)
+    other = Path(shutil.copytree(first.folder, tmp_path / "other"))
+    config = json.loads((other / "run.json").read_text())
+    config["recipe"]["seed"] = 2
+    (other / "run.json").write_text(json.dumps(config))
+    with pytest.raises(SeesayError, match=r"irmatch-s, seed 1, not of irmatch-s, seed 2; name that run"):
+        seesay.train("irmatch-s", some, tmp_path / "run", **ONE, lr=1e-12, start_from=other, resume=True)
     with pytest.raises(SeesayError, match="omit --from"):
         seesay.train("irmatch-s", corpus, first.folder, **ONE, start_from=first, resume=True)
 

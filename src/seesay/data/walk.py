@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from heapq import nsmallest
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -19,6 +21,7 @@ OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes i
 LINK_OUT = "a link out of the folder"
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
 _Sources = dict[str, list[tuple[str, ByteSource]]]
+_LAST = chr(0x10FFFF)  # behind every other character
 
 Problem = Callable[[Path, str, bool], None]
 """Called with what is left out, why, and whether it could not be read, so that more may lie behind it."""
@@ -116,7 +119,7 @@ class ImageFinder:
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
         self._root, self._issues, self._outside = root, issues, outside
         self._by_name: _Sources = {}
-        self._parents: dict[int, tuple[int, _Sources]] = {}
+        self._ordered: dict[int, tuple[list[tuple[str, int]], _Sources]] = {}
         self._tars_read = False
         follows = outside or as_remote(root) is not None
         folder = root if follows else root.resolve()
@@ -154,9 +157,10 @@ class ImageFinder:
     def _by_folded(self) -> _Sources:
         """Images by their names in lower case, with and without the suffix, as people write them."""
         found: _Sources = {}
-        for name, images in self._by_name.items():
-            for key in {name.casefold(), PurePosixPath(name).stem.casefold()}:
-                found.setdefault(key, []).extend((path.casefold(), source) for path, source in images)
+        for images in self._by_name.values():
+            for path, source in images:
+                for spelled in {path.casefold(), path.removesuffix(PurePosixPath(path).suffix).casefold()}:
+                    found.setdefault(spelled.rpartition("/")[2], []).append((spelled, source))
         return found
 
     def _look_up(self, key: str, images: _Sources | None = None) -> ByteSource | None:
@@ -164,21 +168,24 @@ class ImageFinder:
         above, _, name = key.rpartition("/")
         candidates = images.get(name, [])
         if above and len(candidates) > 1:
-            nearest = self._by_parent(candidates).get(above.rpartition("/")[2], [])
-            candidates = [c for c in nearest if f"/{c[0]}".endswith(f"/{key}")] or candidates
-        if len(candidates) > 1 and candidates[0][0] != key:
+            candidates = self._ending(candidates, key) or candidates
+        if len(candidates) > 1 and (candidates[0][0] != key or candidates[1][0] == key):
             self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")
         return candidates[0][1] if candidates else None
 
-    def _by_parent(self, images: list[tuple[str, ByteSource]]) -> _Sources:
-        """Images of one name by the folder that each lies in: a catalogue has one name in every folder."""
-        count, found = self._parents.get(id(images), (0, {}))
-        if count < len(images):  # those in tars are added late
-            found = {}
-            for path, source in images:
-                found.setdefault(path.rpartition("/")[0].rpartition("/")[2], []).append((path, source))
-            self._parents[id(images)] = len(images), found
-        return found
+    def _ending(self, images: list[tuple[str, ByteSource]], key: str) -> list[tuple[str, ByteSource]]:
+        """The first two of the images of one name whose paths end with a key.
+
+        A catalogue may have one name in every folder: they are sorted once, and not compared with every key.
+        """
+        ordered, known = self._ordered.get(id(images), ([], {}))
+        if len(ordered) < len(images):  # those in tars are added late
+            ordered, known = sorted((_upwards(path), at) for at, (path, _) in enumerate(images)), {}
+            self._ordered[id(images)] = ordered, known
+        if key not in known:
+            start, end = (bisect_left(ordered, (_upwards(key) + last, 0)) for last in ("", _LAST))
+            known[key] = [images[at] for at in nsmallest(2, (at for _, at in ordered[start:end]))]
+        return known[key]
 
     def _read_tars(self) -> None:
         if self._tars_read:
@@ -192,6 +199,11 @@ class ImageFinder:
     def _add(self, path: str, source: ByteSource) -> None:
         path = _key(path)
         self._by_name.setdefault(path.rpartition("/")[2], []).append((path, source))
+
+
+def _upwards(path: str) -> str:
+    """A path from its name up: "c/b/a/" for "a/b/c"."""
+    return "/".join([*reversed(path.split("/")), ""])
 
 
 def _key(name: str) -> str:

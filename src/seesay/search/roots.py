@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seesay.data.remote import is_remote
 
-_LONGEST, _LONGEST_NAME = 4096, 255  # bytes of a path and of each part, as Linux and macOS allow
+_LONGEST, _LONGEST_NAME = 4096, 255  # bytes of a path with its final zero, and of each part, on Linux
 _NAMELESS = "images"  # of the folder that holds all others, whose own name is empty
 
 
@@ -62,9 +62,13 @@ def is_possible(path: Path) -> bool:
     if is_remote(path):
         return True
     # No disk is asked: the index is locked meanwhile, and one may be away.
-    names = [os.fsencode(part) for part in path.parts]
-    fits = sum(map(len, names)) < _LONGEST and all(len(name) <= _LONGEST_NAME for name in names)
-    return path.is_absolute() and fits and b"\0" not in b"".join(names)
+    try:
+        whole, *names = map(os.fsencode, (path, *path.parts))
+    except UnicodeEncodeError:
+        return False
+    # Windows counts in other units; whatever it refuses is then reported as absent.
+    fits = os.name == "nt" or (len(whole) < _LONGEST and max(map(len, names), default=0) <= _LONGEST_NAME)
+    return path.is_absolute() and fits and b"\0" not in whole
 
 
 def named(folders: Sequence[Path], taken: Iterable[str] = ()) -> list[str]:

@@ -24,7 +24,7 @@ from seesay.matchers.composed import FineTunedSettings
 from seesay.paths import file_digest
 from seesay.recipes.load import check_member, member_recipes
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, WEIGHTS
+from seesay.runs.config import WEIGHTS
 from seesay.runs.export import try_export
 from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
@@ -68,11 +68,11 @@ def train_composed(
     for member in member_recipes(recipe):
         member = with_concept_runs(member, out.parent.joinpath)
         folder = out / MEMBERS / member.name
-        if is_finished(folder):
+        begun = any((folder / file).is_file() for file in (WEIGHTS, CHECKPOINT))
+        if begun:
             check_begun(folder, member, corpus)
-            members.append(Run.load(str(folder)))
-        else:
-            members.append(train(member, corpus, folder, (folder / RUN).is_file()))
+        finished = is_finished(folder)
+        members.append(Run.load(str(folder)) if finished else train(member, corpus, folder, begun))
     return combine_members(with_concept_runs(recipe, out.parent.joinpath), members, corpus, out, callbacks)
 
 

@@ -52,9 +52,10 @@ def recipe_from(start: Run, recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
 
 
-def starts_from_weights(recipe: Recipe) -> bool:
-    """Return whether a training by this recipe started from the weights of a run."""
-    return any(each.startswith(_DEPARTURE) for each in recipe.departures)
+def started_from(recipe: Recipe) -> str | None:
+    """Return from whose weights a training by this recipe started, such as "mcnn-st, seed 1"; or None."""
+    lines = [line for line in recipe.departures if line.startswith(_DEPARTURE)]
+    return lines[0].removeprefix(_DEPARTURE).strip(" .") if lines else None
 
 
 def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:

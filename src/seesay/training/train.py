@@ -36,7 +36,7 @@ from seesay.training.concept_task import ConceptTask, score_held_out, with_conce
 from seesay.training.epochs import Callback, running
 from seesay.training.further import check_beside
 from seesay.training.loop import CHECKPOINT, Loop, solve
-from seesay.training.start import recipe_from, start_matcher, starts_from_weights
+from seesay.training.start import recipe_from, start_matcher, started_from
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
@@ -106,7 +106,7 @@ def _train(
     recipe = named
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
-        _check_start(recipe, out, start_from)
+        _check_start(started_from(recipe), started_from(named), out)
     with distributed.one_after_first():
         run, task = _begin(recipe, corpus, out, resume, module, start_from)
     with running(
@@ -214,12 +214,14 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
         raise SeesayError(f"module: {type(module).__name__} has no parameters to train.")
 
 
-def _check_start(recipe: Recipe, out: Path, start_from: Run | None) -> None:
-    """Check that a run to resume started from another one's weights if, and only if, one is named."""
-    if (start_from is None) == starts_from_weights(recipe):
-        if start_from is None:
-            raise SeesayError(f"{out}: started from the weights of another run; name that run with --from.")
+def _check_start(there: str | None, named: str | None, out: Path) -> None:
+    """Check that a run to resume started from the weights of the run that is named, or of none."""
+    if there == named:
+        return
+    if there is None:
         raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
+    other = "" if named is None else f", not of {named}"
+    raise SeesayError(f"{out}: started from the weights of {there}{other}; name that run with --from.")
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:

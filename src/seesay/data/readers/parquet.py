@@ -1,7 +1,8 @@
 """Parquet files whose rows contain an encoded image and its sentences, as data set hubs distribute them.
 
 The image is a column of bytes, or of `bytes` and `path`, such as the library `datasets` writes; or the name
-of an image beside the file. Images stay where they are: what is read is the group of rows that holds them.
+of an image beside the file. Images stay in the file, and a group of rows is read when one of its images is
+wanted; but images of one name are compared while the corpus is read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -77,10 +78,6 @@ class ParquetCell:
         return data[:limit]
 
 
-_Known = tuple[ParquetCell, dict[bytes, str]]
-"""The first image of a name; once there is another, also the names of each by its content."""
-
-
 @register_reader
 class ParquetReader(Reader):
     """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
@@ -98,7 +95,7 @@ class ParquetReader(Reader):
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
-    version, known = version_of(file), dict[str, _Known]()
+    version, known = version_of(file), dict[str, dict[bytes, str]]()
     options = read_options()
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as (parquet, raw):
@@ -115,7 +112,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         is_name = any(leaf.path == image and leaf.logical_type.type == "STRING" for leaf in leaves)
         splits = columns.get("split")
         small = [caption, *([splits] if splits else [])]
-        # Only the names of images in the file; their bytes are read when they are needed.
+        # Without the bytes of images, which are read when they are needed.
         named = image if is_name else f"{image}.path"
         if (rows := parquet.metadata.num_rows) > MAX_ROWS:
             raise SeesayError(f"{file}: {rows} rows, and at most {MAX_ROWS} of a file are read; divide it.")
@@ -123,6 +120,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             raise SeesayError(
                 f"{file}: {values} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
+        repeated = set() if is_name else _repeated(_rows(file, parquet, raw, [named]), image)
         for group, row, cells in _rows(file, parquet, raw, [*small, named]):
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
@@ -135,9 +133,11 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             if is_name:
                 at = builder.find_image(cells[image], split, where)
             else:
-                own = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
+                own = _own_name(cells, image)
                 cell = ParquetCell(file, image, group, row, version)
-                name = _name(f"{below}/{PurePosixPath(own).name}", cell, known)
+                name = f"{below}/{own or f'{group:05d}-{row:06d}'}"
+                if own in repeated:
+                    name = _name(name, cell, known.setdefault(name, {}))
                 at = builder.image(name, split, cell)
             for text in texts:
                 builder.sentence(text, at, where)
@@ -157,20 +157,31 @@ def _split(value: object, where: str) -> str | None:
     return canonical_split(value, where)
 
 
-def _name(name: str, cell: ParquetCell, known: dict[str, _Known]) -> str:
+def _own_name(cells: Mapping[str, Any], image: str) -> str:
+    """Return the last part of the path of a row's image, or "" without one."""
+    return PurePosixPath((cells.get(image) or {}).get("path") or "").name
+
+
+def _repeated(rows: Iterable[tuple[int, int, dict[str, Any]]], image: str) -> set[str]:
+    """Return the names that images of several rows have."""
+    counts = Counter(_own_name(cells, image) for _, _, cells in rows)
+    return {name for name, rows in counts.items() if name and rows > 1}
+
+
+def _name(name: str, cell: ParquetCell, known: dict[bytes, str]) -> str:
     """Return the name of an image: of another with the name, if that has the same content, or a new one.
 
     A row may repeat an image, one for each sentence. But images of several folders can have one name, of
     which the library `datasets` keeps only the last part.
+
+    Args:
+        name: of the image.
+        cell: with the image.
+        known: the images that were named so before: their new names by their content.
     """
-    if name not in known:
-        known[name] = cell, {}
-        return name
-    first, names = known[name]
-    if not names:
-        names[_content(first)] = name
     folder, _, last = name.rpartition("/")
-    return names.setdefault(_content(cell), f"{folder}/{cell.group:05d}-{cell.row:06d}-{last}")
+    new = f"{folder}/{cell.group:05d}-{cell.row:06d}-{last}" if known else name
+    return known.setdefault(_content(cell), new)
 
 
 def _content(cell: ParquetCell) -> bytes:
