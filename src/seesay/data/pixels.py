@@ -141,10 +141,10 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def middle(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Cut the ends off an image (h, w, 3) that is more than 64 times as long as wide, or as wide as long.
+    """Cut the ends off an image (h, w, 3) whose longer side is more than 64 times its shorter one.
 
-    Enlarged by its shorter side, to be cropped then, one of 65,535 pixels in a row would take gigabytes, and
-    its file has a hundred bytes.
+    Scaled by its shorter side, as before a crop, a row of 65,535 pixels would take gigabytes, though its file
+    has a hundred bytes.
     """
     height, width = pixels.shape[:2]
     most = _LONGEST * min(height, width)

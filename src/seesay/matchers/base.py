@@ -197,8 +197,9 @@ class PairMatcher(Matcher):
     def pairs_at_once(self, activations: Tensor) -> int:
         """Return how many pairs to compute at once, given one pair's largest activations."""
         kind = activations.device.type
-        halved = torch.is_autocast_enabled(kind)  # the layers' activations, whatever these are
-        size = torch.get_autocast_dtype(kind).itemsize if halved else activations.element_size()
+        mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        # Layers compute in the half precision then, whatever these are in.
+        size = torch.get_autocast_dtype(kind).itemsize if mixed else activations.element_size()
         budget = self.cache_bytes if kind == "cpu" else _FAR
         return max(budget // max(activations.numel() * size, 1), 1)
 

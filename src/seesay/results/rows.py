@@ -171,8 +171,8 @@ def recorded_rows(corpus: str) -> Path:
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
     """Write a row into `folder/<corpus>.jsonl`, in place of one with the same identity; return the path.
 
-    Rows are sorted by their identity, so that a new measurement changes one line of the file. Processes that
-    record into one file wait for each other.
+    Rows are sorted by their identity, so that a new measurement changes one line of the file. Processes with
+    one cache folder wait for each other.
 
     Raises:
         SeesayError: the corpus' name is not a file name, the file there is invalid, or another process does
