@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from seesay.data.corpus import Issues
-from seesay.data.sources import FileSource
-from seesay.data.walk import AMBIGUOUS, ImageFinder
+from seesay.data.sources import FileSource, tar_members
+from seesay.data.walk import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
 from tests.linear import check_linear
 
 
-def finder_of(root: Path, *names: str) -> tuple[ImageFinder, Issues]:
+def finder_of(root: Path, *names: str, outside: bool = False) -> tuple[ImageFinder, Issues]:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
     issues = Issues()
-    return ImageFinder(root, issues, outside=False), issues
+    return ImageFinder(root, issues, outside), issues
+
+
+def packed(tar: Path, *names: str) -> None:
+    tar.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(tar, "w") as opened:
+        for name in names:
+            opened.addfile(tarfile.TarInfo(name), io.BytesIO())
 
 
 @pytest.mark.parametrize("spelled", ["{}/images/Front.jpg", "{}/Images/front.JPG", "{}/images/front"])
@@ -30,23 +39,64 @@ def test_catalogue_with_one_name_in_every_folder(tmp_path: Path, spelled: str) -
 
 
 @pytest.mark.parametrize(
-    ("names", "key", "found", "is_ambiguous"),
+    ("names", "key", "found", "ambiguous"),
     [
-        (["a/b/x.jpg", "c/a/b/x.jpg"], "a/b/x.jpg", "a/b/x.jpg", False),
-        (["a/b/x.jpg", "c/a/b/x.jpg"], "c/a/b/x.jpg", "c/a/b/x.jpg", False),
-        (["c/a/b/x.jpg", "d/ba/b/x.jpg"], "a/b/x.jpg", "c/a/b/x.jpg", False),
-        (["x.jpg", "b/x.jpg"], "a/b/x.jpg", "x.jpg", True),  # in no such folder: the nearest of the name
-        (["c/b/x.jpg", "d/b/x.jpg"], "b/x.jpg", "c/b/x.jpg", True),
-        (["c/b/x.jpg", "a/a/b/x.jpg", "d/x.jpg"], "b/x.jpg", "c/b/x.jpg", True),
-        (["a/x.png", "a/x.jpg"], "a/x", "a/x.jpg", True),
+        (["a/b/x.jpg", "c/a/b/x.jpg"], "a/b/x.jpg", "a/b/x.jpg", None),
+        (["a/b/x.jpg", "c/a/b/x.jpg"], "c/a/b/x.jpg", "c/a/b/x.jpg", None),
+        (["c/a/b/x.jpg", "d/ba/b/x.jpg"], "a/b/x.jpg", "c/a/b/x.jpg", None),
+        (["x.jpg", "b/x.jpg"], "a/b/x.jpg", "b/x.jpg", None),
+        (["c/b/x.jpg", "d/b/x.jpg"], "b/x.jpg", "c/b/x.jpg", "b/x.jpg: c/b/x.jpg, d/b/x.jpg"),
+        (["c/b/x.jpg", "a/a/b/x.jpg", "d/x.jpg"], "b/x.jpg", "c/b/x.jpg", "b/x.jpg: c/b/x.jpg, a/a/b/x.jpg"),
+        (["a/x.png", "a/x.jpg"], "a/x", "a/x.jpg", "a/x: a/x.jpg, a/x.png"),
+        (["x.jpg", "y/x.jpg"], "a/x.jpg", "x.jpg", "x.jpg: x.jpg, y/x.jpg"),  # in no such folder
+        (["other/front.jpg", "P1/Front.jpg"], "p1/front.jpg", "P1/Front.jpg", None),
+        (["images/1/a.jpg", "images/2/a.jpg"], "images/../images/2/a.jpg", "images/2/a.jpg", None),
+        (["images/1/a.jpg", "images/2/a.jpg"], "/home/bob/c/images/2/a.jpg", "images/2/a.jpg", None),
     ],
 )
 def test_the_folder_of_a_name_decides(
-    tmp_path: Path, names: list[str], key: str, found: str, is_ambiguous: bool
+    tmp_path: Path, names: list[str], key: str, found: str, ambiguous: str | None
 ) -> None:
     finder, issues = finder_of(tmp_path, *names)
-    assert finder.find(key) == FileSource(tmp_path / found)
-    assert (AMBIGUOUS in issues.counts) == is_ambiguous
+    source = finder.find(key)
+    assert isinstance(source, FileSource)
+    assert source.path.resolve() == tmp_path / found
+    assert issues.examples.get(AMBIGUOUS) == (None if ambiguous is None else [ambiguous])
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_linked_folder_hides_no_other(tmp_path: Path, outside: bool) -> None:
+    (tmp_path / "z").mkdir()
+    for link, target in {"latest": "data/v3", "z/images": "../data/v2", "loop": "data"}.items():
+        (tmp_path / link).symlink_to(target)
+    names = ["a/1.png", "data/v2/1.png", "data/v3/1.png"]
+    finder, issues = finder_of(tmp_path, *names, outside=outside)
+    for name in [*names, "latest/1.png", "z/images/1.png", "loop/v2/1.png"]:
+        assert finder.find(name) == FileSource(tmp_path / name)
+    assert not issues.counts
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_what_links_lead_out_to_is_found_only_if_allowed(tmp_path: Path, outside: bool) -> None:
+    packed(tmp_path / "private/t.tar", "secret.jpg")
+    (tmp_path / "private/photo.jpg").touch()
+    (tmp_path / "corpus").mkdir()
+    for link in ("t.tar", "photo.jpg"):
+        (tmp_path / "corpus" / link).symlink_to(tmp_path / "private" / link)
+    (tmp_path / "corpus/photos").symlink_to("../private")
+    (tmp_path / "corpus/notes.txt").symlink_to("../private/t.tar")
+    finder, issues = finder_of(tmp_path / "corpus", outside=outside)
+    for name in ("secret.jpg", "photo.jpg", "photos/photo.jpg", "../private/photo.jpg"):
+        assert (finder.find(name) is not None) == outside
+    assert issues.counts.get(NOT_FOLLOWED, 0) == (0 if outside else 3)
+
+
+def test_images_in_tars_are_found_among_files(tmp_path: Path) -> None:
+    packed(tmp_path / "t.tar", "a/x.jpg", "b/x.jpg")
+    finder, _ = finder_of(tmp_path, "y/x.jpg", "z/x.jpg")
+    assert finder.find("q/y/x.jpg") == FileSource(tmp_path / "y/x.jpg")
+    found = [finder.find(name) for name in ("a/x.jpg", "b/x.jpg")]
+    assert found == list(tar_members(tmp_path / "t.tar").values())
 
 
 @pytest.mark.parametrize("spelled", ["p{}/images/front.jpg", "p{}/images/FRONT", "q{}/images/front.jpg"])

@@ -8,8 +8,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from heapq import nsmallest
+from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import NamedTuple, cast
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.remote import as_remote
@@ -20,8 +21,8 @@ AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 LINK_OUT = "a link out of the folder"
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
-_Sources = dict[str, list[tuple[str, ByteSource]]]
-_LAST = chr(0x10FFFF)  # behind every other character
+_DEPTH = 8  # parts of a path that count when its beginning does not exist here
+_LAST = chr(0x10FFFF)  # sorts after every other character
 
 Problem = Callable[[Path, str, bool], None]
 """Called with what is left out, why, and whether it could not be read, so that more may lie behind it."""
@@ -32,7 +33,8 @@ def walk_files(
 ) -> Iterator[Path]:
     """Iterate over the regular files below a folder or URL, nearest first, in order of names.
 
-    Hidden files and folders are left out.
+    Hidden files and folders are left out. A folder is walked once, by its own path rather than by a link, so
+    those behind links come last.
 
     Args:
         root: a folder, resolved if problems are wanted, or a URL.
@@ -50,8 +52,11 @@ def walk_files(
                 yield cast(Path, path)
         return
     level, seen = [root], set[tuple[int, int]]()
-    while level:
+    links: list[Path] = []
+    while level or links:
         folders: list[Path] = []
+        if not level:
+            level, links = links, []
         for folder in level:
             try:
                 status = folder.stat()
@@ -67,7 +72,7 @@ def walk_files(
                 if not _is_hidden(entry.name) and Path(entry.path) != leave_out:
                     kind = _kind(entry, root, problem, linked)
                     if kind == "folder":
-                        folders.append(Path(entry.path))
+                        (links if entry.is_symlink() else folders).append(Path(entry.path))
                     elif kind == "file":
                         yield Path(entry.path)
         level = folders
@@ -105,10 +110,29 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+class _Known(NamedTuple):
+    """An image below a root.
+
+    Attributes:
+        spelled: the path by which it is looked up.
+        path: its path.
+        source: its bytes.
+    """
+
+    spelled: str
+    path: str
+    source: ByteSource
+
+
+_Images = dict[str, list[_Known]]
+"""By the last part of the path by which they are looked up."""
+
+
 class ImageFinder:
     """Looks names up in every folder below a root, then in the tars that lie in the root.
 
-    Corpora do not say where their images are, so a name is looked up as it stands, then by its last part.
+    Corpora do not say where their images are: a name is looked up as the end of a path, as it stands, then in
+    any case and without the suffix; and then less of it, up to its last part alone.
 
     Args:
         root: the folder.
@@ -117,13 +141,13 @@ class ImageFinder:
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
-        self._root, self._issues, self._outside = root, issues, outside
-        self._by_name: _Sources = {}
-        self._ordered: dict[int, tuple[list[tuple[str, int]], _Sources]] = {}
+        self._root, self._issues = root, issues
+        self._by_name: _Images = {}
+        self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
         self._tars_read = False
-        follows = outside or as_remote(root) is not None
-        folder = root if follows else root.resolve()
-        for path in walk_files(folder, None if follows else self._leave_out, linked=True):
+        self._follows = outside or as_remote(root) is not None  # a store has no links
+        folder = root if self._follows else root.resolve()
+        for path in walk_files(folder, None if self._follows else self._leave_out, linked=True):
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 below = path.relative_to(folder)
                 self._add(below.as_posix(), FileSource(root / below))
@@ -142,63 +166,85 @@ class ImageFinder:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
         absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path)  # noqa: PTH113
-        if absolute and (self._outside or path.resolve().is_relative_to(self._root.resolve())):
+        if absolute and self._is_inside(path):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
-        found = self._look_up(key)
+        found = self._look_up(self._by_name, key) or self._linked(key)
         if found is None:
             self._read_tars()
-            found = self._look_up(key) or self._look_up(key.casefold(), self._by_folded)
+            for end, images in product(_ends(key), (self._by_name, self._by_folded)):
+                spelled = end.casefold() if images is self._by_folded else end
+                found = found or self._look_up(images, spelled, is_whole=end == key)
         if found is None and absolute:
             self._issues.add(OUTSIDE, name)
         return found
 
+    def _is_inside(self, path: Path) -> bool:
+        """Whether a path leads into the root, or may lead anywhere."""
+        return self._follows or path.resolve().is_relative_to(self._root.resolve())
+
+    def _linked(self, key: str) -> ByteSource | None:
+        """An image by a path with links, whose folder was found at its own place."""
+        path = self._root / key
+        if as_remote(path) or "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
+            return None
+        return FileSource(path) if os.path.isfile(path) and self._is_inside(path) else None  # noqa: PTH113
+
     @cached_property
-    def _by_folded(self) -> _Sources:
+    def _by_folded(self) -> _Images:
         """Images by their names in lower case, with and without the suffix, as people write them."""
-        found: _Sources = {}
+        found: _Images = {}
         for images in self._by_name.values():
-            for path, source in images:
+            for _, path, source in images:
                 for spelled in {path.casefold(), path.removesuffix(PurePosixPath(path).suffix).casefold()}:
-                    found.setdefault(spelled.rpartition("/")[2], []).append((spelled, source))
+                    found.setdefault(spelled.rpartition("/")[2], []).append(_Known(spelled, path, source))
         return found
 
-    def _look_up(self, key: str, images: _Sources | None = None) -> ByteSource | None:
-        images = self._by_name if images is None else images
-        above, _, name = key.rpartition("/")
-        candidates = images.get(name, [])
-        if above and len(candidates) > 1:
-            candidates = self._ending(candidates, key) or candidates
-        if len(candidates) > 1 and (candidates[0][0] != key or candidates[1][0] == key):
-            self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")
-        return candidates[0][1] if candidates else None
+    def _look_up(self, images: _Images, end: str, is_whole: bool = True) -> ByteSource | None:
+        """The first image whose path ends so; it is ambiguous if others do, unless this is its whole path."""
+        candidates = self._ending(images.get(end.rpartition("/")[2], []), end)
+        exact = is_whole and [image.spelled == end for image in candidates] == [True, False]
+        if len(candidates) > 1 and not exact:
+            self._issues.add(AMBIGUOUS, f"{end}: {candidates[0].path}, {candidates[1].path}")
+        return candidates[0].source if candidates else None
 
-    def _ending(self, images: list[tuple[str, ByteSource]], key: str) -> list[tuple[str, ByteSource]]:
-        """The first two of the images of one name whose paths end with a key.
+    def _ending(self, images: list[_Known], end: str) -> list[_Known]:
+        """The first two of the images of one name whose paths end so.
 
-        A catalogue may have one name in every folder: they are sorted once, and not compared with every key.
+        A catalogue may have one name in every folder: they are sorted once, and not compared with every name.
         """
+        if "/" not in end:
+            return images[:2]
         ordered, known = self._ordered.get(id(images), ([], {}))
         if len(ordered) < len(images):  # those in tars are added late
-            ordered, known = sorted((_upwards(path), at) for at, (path, _) in enumerate(images)), {}
+            ordered, known = sorted((_upwards(image.spelled), at) for at, image in enumerate(images)), {}
             self._ordered[id(images)] = ordered, known
-        if key not in known:
-            start, end = (bisect_left(ordered, (_upwards(key) + last, 0)) for last in ("", _LAST))
-            known[key] = [images[at] for at in nsmallest(2, (at for _, at in ordered[start:end]))]
-        return known[key]
+        if end not in known:
+            first, last = (bisect_left(ordered, (_upwards(end) + after, 0)) for after in ("", _LAST))
+            known[end] = [images[at] for at in nsmallest(2, (at for _, at in ordered[first:last]))]
+        return known[end]
 
     def _read_tars(self) -> None:
         if self._tars_read:
             return
         self._tars_read = True
         for tar in sorted(self._root.glob("*.tar")):
+            if not self._is_inside(tar):
+                self._issues.add(NOT_FOLLOWED, str(tar))
+                continue
             for name, member in tar_members(tar).items():
                 if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES:
                     self._add(name, member)
 
     def _add(self, path: str, source: ByteSource) -> None:
         path = _key(path)
-        self._by_name.setdefault(path.rpartition("/")[2], []).append((path, source))
+        self._by_name.setdefault(path.rpartition("/")[2], []).append(_Known(path, path, source))
+
+
+def _ends(key: str) -> list[str]:
+    """A name, and what it ends with, longest first: it may have been listed on another machine."""
+    parts = key.split("/")
+    return [key, *("/".join(parts[at:]) for at in range(max(1, len(parts) - _DEPTH), len(parts)))]
 
 
 def _upwards(path: str) -> str:

@@ -39,7 +39,7 @@ def test_links_are_followed_within_the_folder_as_an_index_follows_them(tmp_path,
     assert [corpus.issues.counts[kind] for kind in outside] == [2]
     with reading_with(outside=True):
         names = [image.name for image in read_corpus(tmp_path / "photos").images]
-    assert names == ["again.jpg", "other.jpg", "more/b.jpg", "real/a.jpg"]
+    assert names == ["again.jpg", "other.jpg", "real/a.jpg", "more/b.jpg"]
 
 
 def test_a_pipe_named_like_an_image_does_not_block(tmp_path, photos):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from seesay.data.readers import parquet, read_corpus
@@ -24,6 +25,11 @@ def write(file: Path, group: int = 2, **columns: list[Any]) -> Path:
 
     write_table(pa.table(columns), file, row_group_size=group)
     return file
+
+
+def rng_bytes(seed: int) -> bytes:
+    """Bytes that cannot be compressed."""
+    return np.random.default_rng(seed).bytes(20_000)
 
 
 def cells(*names: str) -> list[dict[str, object]]:
@@ -80,6 +86,51 @@ def test_images_of_one_name_are_told_apart_by_their_content(tmp_path: Path, cont
     assert [sentences for _, sentences in content(corpus).values()] == [["a", "c"], ["b", "d"], ["e"]]
     assert [each.source and each.source.read() for each in corpus.images[:2]] == [first, second]
     assert corpus.images[0].name == "train/0001.jpg"
+
+
+def test_a_name_after_the_row_is_no_other_images_name(tmp_path: Path, content: Any) -> None:
+    names = ["x.jpg", "x.jpg", "00000-000001-x.jpg", None, "00001-000001"]
+    images = [{"bytes": jpeg(str(at)), "path": name} for at, name in enumerate(names)]
+    write(tmp_path / "train.parquet", image=images, caption=list("abcde"))
+    assert [sentences for _, sentences in content(read_corpus(tmp_path)).values()] == [[c] for c in "abcde"]
+
+
+def test_only_images_of_one_name_are_read_to_name_them(
+    tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    monkeypatch.setattr(parquet.ParquetCell, "read", lambda cell: read.append((cell.group, cell.row)) or b"")
+    write(tmp_path / "train.parquet", image=cells("1", "2", "1", "3", "4"), caption=list("abcde"))
+    assert [sentences for _, sentences in content(read_corpus(tmp_path)).values()] == [
+        ["a", "c"],
+        *[[each] for each in "bde"],
+    ]
+    assert read == [(0, 0), (1, 0)]
+
+
+def test_a_damaged_page_loses_only_its_images(tmp_path: Path) -> None:
+    names = ["1", "1", "2", "3"]
+    images = [{"bytes": rng_bytes(at), "path": name} for at, name in enumerate(names)]
+    file = write(tmp_path / "train.parquet", image=images, caption=list("abcd"))
+    data = bytearray(file.read_bytes())
+    at = data.index(rng_bytes(1)[:1000])
+    data[at - 2000 : at + 1000] = b"\xff" * 3000
+    file.write_bytes(data)
+    corpus = read_corpus(tmp_path)
+    assert len(corpus.images) == len(corpus.sentences) == 4
+    assert corpus.images[3].source is not None
+    assert corpus.images[3].source.read() == rng_bytes(3)
+    with pytest.raises(ImageError, match="truncated or damaged Parquet file"):
+        corpus.images[0].source.read()  # type: ignore[union-attr]
+
+
+def test_images_of_one_name_that_are_too_much_to_compare_are_refused(tmp_path: Path) -> None:
+    images = [{"bytes": rng_bytes(0) * 50, "path": "1.jpg"}] * 100
+    write(tmp_path / "train.parquet", 100, image=images, caption=["a dog"] * 100)
+    with pytest.raises(
+        SeesayError, match=r"have one name, and are more than .* write one row for each image"
+    ):
+        read_corpus(tmp_path)
 
 
 def test_columns_of_other_names_and_types(tmp_path: Path, content: Any) -> None:

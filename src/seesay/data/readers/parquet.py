@@ -66,6 +66,8 @@ class ParquetCell:
         try:
             with _ONE_READS:
                 column = _column(self.path, self.column, self.group)
+            if isinstance(column, SeesayError):
+                raise column
             value = column[self.row].as_py()
         except OSError as error:
             reason = error.strerror or error
@@ -95,8 +97,7 @@ class ParquetReader(Reader):
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
-    version, known = version_of(file), dict[str, dict[bytes, str]]()
-    options = read_options()
+    version, options = version_of(file), read_options()
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as (parquet, raw):
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
@@ -108,7 +109,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                 f"{file}: no columns {wanted}; it has the columns {', '.join(columns)}. Name the right ones "
                 "with --image-column and --caption-column."
             )
-        leaves = map(parquet.schema.column, range(parquet.metadata.num_columns))
+        leaves = list(map(parquet.schema.column, range(parquet.metadata.num_columns)))
         is_name = any(leaf.path == image and leaf.logical_type.type == "STRING" for leaf in leaves)
         splits = columns.get("split")
         small = [caption, *([splits] if splits else [])]
@@ -120,7 +121,10 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             raise SeesayError(
                 f"{file}: {values} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
-        repeated = set() if is_name else _repeated(_rows(file, parquet, raw, [named]), image)
+        has_paths = f"{image}.path" in {leaf.path for leaf in leaves}
+        first = _rows(file, parquet, raw, [named]) if has_paths else ()
+        owns = [_own_name(cells, image) for _, _, cells in first]
+        names = _Names(below, owns, _TIMES * _compressed(parquet, image) + _MORE)
         for group, row, cells in _rows(file, parquet, raw, [*small, named]):
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
@@ -133,12 +137,8 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             if is_name:
                 at = builder.find_image(cells[image], split, where)
             else:
-                own = _own_name(cells, image)
                 cell = ParquetCell(file, image, group, row, version)
-                name = f"{below}/{own or f'{group:05d}-{row:06d}'}"
-                if own in repeated:
-                    name = _name(name, cell, known.setdefault(name, {}))
-                at = builder.image(name, split, cell)
+                at = builder.image(names.name(_own_name(cells, image), cell), split, cell)
             for text in texts:
                 builder.sentence(text, at, where)
 
@@ -157,40 +157,71 @@ def _split(value: object, where: str) -> str | None:
     return canonical_split(value, where)
 
 
+class _Names:
+    """Names the images of a file.
+
+    A row may repeat an image, one for each sentence. But images of several folders can have one name, of
+    which the library `datasets` keeps only the last part: those with one name are compared by their content,
+    in the order of rows, and all but the first are named after their row.
+
+    Args:
+        folder: that the names begin with.
+        owns: the images' own names, of all rows; "" for one without.
+        most: bytes to compare; any number of rows can share one image in the file.
+    """
+
+    def __init__(self, folder: str, owns: Iterable[str], most: int) -> None:
+        self._folder, self._most = folder, most
+        self._counts = Counter(owns)
+        self._contents: dict[str, dict[bytes, str]] = {}
+        self._compared = 0
+
+    def name(self, own: str, cell: ParquetCell) -> str:
+        """Return the name of an image, which it shares only with equal ones.
+
+        Raises:
+            SeesayError: the images with one name are too large to be compared.
+            UnavailableImageError: one of them cannot be read for now.
+        """
+        if own and self._counts[own] == 1:
+            return f"{self._folder}/{own}"
+        if not own:
+            return self._of_row(own, cell)
+        known = self._contents.setdefault(own, {})
+        new = self._of_row(own, cell) if known else f"{self._folder}/{own}"
+        return known.setdefault(self._content(cell), new)
+
+    def _of_row(self, own: str, cell: ParquetCell) -> str:
+        name = "-".join(filter(None, (f"{cell.group:05d}-{cell.row:06d}", own)))
+        while name in self._counts:
+            name = f"row-{name}"
+        return f"{self._folder}/{name}"
+
+    def _content(self, cell: ParquetCell) -> bytes:
+        try:
+            data = cell.read()
+        except UnavailableImageError:
+            raise
+        except ImageError:
+            return f"{cell.group} {cell.row}".encode()  # without content it equals no other
+        self._compared += len(data)
+        if self._compared > self._most:
+            raise SeesayError(
+                f"{cell.path}: images of several rows have one name, and are more than {self._most >> 20} MB "
+                "to compare; write one row for each image, with a list of its sentences."
+            )
+        return hashlib.blake2b(data, digest_size=16).digest()
+
+
 def _own_name(cells: Mapping[str, Any], image: str) -> str:
     """Return the last part of the path of a row's image, or "" without one."""
     return PurePosixPath((cells.get(image) or {}).get("path") or "").name
 
 
-def _repeated(rows: Iterable[tuple[int, int, dict[str, Any]]], image: str) -> set[str]:
-    """Return the names that images of several rows have."""
-    counts = Counter(_own_name(cells, image) for _, _, cells in rows)
-    return {name for name, rows in counts.items() if name and rows > 1}
-
-
-def _name(name: str, cell: ParquetCell, known: dict[bytes, str]) -> str:
-    """Return the name of an image: of another with the name, if that has the same content, or a new one.
-
-    A row may repeat an image, one for each sentence. But images of several folders can have one name, of
-    which the library `datasets` keeps only the last part.
-
-    Args:
-        name: of the image.
-        cell: with the image.
-        known: the images that were named so before: their new names by their content.
-    """
-    folder, _, last = name.rpartition("/")
-    new = f"{folder}/{cell.group:05d}-{cell.row:06d}-{last}" if known else name
-    return known.setdefault(_content(cell), new)
-
-
-def _content(cell: ParquetCell) -> bytes:
-    try:
-        return hashlib.blake2b(cell.read(), digest_size=16).digest()
-    except UnavailableImageError:
-        raise
-    except ImageError:
-        return f"{cell.group} {cell.row}".encode()  # without content it equals no other
+def _compressed(parquet: Any, column: str) -> int:
+    """Return the bytes of a column in the file."""
+    groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+    return sum(size for group in groups for _, _, size in _columns(group, [column]))
 
 
 def _rows(
@@ -330,8 +361,8 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
             # As in the file, where any number of rows can share an image or a sentence.
             shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
             yield ParquetFile(raw, metadata=metadata, read_dictionary=shared), raw
-    except ArrowException as error:
-        if isinstance(error, OSError) and error.errno:
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the disk; Arrow's own have no number
             raise
         raise SeesayError(
             f"{file}: truncated or damaged Parquet file ({first_line(error)}); copy it again."
@@ -339,12 +370,15 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
 
 
 @lru_cache(_GROUPS_KEPT)
-def _column(path: Path, column: str, group: int) -> Any:
-    """Read a column of a group of rows, and keep it with the last few."""
-    with _opened(path) as (parquet, raw):
-        rows = parquet.metadata.row_group(group)
-        parts = [(start, size) for _, start, size in _columns(rows, (column,))]
-        first, last = min(start for start, _ in parts), max(start + size for start, size in parts)
-        raw.keep(first, last - first)
-        _check_pages(path, raw, rows, (column,))
-        return parquet.read_row_group(group, columns=[column]).column(column)
+def _column(path: Path, column: str, group: int) -> Any | SeesayError:
+    """Read a column of a group of rows, and keep it, or why it is damaged, with the last few."""
+    try:
+        with _opened(path) as (parquet, raw):
+            rows = parquet.metadata.row_group(group)
+            parts = [(start, size) for _, start, size in _columns(rows, (column,))]
+            first, last = min(start for start, _ in parts), max(start + size for start, size in parts)
+            raw.keep(first, last - first)
+            _check_pages(path, raw, rows, (column,))
+            return parquet.read_row_group(group, columns=[column]).column(column)
+    except SeesayError as error:
+        return error  # or each image of the group would be sought in it anew
