@@ -183,15 +183,15 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
     return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
 
 
-def differences(there: Recipe, recipe: Recipe) -> str:
-    """Describe the values in which a run's recipe differs from the requested one; of changes, in those."""
+def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
+    """Describe in which values a run's recipe differs from a requested one: of changes, or in `every` one."""
     used, asked = (
         leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))) for each in (there, recipe)
     )
     return "; ".join(
         f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
         for key in used | asked
-        if key != "changes" and used.get(key) != asked.get(key) and _is_named(key, recipe.changes)
+        if key != "changes" and used.get(key) != asked.get(key) and (every or _is_named(key, recipe.changes))
     )
 
 

@@ -34,7 +34,7 @@ from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_task import ConceptTask, with_concept_runs
 from seesay.training.epochs import Callback, Epoch, OnEpochEnd, running
 from seesay.training.gates import train_gates
-from seesay.training.loop import CHECKPOINT, Loop
+from seesay.training.loop import CHECKPOINT, Loop, has_epochs
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
@@ -68,7 +68,7 @@ def train_composed(
     for member in member_recipes(recipe):
         member = with_concept_runs(member, out.parent.joinpath)
         folder = out / MEMBERS / member.name
-        begun = any((folder / file).is_file() for file in (WEIGHTS, CHECKPOINT))
+        begun = has_epochs(folder)
         if begun:
             check_begun(folder, member, corpus)
         finished = is_finished(folder)
@@ -115,7 +115,7 @@ def combine_members(
     learning = callbacks if tunes or run.asymmetric else ()
     with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if tunes:
-            if not (out / CHECKPOINT).is_file() and not (out / WEIGHTS).is_file():
+            if not has_epochs(out):
                 save_inputs(run)  # a recipe that is resumed must be this one
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)

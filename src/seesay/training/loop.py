@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -25,6 +26,7 @@ from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
 from seesay.progress import progress
+from seesay.runs.config import WEIGHTS
 from seesay.runs.run import Run
 from seesay.training import distributed
 from seesay.training.epochs import Epoch, OnEpochEnd, metrics_of, write_history
@@ -35,6 +37,11 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
+
+
+def has_epochs(folder: Path) -> bool:
+    """Return whether a run's folder has weights, or a checkpoint to go on from; a recipe alone is no loss."""
+    return any((folder / file).is_file() for file in (WEIGHTS, CHECKPOINT))
 
 
 class LoopState(BaseModel):
@@ -74,8 +81,8 @@ class Loop:
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
             otherwise = f"cannot be resumed ({first_line(failure)}); train without resuming."
             raise unusable(path, failure, otherwise) from failure
-        if torch.cuda.is_available() and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"])
+        if self.device.startswith("cuda") and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         self.best = _under(tensors, "best.")
         if self.steps.average is not None:
             self.steps.average.restore(_under(tensors, "average."), self.state.steps)
@@ -90,8 +97,8 @@ class Loop:
             weights[f"optimizer.{number}"] = {key: torch.as_tensor(value) for key, value in moments.items()}
         tensors = {f"{kind}.{key}": each for kind, some in weights.items() for key, each in some.items()}
         tensors["random"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        if self.device.startswith("cuda"):
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         with replacing(self.out / CHECKPOINT) as beside:
             save_file(copied(tensors), beside, {"state": self.state.model_dump_json(exclude_none=True)})
         write_history(self.out, self.state.history)

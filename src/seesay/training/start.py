@@ -48,14 +48,14 @@ def recipe_from(start: Run, recipe: Recipe) -> Recipe:
                 f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
                 "a training can start only from a run with the same inputs."
             )
-    departure = f"{_DEPARTURE} {start.recipe.name}, seed {start.recipe.seed}."
+    departure = f"{_DEPARTURE} {start.recipe.name}, seed {start.recipe.seed} ({start.fingerprint[:8]})."
     return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
 
 
 def started_from(recipe: Recipe) -> str | None:
-    """Return from whose weights a training by this recipe started, such as "mcnn-st, seed 1"; or None."""
+    """Return what a training by this recipe started from, such as "mcnn-st, seed 1 (0a1b2c3d)"; or None."""
     lines = [line for line in recipe.departures if line.startswith(_DEPARTURE)]
-    return lines[0].removeprefix(_DEPARTURE).strip(" .") if lines else None
+    return lines[-1].removeprefix(_DEPARTURE).strip(" .") if lines else None
 
 
 def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) -> None:

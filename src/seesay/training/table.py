@@ -25,16 +25,13 @@ from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
 from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
 from seesay.results.tables import PaperTable, number
-from seesay.runs.config import RUN, run_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.loop import CHECKPOINT
+from seesay.training.loop import CHECKPOINT, has_epochs
 from seesay.training.train import holding, train
 from seesay.training.words import check_begun
-
-_DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class TableRuns:
             )
         begun = finished or (folder / CHECKPOINT).is_file()
         if begun:
-            recipe = self._recipe_there(folder, recipe)
+            recipe = check_begun(folder, recipe, self.corpus)
         if not finished:
             train(recipe, self.corpus, folder, resume=begun)
         return folder
@@ -112,8 +109,8 @@ class TableRuns:
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
         ]
-        if is_finished(folder) or ((folder / RUN).is_file() and (folder / CHECKPOINT).is_file()):
-            self._recipe_there(folder, recipe)
+        if has_epochs(folder):
+            check_begun(folder, recipe, self.corpus)
         if not is_combined(folder, folders):
             with holding(folder):
                 combine_members(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
@@ -162,13 +159,6 @@ class TableRuns:
                     f"Table {name}: protocol '{protocol.name}' is for {protocol.images} images; "
                     f"split '{self.split}' of {corpus.root} has {images}."
                 )
-
-    def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
-        """The recipe of a run that was begun or finished, but for descriptions; it must be this one."""
-        there = run_recipe(folder)
-        named = {key: getattr(there, key) for key in _DESCRIPTIONS}
-        check_begun(folder, recipe.model_copy(update=named), self.corpus)
-        return there
 
 
 def measure_table(

@@ -23,7 +23,7 @@ from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.paths import disk_errors, lock_of, locked, sweep
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
+from seesay.runs.config import RUN, TEXT, VOCABULARY, run_recipe
 from seesay.runs.export import try_export
 from seesay.runs.folders import run_config
 from seesay.runs.inputs import fitted_sentence_encoder
@@ -35,7 +35,7 @@ from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
 from seesay.training.further import check_beside
-from seesay.training.loop import CHECKPOINT, Loop, solve
+from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.start import recipe_from, start_matcher, started_from
 from seesay.training.summarize import calibrate, summarize
 from seesay.training.task import Task, task_for
@@ -227,22 +227,22 @@ def _check_start(there: str | None, named: str | None, out: Path) -> None:
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
     if not resume:
-        # A recipe alone is of a training that failed in its first epoch: nothing is lost.
-        if members or (begun and any((out / file).exists() for file in (WEIGHTS, CHECKPOINT))):
+        if members or (begun and has_epochs(out)):
             raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     composed = recipe.matcher.is_composed
-    kept = any((out / file).exists() for file in (WEIGHTS, CHECKPOINT))
-    if not begun or (composed and not kept) or is_same(there := run_recipe(out), recipe):
-        return  # of a second step without an epoch nothing goes on
+    if not begun or (composed and not has_epochs(out)):
+        return  # there is no epoch of its own to go on from
+    there = run_recipe(out)
+    if is_same(there, recipe):
+        return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
     if not (composed or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
         return  # the run's own recipe is meant
-    asked = recipe.model_copy(update={"changes": ()}) if composed else recipe  # every key counts
-    if differing := differences(there, asked):
+    if differing := differences(there, recipe, every=composed):
         way = "Name this run's changes" if composed else "Omit the changes"
         raise SeesayError(
             f"{out / RUN}: another recipe was trained there: {differing}. {way} to continue this run, or "

@@ -20,13 +20,15 @@ from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
-from seesay.recipes.load import is_same
+from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
+
+_DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
 
 def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
@@ -50,11 +52,19 @@ def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
         )
 
 
-def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> None:
-    """Raise a `SeesayError` unless the run in a folder is of this recipe, and of a corpus's sentences."""
-    if not is_same(run_recipe(folder), recipe):
-        raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
+def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
+    """Return the recipe of the run in a folder: this one, though it may be described in other words.
+
+    Raises:
+        SeesayError: the run is of another recipe, or of other sentences than a corpus's.
+    """
+    there = run_recipe(folder)
+    described = {key: getattr(there, key) for key in _DESCRIPTIONS}
+    if not is_same(there, recipe.model_copy(update=described)):
+        how = differences(there, recipe, every=True) or "its name or changes differ"
+        raise SeesayError(f"{folder / RUN}: another recipe was trained there: {how}. Choose another folder.")
     check_words(folder, learned_words(recipe, corpus.train_texts())[0], corpus)
+    return there
 
 
 def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) -> None:
