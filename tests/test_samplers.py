@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,11 +11,21 @@ OWNERS = st.lists(st.integers(0, 8), min_size=2, max_size=60).map(lambda xs: np.
 @given(OWNERS, st.integers(2, 20), st.integers(0, 5), st.integers(1, 3))
 def test_every_sentence_once_with_its_image(owners, batch: int, seed: int, epoch: int) -> None:
     batches = list(rounds(owners, batch, seed, epoch))
-    seen = np.concatenate([sentences for _, sentences in batches])
-    assert len(set(seen)) == len(seen)
-    assert len(owners) - len(seen) <= 1  # a last batch of one pair has no negatives
+    seen = {sentence for _, sentences in batches for sentence in sentences}
+    assert sum(len(sentences) for _, sentences in batches) == len(seen)
+    # Left out are a last pair, and batches of the one image that has the most sentences.
+    left_out = owners[sorted({*range(len(owners))} - seen)]
+    assert len(left_out) <= 1 or np.bincount(left_out).max() >= len(left_out) - 1
     for images, sentences in batches:
         np.testing.assert_array_equal(images, owners[sentences])
+        assert len(set(images)) > 1
+
+
+@pytest.mark.parametrize("name", list(SAMPLERS))
+def test_no_batch_shows_one_image_alone(name: str) -> None:
+    owners = np.array([0] * 12 + [1, 2, 3])
+    for epoch in range(1, 21):
+        assert all(len(set(images)) > 1 for images, _ in SAMPLERS[name](owners, 4, 1, epoch))
 
 
 def test_order_depends_on_seed_and_epoch_alone() -> None:

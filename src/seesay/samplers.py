@@ -61,7 +61,7 @@ def rounds(
     # Within a round the order is the shuffle's, so neighbours differ from epoch to epoch.
     dealt = shuffled[np.lexsort((generator.permutation(len(owners)), number))]
     for sentences in np.split(dealt, range(batch_size, len(dealt), batch_size)):
-        if len(sentences) > 1:
+        if _has_negatives(image_of_sentence[sentences]):
             yield image_of_sentence[sentences], sentences
 
 

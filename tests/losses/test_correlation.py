@@ -78,3 +78,11 @@ def test_equal_correlations_have_a_gradient() -> None:
 def test_single_precision_outputs_are_computed_in_double() -> None:
     x, y = (torch.from_numpy(side).float() for side in outputs(2))
     assert TotalCorrelationLoss()(x, y).dtype == torch.float64
+
+
+def test_what_is_not_finite_has_no_value() -> None:
+    x, y = torch.rand(8, 3), torch.rand(8, 3, requires_grad=True)
+    x[0, 0] = torch.inf
+    loss = TotalCorrelationLoss()(x, y)
+    assert loss.isnan()
+    loss.backward()  # which an error of the loop's precedes

@@ -208,6 +208,9 @@ def test_dropout_does_not_decide_which_pairs_are_near_the_margin() -> None:
         matcher.score_near_margin(images, sentences[:, :1].expand(40, 2), margin=0.5)
     assert matcher.training
     assert matcher.dropout.training
+    matcher.dropout.eval()  # as a part that is fixed
+    matcher.score_near_margin(images, sentences, margin=0.5)
+    assert not matcher.dropout.training
 
 
 ROWS = st.lists(

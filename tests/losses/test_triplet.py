@@ -121,3 +121,10 @@ def test_active_hinges_are_counted() -> None:
             above += sum(0.3 + float(across[i, i]) - other > 0 for other in others)
     assert loss.active_share is not None
     assert loss.active_share.item() == pytest.approx(above / 24)
+
+
+def test_only_hinges_that_there_are_can_be_active() -> None:
+    loss = TripletLoss(margin=5, top_k=10)
+    loss(units(3, 0), units(3, 1), torch.arange(3))  # two negatives each, of ten
+    assert loss.active_share is not None
+    assert loss.active_share.item() == 1

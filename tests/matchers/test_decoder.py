@@ -146,6 +146,7 @@ def test_a_narrow_beam_is_never_better(decoder: Decoder, table: Tensor) -> None:
 
 def test_greedy_writes_for_many_images_what_it_writes_for_each(decoder: Decoder, table: Tensor) -> None:
     vectors = images(7) * 3
+    assert decoder.greedy(vectors[:0], table, max_length=5).lengths.numel() == 0
     together = decoder.greedy(vectors, table, max_length=5)
     assert together.lengths.min() >= 1
     assert together.lengths.max() <= 5

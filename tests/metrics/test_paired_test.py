@@ -117,3 +117,10 @@ def test_mean_average_precision_is_compared_by_ranks():
     assert test.p < 0.02
     same = compare([PrecisionSample(good, targets)], [PrecisionSample(2 * good - 1, targets)], 20, 20)
     assert (same["mAP"].difference, same["mAP"].interval) == (0.0, (0.0, 0.0))
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])
+def test_p_values_do_not_depend_on_the_unit(scale):
+    ours, theirs = np.random.default_rng(0).normal([[0.8], [0.0]], size=(2, 12))
+    assert paired_test(ours * scale, theirs * scale).p == paired_test(ours, theirs).p < 0.2
+    assert paired_test(ours * scale, ours * scale).p == 1

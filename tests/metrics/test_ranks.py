@@ -105,6 +105,14 @@ def test_a_query_never_loses_to_itself_in_rounded_products():
     assert not found.image.any()
 
 
+@pytest.mark.parametrize("count", [1, 6, 13, 30, 50])
+def test_equal_vectors_tie_whatever_the_processor_multiplies_them_with(count):
+    image, sentence = np.random.default_rng(count).normal(size=(2, 50))
+    found = embedding_ranks(np.tile(image, (count, 1)), np.tile(sentence, (count, 1)), range(count))
+    assert (found.sentence == count - 1).all()
+    assert (found.image == count - 1).all()
+
+
 def test_a_constant_scorer_comes_last():
     owners = np.repeat(np.arange(50), 5)
     found = ranks(np.ones((50, 250), np.float32), owners)

@@ -39,6 +39,14 @@ def test_the_mean_is_of_standardised_scores():
     assert together.about == {"combined": "mean"}
 
 
+@pytest.mark.parametrize("shift", [1e4, 1e8])
+def test_scores_far_from_zero_keep_their_differences(shift):
+    scores = [noisy(seed, 1).astype(np.float64) for seed in (1, 2)]
+    far = combine([scored(str(i), s + shift) for i, s in enumerate(scores)], "mean")
+    near = combine([scored(str(i), s) for i, s in enumerate(scores)], "mean")
+    assert measured(far) == measured(near)
+
+
 def directed(found, way):
     """The metrics of one direction."""
     return {name: value for name, value in found.items() if name.startswith(f"{way} ")}

@@ -66,10 +66,19 @@ def test_other_things_are_refused(item: object, got: str) -> None:
 
 
 def test_an_image_without_pixels_is_refused() -> None:
-    with pytest.raises(ImageError, match="0×5 pixels"):
-        read_images([Image.new("RGB", (0, 5))])
+    for image in (Image.new("RGB", (0, 5)), np.zeros((0, 5, 3), np.uint8)):
+        with pytest.raises(ImageError, match="no pixels"):
+            read_images([image])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"none\.jpg"):
         read_images([tmp_path / "none.jpg"])
+
+
+def test_a_closed_image_and_a_path_that_cannot_be_are_named() -> None:
+    image = Image.new("RGB", (2, 2))
+    image.close()
+    for each, place in ((image, r"images\[0\]"), ("a\0b.jpg", "a\0b.jpg")):
+        with pytest.raises(ImageError, match=place):
+            read_images([each])

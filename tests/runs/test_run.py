@@ -55,6 +55,21 @@ def test_scores_of_images_are_those_of_their_embeddings(small: Run, pictures: li
         small.score(pictures, np.zeros((2, small.dim + 1)))
 
 
+def test_files_are_read_a_few_at_a_time(
+    small: Run, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = small.embed_images(pictures)
+    monkeypatch.setattr("seesay.runs.run._AT_ONCE", 2)
+    np.testing.assert_allclose(small.embed_images(pictures), whole, atol=1e-5)
+    with pytest.raises(ImageError, match=r"images\[2\]"):
+        small.embed_images([*pictures[:2], b"no image"])
+
+
+def test_a_lone_surrogate_is_no_character(small: Run) -> None:
+    with pytest.raises(SeesayError, match=r"sentences\[1\]: contains a lone surrogate"):
+        small.embed_sentences(["a", "caf\udce9"])
+
+
 def test_a_broken_image_is_named(small: Run, pictures: list[Path]) -> None:
     with pytest.raises(ImageError, match=r"images\[1\]"):
         small.embed_images([pictures[0], b"no image"])

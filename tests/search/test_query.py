@@ -1,6 +1,7 @@
 """The grammar of queries."""
 
 import math
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,7 @@ def test_a_corrected_query_has_other_words_save_in_quotes() -> None:
         ("id:", "a number"),
         ("image:", "name an image file"),
         ("image:a\0b", "name an image file"),
+        ("caf\udce9", "'caf.udce9': contains a lone surrogate"),
         ("0*beach", "above 0"),
         ("1000*beach", "at most 100"),
         (" + ".join("a" * (MAX_PARTS + 1)), "parts"),
@@ -126,3 +128,9 @@ def test_any_text_is_read_or_refused_and_a_query_is_read_again_as_itself(text: s
 def test_sentences_are_found_again(sentences: list[str]) -> None:
     assert Query.parse(" + ".join(sentences)).sentences == sentences
     assert Query.parse(" - ".join(sentences)).sentences == sentences
+
+
+def test_accents_of_sentences_are_composed_and_those_of_paths_are_not() -> None:
+    for text in (unicodedata.normalize(form, "café") for form in ("NFC", "NFD")):
+        assert Query.parse(text).sentences == ["café"]
+        assert Query.parse(f"{text}.jpg").parts[0].term == Image(Path(f"{text}.jpg"))

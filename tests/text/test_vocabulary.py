@@ -1,5 +1,6 @@
 import csv
 import gzip
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -144,3 +145,8 @@ def test_flickr30k_is_as_the_paper_prints_it():
     ours = [len(uncommon_words(texts["test"], counts, k)) for k in range(4)]
     assert ours == [208, 343, 470, 560]
     assert np.allclose(ours, [204, 321, 437, 513], rtol=0.1)  # the paper's N; another tokenizer
+
+
+def test_composed_and_decomposed_accents_are_one() -> None:
+    decomposed = unicodedata.normalize("NFD", "Un café crème")
+    assert tokenize(decomposed) == tokenize("Un café crème") == ["un", "café", "crème"]

@@ -106,3 +106,8 @@ def test_words_of_more_than_thirty_letters_are_left() -> None:
     assert meant(word[2:] * 2, Vocabulary([word])) is None
     assert meant(word[:-2], Vocabulary([word[:-1]])) == word[:-1]
     assert meant("p" + word[:-1], Vocabulary([word[:-1]])) is None
+
+
+@pytest.mark.parametrize("typed", ["?!?!?", "-----", "👍👍👍👍👍"])
+def test_signs_are_no_misspelt_words(typed: str) -> None:
+    assert corrections([typed], Vocabulary(["a", "dog"]), english=True) == {}

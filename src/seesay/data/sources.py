@@ -12,7 +12,7 @@ from seesay.data.headers import HEAD, read_range
 from seesay.data.images import EncodedImage
 from seesay.data.raw import is_raw
 from seesay.data.remote import is_remote, version_of
-from seesay.errors import ImageError, SeesayError, UnavailableImageError
+from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line
 
 MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
 
@@ -39,6 +39,8 @@ class FileSource:
             data = b"" if size > MAX_BYTES else read_range(self.path, 0, most)
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+        except ValueError as error:
+            raise ImageError(f"{self.path}: cannot be a path ({first_line(error)}).") from error
         if max(size, len(data)) > MAX_BYTES:
             raise ImageError(f"{self.path}: at most {MAX_BYTES} bytes are read, and it has more.")
         return data

@@ -83,6 +83,8 @@ class TotalCorrelationLoss(Loss):
                 "x and y: expected shapes (m, p) and (m, q) with m of at least 2, "
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
+        if not (x.isfinite().all() and y.isfinite().all()):
+            return (x.sum() + y.sum()).double() * torch.nan  # as of other losses; it has no factors
         x, y = (side.double() - side.double().mean(dim=0) for side in (x, y))
         left, right = (torch.linalg.cholesky(_covariance(side, side, self.ridge)) for side in (x, y))
         whitened = torch.linalg.solve_triangular(left, _covariance(x, y), upper=False)

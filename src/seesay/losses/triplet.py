@@ -101,8 +101,9 @@ class TripletLoss(Loss):
             hinges.append(self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
         if self.lambda4:  # eq. 5
             hinges.append(self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
-        self.note_hinges(*hinges)
-        total = torch.stack([each.sum() for each in hinges]).sum()
+        there = torch.stack([each.isfinite().sum() for each in hinges]).sum()
+        self.note_hinges(*hinges, count=there)
+        total = torch.stack([functional.relu(each).sum() for each in hinges]).sum()
         return reduced(total, match.sum(), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
@@ -125,16 +126,17 @@ def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
 def _hardest_violations(
     distance: Tensor, positive: Tensor, negative: Tensor, margin: float, keep: int
 ) -> Tensor:
-    """Return the `keep` largest max(0, m + d(i, j) - d(i, k)) of each positive (i, j), over negatives (i, k).
+    """Return the `keep` largest m + d(i, j) - d(i, k) of each positive (i, j), over negatives (i, k).
 
-    All are (q, c), queries by candidates; a candidate may be neither positive nor negative.
+    All are (q, c), queries by candidates; a candidate may be neither positive nor negative. Where there are
+    fewer negatives, the others are -inf.
     """
     query, candidate = positive.nonzero(as_tuple=True)
     # K largest violations of a pair are its K nearest negatives, whichever of the query's positives it has.
     rows, of_pair = torch.unique(query, return_inverse=True)
     far = distance[rows].masked_fill(~negative[rows], float("inf"))
     nearest = far.topk(min(keep, far.shape[1]), dim=1, largest=False).values
-    return functional.relu(margin + distance[query, candidate][:, None] - nearest[of_pair])
+    return margin + distance[query, candidate][:, None] - nearest[of_pair]
 
 
 def distances(left: Tensor, right: Tensor) -> Tensor:

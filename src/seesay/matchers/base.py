@@ -198,7 +198,7 @@ class PairMatcher(Matcher):
         """Return how many pairs to compute at once, given one pair's largest activations."""
         kind = activations.device.type
         mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-        # Layers compute in the half precision then, whatever these are in.
+        # Under autocast, layers compute in half precision, whatever the type of `activations`.
         size = torch.get_autocast_dtype(kind).itemsize if mixed else activations.element_size()
         budget = self.cache_bytes if kind == "cpu" else _FAR
         return max(budget // max(activations.numel() * size, 1), 1)
@@ -231,12 +231,13 @@ class PairMatcher(Matcher):
         This takes no gradients, half precision where that is fast, and no dropout beyond that of the
         encodings: the step draws other masks, and drawing them took up to three quarters of the time.
         """
-        kind, training = images.device.type, self.training
+        kind, modes = images.device.type, {module: module.training for module in self.modules()}
         try:
             with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
                 found = self.eval().score_encoded(images, sentences).float()
         finally:
-            self.train(training)
+            for module, training in modes.items():  # a part of it may be fixed
+                module.training = training
         matching, margin = found.diagonal(), margin * (1 + _SLACK)
         near = (matching[:, None] - found < margin) | (matching - found < margin)
         return near.fill_diagonal_(True)

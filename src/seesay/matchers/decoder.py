@@ -85,14 +85,14 @@ class Decoder(nn.Module):
     def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
         """Generate n sentences of 1 to `max_length` words, always with the most likely next word."""
         last = torch.full((images.shape[0],), self.mark, dtype=torch.int64, device=images.device)
-        state, written = _start(images), []
+        state, written = _start(images), list[Tensor]()
         ended = torch.zeros_like(last, dtype=torch.bool)
         for place in range(max_length):
             logits, state = self.step(last, state, table)
             logits[:, [UNKNOWN] if place else [UNKNOWN, self.mark]] = -torch.inf
             last = logits.argmax(dim=1)
             ended = ended | (last == self.mark)
-            if not torch.onnx.is_in_onnx_export() and ended.all():
+            if written and not torch.onnx.is_in_onnx_export() and ended.all():
                 break
             written.append(last.masked_fill(ended, self.mark))
         words = torch.stack(written, dim=1)

@@ -74,7 +74,7 @@ class Sample(ABC):
     @property
     def size(self) -> int:
         """The number of images to draw from."""
-        return int(self.groups.max()) + 1
+        return int(self.groups.max(initial=-1)) + 1
 
     @abstractmethod
     def metrics(self, weights: Weights) -> Values:

@@ -29,7 +29,7 @@ from seesay.metrics.bootstrap import (
 
 SWAPS = 10_000
 
-_SAME = 1e-9  # differences that are equal but for rounding
+_SAME = 1e-9  # of the metrics: differences that are equal but for rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,8 @@ def _test(mine: float, other: float, drawn: Values, swapped: Values, biased: boo
     found = mine - other
     if np.isnan(found):
         return PairedTest(None, None, None, None)
-    p = (1 + int((np.abs(swapped) >= abs(found) - _SAME).sum())) / (1 + len(swapped))
+    same = _SAME * max(abs(mine), abs(other))
+    p = (1 + int((np.abs(swapped) >= abs(found) - same).sum())) / (1 + len(swapped))
     interval = interval_of(drawn, found if biased else None)
     return PairedTest(other, found, interval, p)
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array, refuse_nan
 
+_TILE = 16
 NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
 
 _CACHE_CELLS = 1 << 18  # cells compared at a time; 1 MiB of float32 stays in a core's cache
@@ -88,15 +89,26 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
     columns = as_array(sentences, "sentences", "n_sentences", rows.shape[1])
     owners = owners_of(image_of_sentence, len(rows), len(columns))
     precision = np.result_type(rows, columns, np.float32)
-    right = np.asarray(columns, dtype=precision).T
+    right = tiled(columns, precision)
     step = max(1, _PRODUCT_CELLS // len(columns))
 
     def blocks() -> Iterator[tuple[int, NDArray[Any]]]:
         for start in range(0, len(rows), step):
+            block = rows[start : start + step]
             with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place below
-                yield start, np.asarray(rows[start : start + step], dtype=precision) @ right
+                products = tiled(block, precision) @ right.T
+            yield start, products[: len(block), : len(columns)]
 
     return _count(blocks, owners, len(rows), precision)
+
+
+def tiled(matrix: NDArray[Any], precision: Any) -> NDArray[Any]:
+    """Return a matrix (n, d) with rows of zeros below it, so that n is a multiple of 16.
+
+    BLAS rounds products of the last few rows in another way than the others, so equal rows would not tie.
+    """
+    matrix, missing = np.asarray(matrix, dtype=precision), -len(matrix) % _TILE
+    return np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
 
 
 def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> NDArray[np.int64]:

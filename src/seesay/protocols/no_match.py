@@ -179,12 +179,14 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQ
     nouns_of = [nouns(text) for text in texts]
     showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
     right: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
-    for text, named, owner in zip(texts, nouns_of, owners, strict=True):
+    column_of: dict[str, int] = {}
+    for column, (text, named, owner) in enumerate(zip(texts, nouns_of, owners, strict=True)):
+        column_of.setdefault(text, column)
         right[text][owner] = True
         for noun in named:
             showing[noun][owner] = True
     for text, own in right.items():
-        column = texts.index(text)
+        column = column_of[text]
         related = own.copy()
         for noun in nouns_of[column]:
             related |= showing[noun]

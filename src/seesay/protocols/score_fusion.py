@@ -109,9 +109,11 @@ def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
         mean, deviation = float(np.mean(matrix, dtype=np.float64)), float(np.std(matrix, dtype=np.float64))
     if not np.isfinite([mean, deviation]).all():
         raise SeesayError(f"{name}: a score is NaN or infinite; only finite ones can be combined.")
-    scaled = np.subtract(matrix, mean, dtype=np.float32)
+    # Whole numbers and doubles may be far from zero, where single precision has no decimals.
+    wide = matrix.dtype.kind != "f" or matrix.dtype.itemsize > 4
+    scaled = np.subtract(matrix, mean, dtype=np.float64 if wide else np.float32)
     scaled /= deviation or 1.0
-    return scaled
+    return scaled.astype(np.float32, copy=False)
 
 
 def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> MatrixScores:

@@ -25,16 +25,29 @@ if TYPE_CHECKING:
 ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]
 
 
-def read_images(images: Sequence[ImageInput]) -> tuple[list[bytes | NDArray[np.uint8]], list[str]]:
+def check_images(images: object) -> None:
+    """Raise a `SeesayError` unless the argument `images` is a sequence, and not one image."""
+    if isinstance(images, str | Path | bytes | Image.Image):
+        raise SeesayError("images: expected a list of images, got a single one; write [image].")
+    if not isinstance(images, Sequence | np.ndarray):
+        raise SeesayError(f"images: expected a list of images, got {type(images).__name__}.")
+
+
+def read_images(
+    images: Sequence[ImageInput], first: int = 0
+) -> tuple[list[bytes | NDArray[np.uint8]], list[str]]:
     """Read images to encoded bytes or pixels (h, w, 3), each with a name for error messages.
+
+    Args:
+        images: the images, or some of them.
+        first: the number of the first one.
 
     Raises:
         ImageError: a file cannot be read.
         SeesayError: an item has another type, or an array is not (h, w, 3) uint8.
     """
-    if isinstance(images, str | Path | bytes | Image.Image):
-        raise SeesayError("images: expected a list of images, got a single one; write [image].")
-    both = [_read(image, f"images[{number}]") for number, image in enumerate(images)]
+    check_images(images)
+    both = [_read(image, f"images[{number}]") for number, image in enumerate(images, first)]
     return [content for content, _ in both], [name for _, name in both]
 
 
@@ -52,6 +65,10 @@ def read_texts(texts: Iterable[str], name: str) -> list[str]:
     for number, text in enumerate(found):
         if not isinstance(text, str):
             raise SeesayError(f"{name}[{number}]: expected a string, got {type(text).__name__}.")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise SeesayError(f"{name}[{number}]: contains a lone surrogate, not a character.") from None
     return found
 
 
@@ -62,13 +79,15 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
         return image, place
     if isinstance(image, Image.Image):
         if 0 in image.size:
-            raise ImageError(f"{place}: {image.width}×{image.height} pixels; an image has at least one.")
+            raise ImageError(f"{place}: no pixels; an image needs at least one.")
         try:
             upright = ImageOps.exif_transpose(image)
             return in_srgb(to_rgb(upright), upright), place
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a ValueError if it was closed
             raise ImageError(f"{place}: damaged ({first_line(error)}).") from error
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3:
+        if not image.size:
+            raise ImageError(f"{place}: no pixels; an image needs at least one.")
         return image, place
     got = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
     raise SeesayError(

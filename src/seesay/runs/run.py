@@ -34,7 +34,14 @@ from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import included_runs, run_config, run_folder
-from seesay.runs.images import ImageInput, join_features, read_images, read_texts, recipe_encoders
+from seesay.runs.images import (
+    ImageInput,
+    check_images,
+    join_features,
+    read_images,
+    read_texts,
+    recipe_encoders,
+)
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
@@ -47,6 +54,7 @@ if TYPE_CHECKING:
     from seesay.runs.trained import TorchBackend
 
 Vectors = NDArray[np.float32]
+_AT_ONCE = 64  # images whose files are read before they are encoded
 
 
 class Run(Embedder):
@@ -392,8 +400,12 @@ class Run(Embedder):
 
     def _features(self, images: Sequence[ImageInput]) -> Vectors:
         """Encode images to joined features, (n, d); raise the error of a broken one."""
-        encoded = encode_images(self.encoders, *read_images(images))
-        return join_features(self.config.arrays, encoded.checked())
+        check_images(images)
+        parts = []  # all files at once would not fit into memory
+        for at in range(0, max(len(images), 1), _AT_ONCE):
+            encoded = encode_images(self.encoders, *read_images(images[at : at + _AT_ONCE], at))
+            parts.append(join_features(self.config.arrays, encoded.checked()))
+        return np.concatenate(parts)
 
 
 def check_one_score(run: Run) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
+from seesay.metrics.ranks import Ranks, embedding_ranks, ranks, tiled
 from seesay.progress import progress
 from seesay.runs.onnx_backend import inner_products
 
@@ -162,5 +162,5 @@ class RunScores(SplitScores):
 
 def _products(rows: Matrix, columns: Matrix) -> Matrix:
     precision = np.result_type(rows, columns, np.float32)
-    products: Matrix = np.asarray(rows, precision) @ np.asarray(columns, precision).T
-    return products
+    products: Matrix = tiled(rows, precision) @ tiled(columns, precision).T
+    return products[: len(rows), : len(columns)]

@@ -11,6 +11,7 @@ Hyphens inside words, dashes, negative numbers, and characters inside quotes are
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -226,7 +227,7 @@ def _term(written: str) -> Term:
         text = written[1:-1].strip()
         if not text:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
-        return Text(text, quoted=True)
+        return _sentence(text, quoted=True)
     kind, colon, value = written.partition(":")
     kind, value = kind.lower() + colon, value.strip()
     if kind == "id:":
@@ -239,7 +240,16 @@ def _term(written: str) -> Term:
             raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
         return Image(Path(path))
     named = Path(written).suffix.lower() in IMAGE_SUFFIXES or unread_kind(written)
-    return Image(Path(written)) if named and "\0" not in written else Text(written)
+    return Image(Path(written)) if named and "\0" not in written else _sentence(written)
+
+
+def _sentence(text: str, quoted: bool = False) -> Text:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = _shortened(ascii(text)[1:-1])
+        raise QueryError(f"'{shown}': contains a lone surrogate, not a character; type it again.") from None
+    return Text(unicodedata.normalize("NFC", text), quoted)  # macOS may write an accent as a second character
 
 
 def _is_plain(text: str) -> bool:

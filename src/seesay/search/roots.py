@@ -63,10 +63,10 @@ def is_possible(path: Path) -> bool:
         return True
     # No disk is asked: the index is locked meanwhile, and one may be away.
     try:
-        whole, *names = map(os.fsencode, (path, *path.parts))
+        whole, *names = (os.fsencode(part) for part in (str(path), *path.parts))
     except UnicodeEncodeError:
         return False
-    # Windows counts in other units; whatever it refuses is then reported as absent.
+    # Windows has other limits; a path that it refuses is later reported as absent.
     fits = os.name == "nt" or (len(whole) < _LONGEST and max(map(len, names), default=0) <= _LONGEST_NAME)
     return path.is_absolute() and fits and b"\0" not in whole
 

@@ -22,12 +22,12 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into lower-cased words and numbers, without punctuation.
+    """Split a text into lower-cased words and numbers, without punctuation; accents are composed.
 
     >>> tokenize("A man's dog, jumping!")
     ['a', "man's", 'dog', 'jumping']
     """
-    return _WORD.findall(text.lower().replace("’", "'"))
+    return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
 
 
 def replace_words(text: str, others: Mapping[str, str]) -> str:

@@ -84,7 +84,9 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
     {'bicylce': 'bicycle', 'skatebord': 'skateboard'}
     """
-    misspelt = [word for word in words if vocabulary.encode(word) == [UNKNOWN] and not is_word(word)]
+    # Signs alone are no words, and one letter beside them would be one.
+    unknown = [word for word in words if tokenize(word) == [word] and vocabulary.encode(word) == [UNKNOWN]]
+    misspelt = [word for word in unknown if not is_word(word)]
     if len(misspelt) > _MOST:
         return {}
     found = {word: _meant(word, vocabulary, english) for word in misspelt if len(word) <= _LONGEST}

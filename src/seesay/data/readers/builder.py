@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -189,7 +190,7 @@ class CorpusBuilder:
         """
         if image is None:
             return
-        text = " ".join(printable(text).split())
+        text = _cleaned(text)
         if not text:
             self.issues.add(EMPTY_SENTENCE, where)
             return
@@ -216,7 +217,7 @@ class CorpusBuilder:
         Boxes are x1 y1 x2 y2 from zero, x2 and y2 exclusive, on an image of size `frame`, (width, height);
         they are scaled to the size of the image that was found. Without a frame they are in its pixels.
         """
-        text = " ".join(printable(text).split())
+        text = _cleaned(text)
         if not text:
             self.issues.add(EMPTY_PHRASE, where)
             return
@@ -299,6 +300,11 @@ def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
             key = phrase.image, frozenset(phrase.boxes)
             phrase = replace(phrase, chain=chains.setdefault(key, f"boxes-{len(chains)}"))
         yield phrase
+
+
+def _cleaned(text: str) -> str:
+    """A sentence with its accents composed, as macOS may not write them, and white space collapsed."""
+    return " ".join(unicodedata.normalize("NFC", printable(text)).split())
 
 
 def printable(text: str) -> str:
