@@ -17,6 +17,7 @@ from seesay.errors import SeesayError
 from seesay.paths import (
     cache_dir,
     disk_errors,
+    lock_of,
     locked,
     new_folder,
     replace_text,
@@ -35,6 +36,15 @@ def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: py
     assert cache_dir().name == "seesay"
     monkeypatch.setenv("SEESAY_CACHE", "")
     assert cache_dir().name == "seesay"
+    monkeypatch.setenv("SEESAY_CACHE", "~/photos/cache")
+    assert cache_dir() == Path.home() / "photos/cache"
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "file"))
+    with pytest.raises(SeesayError, match=r"locks: cannot be written .*; set SEESAY_CACHE"):
+        lock_of(tmp_path)
 
 
 def test_text_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

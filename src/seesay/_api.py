@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import naming_extras
+from seesay.paths import home_expanded
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, recipe_with
 from seesay.runs.run import Run
@@ -99,5 +100,5 @@ def train(
     if isinstance(start_from, str | Path):
         start_from = Run.load(str(start_from), module=module)
     return train_recipe(
-        resolved, corpus, Path(out), resume, module, callbacks=callbacks, start_from=start_from
+        resolved, corpus, home_expanded(out), resume, module, callbacks=callbacks, start_from=start_from
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -363,9 +364,15 @@ class _Labels:
         """The text in one line, cut to the width of the image."""
         text = " ".join(text.split())
         width = self._size[0] - 2 * self._pad
-        while self._draw.textlength(text, font=self._font) > width and len(text) > 1:
-            text = text.removesuffix("…")[:-1] + "…"
-        return text
+        if self._length(text) <= width:
+            return text
+        too_many = bisect_left(
+            range(len(text)), True, key=lambda kept: self._length(text[:kept] + "…") > width
+        )
+        return text[: max(too_many - 1, 0)] + "…"
+
+    def _length(self, text: str) -> float:
+        return self._draw.textlength(text, font=self._font)
 
 
 def _meet(a: Box, b: Box) -> bool:

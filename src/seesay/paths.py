@@ -30,7 +30,7 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 def cache_dir() -> Path:
     """Return the cache folder: $SEESAY_CACHE, or the operating system's place for caches."""
     chosen = os.environ.get("SEESAY_CACHE")
-    return Path(chosen) if chosen else Path(user_cache_dir("seesay"))
+    return home_expanded(chosen) if chosen else Path(user_cache_dir("seesay"))
 
 
 @contextmanager
@@ -137,9 +137,18 @@ def home_expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def lock_of(path: Path) -> Path:
-    """Return the lock file of a file or folder, in the cache."""
+    """Return the lock file of a file or folder, in the cache.
+
+    Raises:
+        SeesayError: the cache cannot be written.
+    """
     folder = cache_dir() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeesayError(
+            f"{folder}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
+        ) from error
     return folder / hashlib.sha256(str(path.resolve()).encode()).hexdigest()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageColor
+from PIL import Image, ImageColor, ImageDraw
 
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import (
@@ -84,6 +84,17 @@ def test_any_box_and_any_text_can_be_drawn(size: tuple[int, int]) -> None:
         picture = draw_grounding(image, grounding(size, *boxes, text=text))
         assert picture.size == size
         assert (np.asarray(image) == 128).all()
+
+
+def test_a_label_of_any_length_is_cut_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+    length = ImageDraw.ImageDraw.textlength
+    monkeypatch.setattr(
+        ImageDraw.ImageDraw, "textlength", lambda *args, **more: measured.append(1) or length(*args, **more)
+    )
+    found = grounding((200, 100), (0, 0, 50, 50), text="a dog " * 500)
+    draw_grounding(Image.new("RGB", (200, 100)), found)
+    assert 1 < len(measured) < 20
 
 
 def test_labels_of_one_place_do_not_cover_each_other() -> None:

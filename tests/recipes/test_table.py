@@ -198,6 +198,6 @@ def test_a_table_of_ones_own_is_a_file(tmp_path: Path) -> None:
 
 def test_seeds() -> None:
     assert parse_numbers("3, 1,2", "--seeds") == [3, 1, 2]
-    for wrong in ("", "1,", "1,1", "-1", "a", "1.5", "1,01"):
+    for wrong in ("", "1,", "1,1", "-1", "a", "1.5", "1,01", "4294967296", "9" * 5000):
         with pytest.raises(SeesayError, match="--seeds"):
             parse_numbers(wrong, "--seeds")

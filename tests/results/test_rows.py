@@ -224,6 +224,12 @@ def test_a_broken_line_is_named_and_left_alone(tmp_path, line):
     assert path.read_text(encoding="utf-8").endswith(line + "\n")
 
 
+def test_a_folder_that_cannot_be_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SeesayError, match="file: cannot hold rows"):
+        record_row(tmp_path / "file", "flickr8k", row())
+
+
 @pytest.mark.parametrize("name", ["", "../flickr8k", "a/b", ".hidden"])
 def test_the_name_of_a_corpus_is_no_path(tmp_path, name):
     with pytest.raises(SeesayError, match="not a name for a results file"):

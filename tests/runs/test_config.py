@@ -7,8 +7,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from seesay.encoders.images.tuned import save_tuned
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
@@ -78,6 +80,19 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     shutil.copy(key_of, restored)
     monkeypatch.setenv("SEESAY_CACHE", str(restored))
     assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
+
+
+@pytest.mark.parametrize("read", ["onnx:/models/clip", "transformers:../clip"])
+def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    head = save_tuned("concepts", {"classifier.0.weight": np.zeros((3, 4))}, folder, {"encoder": read})
+    config = RunConfig.load(folder)
+    replace(config, recipe={**config.recipe, "encoders": [head]}).save(folder)
+    assert RunConfig.load(folder).encoders == (head,)
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    with pytest.raises(SeesayError, match=rf"names files outside its folder \({read}\)"):
+        RunConfig.load(folder)
 
 
 def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:
@@ -162,4 +177,20 @@ def test_a_recipe_that_is_none_is_damaged(folder: Path, change: dict[str, object
     values["recipe"] |= change
     (folder / RUN).write_text(json.dumps(values))
     with pytest.raises(SeesayError, match=r"run\.json: damaged"):
+        RunConfig.load(folder)
+
+
+@pytest.mark.parametrize("key", ["encoders", "arrays"])
+def test_a_run_reads_something(folder: Path, key: str) -> None:
+    values = json.loads((folder / RUN).read_text())
+    values["recipe"][key] = []
+    (folder / RUN).write_text(json.dumps(values))
+    with pytest.raises(SeesayError, match=rf"run\.json: damaged \({key} is \[\]\)"):
+        RunConfig.load(folder)
+
+
+def test_features_wider_than_any_are_refused_before_a_matcher_is_made(folder: Path) -> None:
+    values = json.loads((folder / RUN).read_text()) | {"image_dims": [10**12]}
+    (folder / RUN).write_text(json.dumps(values))
+    with pytest.raises(SeesayError, match=r"run\.json: damaged \(image_dims is"):
         RunConfig.load(folder)

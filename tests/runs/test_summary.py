@@ -59,9 +59,10 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
 def test_a_damaged_summary_is_named(moved) -> None:
     run = moved("damaged")
     assert provenance(run, 1.0, None).epochs == 4
-    (run.folder / "training.json").write_text("{")
-    with pytest.raises(SeesayError, match="no summary of a finished training"):
-        provenance(run, 1.0, None)
+    for content in (b"{", b"\xff\xfe{"):
+        (run.folder / "training.json").write_bytes(content)
+        with pytest.raises(SeesayError, match="no summary of a finished training"):
+            provenance(run, 1.0, None)
 
 
 def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:

@@ -103,6 +103,7 @@ def export(
     if out is not None:
         console.show(write_bundle(run, out, licence), as_json, console.print_bundle)
     else:
+        _refuse({"--licence": licence}, "is for the model card in a folder; name it with --out.")
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
@@ -137,7 +138,14 @@ def evaluate(
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
     from seesay.recipes.table import parse_numbers
-    from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
+    from seesay.results.rows import (
+        Row,
+        differences,
+        make_record,
+        provenance_of,
+        record_row,
+        source_commit,
+    )
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
@@ -147,6 +155,7 @@ def evaluate(
     second = Run.load(rerank) if rerank is not None else None
     if record is not None:
         provenance_of(entries, combine, second, 0, None)  # files of scores have none
+        make_record(record)
     loaded = [entry for entry in entries if isinstance(entry, Run)]
     corpus = open_corpus_of(loaded, data, images, data_format)
     result = measure(
@@ -281,11 +290,13 @@ def table(
     from seesay.data.readers import read_corpus
     from seesay.metrics.bootstrap import RESAMPLES
     from seesay.results.formats import check_format, for_terminal, write_table
-    from seesay.results.rows import recorded_rows, source_commit
+    from seesay.results.rows import make_record, recorded_rows, source_commit
     from seesay.results.tables import recorded_table
 
     if out is not None:
         check_format(out)  # before anything is trained
+    if record is not None:
+        make_record(record)
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
     draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix == ".json") else 0
@@ -296,7 +307,9 @@ def table(
         from seesay.runs.summary import open_corpus_of
         from seesay.training.table import measure_entries
 
-        _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")
+        of_tables: dict[str, object] = {"--rows": rows, "--set": change, "--results": results}
+        of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train}
+        _refuse(of_tables, "is for tables, not for runs.")
         entries = open_entries(what)
         loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
@@ -311,6 +324,7 @@ def table(
     else:
         from seesay.training.table import TableRuns, measure_table
 
+        _refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
         shown = measure_table(runs, numbers, console.tell, record, columns)

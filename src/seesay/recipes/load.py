@@ -312,8 +312,8 @@ def _changed(values: Values, change: str) -> Values:
     key, _, value = change.partition("=")
     try:
         parsed = yaml.safe_load(value)
-    except yaml.YAMLError as failure:
-        raise SeesayError(f"{change}: the value is not YAML.") from failure
+    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # a ValueError for a day that is none
+        raise SeesayError(f"{change[:80]}: the value is not YAML.") from failure
     *parents, last = key.split(".")
     changed = at = dict(values)
     for parent in parents:

@@ -5,6 +5,7 @@ Each paper has a YAML file in `tables/`, and so have the combined tables of seve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -169,12 +170,13 @@ def parse_numbers(text: str, option: str) -> list[int]:
     """Parse the numbers of an option, such as the seeds `1,2,3`.
 
     Raises:
-        SeesayError: a number is not a non-negative integer, or is repeated.
+        SeesayError: a number is not an integer from 0 to 2**32 - 1, or is repeated.
     """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
-        raise SeesayError(f"{option} {text}: write different whole numbers, such as 1,2,3.")
-    return [int(part) for part in parts]
+    numbers = [int(part) for part in text.split(",") if re.fullmatch(r"\s*[0-9]{1,10}\s*", part)]
+    distinct = len(set(numbers)) == len(text.split(","))
+    if not distinct or max(numbers) >= 1 << 32:
+        raise SeesayError(f"{option} {text[:80]}: write different whole numbers, such as 1,2,3.")
+    return numbers
 
 
 def corpus_title(name: str) -> str:

@@ -40,7 +40,8 @@ def add_training(page: Page, run: Run) -> None:
     ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
     xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
     x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
-    kept = [e.epoch for e in history].index(summary.best_epoch) if summary and summary.best_epoch else -1
+    best = summary.best_epoch if summary else None
+    kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)  # it may be cut off
     order = np.argsort(x, kind="stable")
     curves_on_val = val_curves([history[i] for i in order])
     alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val))} "  # a single line has no legend

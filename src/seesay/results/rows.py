@@ -168,6 +168,14 @@ def recorded_rows(corpus: str) -> Path:
     return next((path for path in (here, *included) if path.is_file()), here)
 
 
+def make_record(folder: Path) -> None:
+    """Create a folder of rows, before anything is measured for it; raise a `SeesayError` if it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeesayError(f"{folder}: cannot hold rows ({error.strerror}); choose another folder.") from error
+
+
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
     """Write a row into `folder/<corpus>.jsonl`, in place of one with the same identity; return the path.
 
@@ -181,7 +189,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
         raise SeesayError(f"corpus '{corpus}': not a name for a results file; use letters, digits, - or +.")
     path = folder / f"{corpus}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_record(folder)
     with locked(lock_of(path), f"{path}: another process is recording there.", _PATIENCE):
         lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
         lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seesay.encoders.images.tuned import encoder_of_head
 from seesay.encoders.spec import EXPORTED, names_path
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, file_digest, read_small_json, replace_text, unusable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 RUN, WEIGHTS, VOCABULARY, TEXT = "run.json", "weights.safetensors", "vocabulary.json", "text.safetensors"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
+_MOST_NUMBERS = 1 << 22  # of an image; a matcher of these would be made before its weights are read
 _HERE = f"{EXPORTED}:./"  # begins the names of towers that a run holds
 
 
@@ -121,7 +123,7 @@ class RunConfig:
         """Write `run.json` into a run's folder."""
         relative = self.relative_to(folder)
         values = {"format": _FORMAT, **asdict(relative)}
-        if outside := _outside(relative.recipe):
+        if outside := _outside(relative.recipe, folder):
             values["seal"] = seal("run", outside)
         replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
@@ -140,7 +142,7 @@ class RunConfig:
             config = _parsed(found)
         except (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as failure:
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
-        if (outside := _outside(config.recipe)) and not is_sealed("run", outside, sealed):
+        if (outside := _outside(config.recipe, folder)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
                 f"{path}: was not made here by you, and names files outside its folder ({outside}). If you "
                 f"made it elsewhere, put `index.key` of the cache there into {cache_dir()}; otherwise train "
@@ -197,7 +199,7 @@ def _parsed(found: Any) -> RunConfig:
     )
     _check_recipe(config.recipe)
     allowed = {
-        "image_dims": all(map(_is_integer, config.image_dims)),
+        "image_dims": all(map(_is_integer, config.image_dims)) and sum(config.image_dims) <= _MOST_NUMBERS,
         "sentence_dim": _is_integer(config.sentence_dim, 0),
         "embeds": isinstance(config.embeds, bool),
         "asymmetric": isinstance(config.asymmetric, bool),
@@ -226,7 +228,7 @@ def _parsed_graph(name: str, graph: Any) -> Graph:
 def _check_recipe(recipe: Mapping[str, Any]) -> None:
     """Check the keys of a recipe that are read first; raise ValueError, TypeError or LookupError."""
     for key in ("encoders", "arrays", "changes"):
-        if not _are_texts(recipe[key]):
+        if not _are_texts(recipe[key]) or (key != "changes" and not recipe[key]):
             raise ValueError(f"{key} is {recipe[key]!r}")
     reader = recipe["sentence_encoder"]
     if not _are_texts([recipe["name"], recipe["matcher"]["kind"], "" if reader is None else reader]):
@@ -238,10 +240,12 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
             raise ValueError(f"{name!r} lies outside its folder")
 
 
-def _outside(recipe: Mapping[str, Any]) -> str:
-    """The encoders with a path outside the run's folder, such as `onnx:/models/clip`."""
+def _outside(recipe: Mapping[str, Any], folder: Path) -> str:
+    """The encoders with a path outside the run's folder, such as `onnx:/models/clip`; also those of heads."""
     names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
-    return ", ".join(name for name in names if not name.startswith(_HERE) and names_path(name))
+    read = [name for name in names if not name.startswith(_HERE)]
+    of_heads = [encoder_of_head(name, folder) or "" for name in recipe["encoders"]]
+    return ", ".join(name for name in (*read, *of_heads) if names_path(name))
 
 
 def _are_texts(values: object) -> bool:

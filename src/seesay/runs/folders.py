@@ -14,7 +14,7 @@ from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.spec import EXPORTED, IMAGES_ONLY, LIBRARIES, EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
-from seesay.paths import locked, replacing_folder
+from seesay.paths import home_expanded, locked, replacing_folder
 from seesay.runs.config import RUN, RunConfig
 from seesay.text.vocabulary import Vocabulary
 
@@ -51,7 +51,7 @@ def run_folder(name: str) -> Path:
     """
     if is_two_tower(name):
         return _model_folder(EncoderSpec.of_tower(name))
-    path = Path(name)
+    path = home_expanded(name)
     if (path / RUN).is_file():
         return path
     included = {folder.name: folder for folder in included_runs()}

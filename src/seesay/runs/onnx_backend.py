@@ -166,7 +166,7 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
         if file_digest(path) != config.graphs[name].digest:
             raise SeesayError(f"{path}: not the one that {RUN} names; {again}.")
         weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
-    except (OSError, LookupError, SafetensorError) as error:
+    except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
         raise unusable(path, error, f"damaged or missing; {again}.") from error
     if name == "pairs":
         return onnx_session(path, 0, again, weights)

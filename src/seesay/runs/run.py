@@ -368,6 +368,7 @@ class Run(Embedder):
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
         """Embed images given as joined features, (n, dim) from (n, d)."""
         self._check_embeds()
+        features = np.asarray(features, np.float32)
         if not len(features):
             return np.zeros((0, self.dim), np.float32)
         return np.asarray(self.backend.encode_images(features, query))

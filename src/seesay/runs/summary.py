@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -136,7 +136,7 @@ class TrainingSummary(_Summary):
         path = folder / SUMMARY
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValidationError) as failure:
+        except (OSError, ValueError) as failure:  # also of pydantic, and of what is not UTF-8
             reason = str(failure).splitlines()[0]
             otherwise = f"no summary of a finished training ({reason}); train again."
             raise unusable(path, failure, otherwise) from failure

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from seesay.data.remote import is_folder, path_of
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors, locked, sweep
+from seesay.paths import disk_errors, home_expanded, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
@@ -70,7 +70,7 @@ class Index(Searcher):
             raise SeesayError("--shards: only for vectors in this process; a database has shards of its own.")
         if not 1 <= shards <= MOST_SHARDS:
             raise SeesayError(f"--shards {shards}: expected a number from 1 to {MOST_SHARDS}.")
-        folder, store, embedder = Path(folder), store_address(store), load_embedder(run)
+        folder, store, embedder = home_expanded(folder), store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -109,25 +109,26 @@ class Index(Searcher):
             SeesayError: there is no index, it is damaged, its vectors are of another run or in another store,
                 or `root` is not a folder or has an unknown name.
         """
+        folder = home_expanded(folder)
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
         for each in given.values():
             if not is_folder(path_of(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
-        if count_shards(Path(folder)) > 1:
+        if count_shards(folder) > 1:
             from seesay.search.shards import ShardedIndex
 
             if store:
                 raise SeesayError(f"{folder}: its vectors are in its folder, not {store}.")
-            opened = ShardedIndex(Path(folder), run)
+            opened = ShardedIndex(folder, run)
             opened._confirmed = _checked_roots(opened.folder, opened.store.roots(), given)
             return opened
-        items = Store.open(Path(folder) / FILE)
+        items = Store.open(folder / FILE)
         return cls(
-            Path(folder),
+            folder,
             items,
             run,
-            _checked_roots(Path(folder), items.roots(), given),
-            _checked_address(Path(folder), items, store_address(store)),
+            _checked_roots(folder, items.roots(), given),
+            _checked_address(folder, items, store_address(store)),
         )
 
     @classmethod
@@ -153,11 +154,12 @@ class Index(Searcher):
             SeesayError: as `open` and `create`, or a new index has no folders, or missing ones, or an
                 existing one has another number of shards.
         """
-        if (there := count_shards(Path(folder))) > 1:
+        folder = home_expanded(folder)
+        if (there := count_shards(folder)) > 1:
             from seesay.search.shards import replace_lost
 
-            replace_lost(Path(folder), run)
-        if index_exists(Path(folder)):
+            replace_lost(folder, run)
+        if index_exists(folder):
             if shards not in (1, there):
                 raise SeesayError(
                     f"--shards {shards}: {folder} has {there}; create a new index to change the number."

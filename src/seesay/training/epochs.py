@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text
@@ -69,7 +69,7 @@ def read_history(folder: Path) -> list[Epoch]:
         return [Epoch.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except OSError:
         return []
-    except ValidationError as failure:
+    except ValueError as failure:  # also of pydantic, and of what is not UTF-8
         raise SeesayError(f"{path}: not a training history ({first_line(failure)}).") from None
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 from sklearn.decomposition import PCA
 
 from seesay.encoders import SENTENCE_ENCODERS
@@ -107,6 +108,26 @@ def test_files_that_are_missing_or_broken_or_anothers(tmp_path: Path):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(SeesayError, match="train again"):
         load_sentence_encoder("mean", path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("pca.mean", np.zeros(3, np.float32), "damaged .*do not fit"),
+        ("pca.components", np.zeros(9, np.float32), "damaged .*do not fit"),
+        ("idf", np.zeros(1, np.float32), "damaged .*frequencies of shape"),
+        ("idf", None, "damaged .*frequencies"),
+        ("words", np.full(4, 0xFF, np.uint8), "damaged .*utf-8"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(tmp_path: Path, key: str, value: np.ndarray | None, said: str):
+    path = tmp_path / "text.safetensors"
+    save_sentence_encoder(fit_sentence_encoder("tfidf", TEXTS * 2, 5), path)
+    tensors = load_file(path)
+    tensors[key] = np.full_like(tensors[key], np.nan) if value is None else value
+    save_file(tensors, path, {"encoder": "tfidf"})
+    with pytest.raises(SeesayError, match=rf"text\.safetensors: {said}"):
+        load_sentence_encoder("tfidf", path)
 
 
 def test_minilm_needs_no_file(tmp_path: Path):

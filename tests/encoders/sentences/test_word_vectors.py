@@ -1,3 +1,5 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +8,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
 from seesay.encoders.sentences import word_vectors as module
-from seesay.encoders.sentences.word_vectors import DIM, Tfidf, file_vectors, word_vectors
+from seesay.encoders.sentences.word_vectors import DIM, Remembered, Tfidf, file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import tokenize
 
@@ -133,3 +135,51 @@ def test_a_bad_text_file_is_one_line(tmp_path: Path, text: str | None, message: 
         path.write_text(text)
     with pytest.raises(SeesayError, match=message):
         file_vectors(path, ["dog", "cat"])
+
+
+def test_a_replaced_file_makes_another_encoder(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("dog 1 2\ncat 3 4\n")
+    encoder = fit_sentence_encoder(f"mean:{path}", ["a dog", "a cat"], dim=1)
+    save_sentence_encoder(encoder, tmp_path / "text.safetensors")
+    before = encoder.fingerprint
+    path.write_text("dog 3 4\ncat 1 2\n")
+    again = load_sentence_encoder(f"mean:{path}", tmp_path / "text.safetensors")
+    assert again.fingerprint != before
+    path.unlink()
+    with pytest.raises(SeesayError, match=r"vectors\.txt: cannot be read"):
+        _ = load_sentence_encoder(f"mean:{path}", tmp_path / "text.safetensors").fingerprint
+
+
+def test_threads_share_what_was_looked_up() -> None:
+    def slowly(words):
+        asked.extend(words)
+        time.sleep(0.001)
+        return np.array([[len(word)] for word in words], np.float32), np.ones(len(words), bool)
+
+    asked: list[str] = []
+    remembered = Remembered(slowly)
+    texts = [[f"{'w' * (at + 1)}" for at in range(start, start + 10)] for start in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(remembered, texts))
+    for words, (vectors, known) in zip(texts, found, strict=True):
+        assert vectors[:, 0].tolist() == [len(word) for word in words]
+        assert known.all()
+    assert len(asked) == len(set(asked)) == 29
+
+
+def test_unknown_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(words):
+        asked.append(len(words))
+        return np.zeros((len(words), 2), np.float32), np.zeros(len(words), bool)
+
+    asked: list[int] = []
+    monkeypatch.setattr(module, "_MOST_UNKNOWN", 5)
+    remembered = Remembered(none)
+    for number in range(4):
+        words = [f"x{number}{letter}" for letter in "abc"]
+        assert not remembered(words)[1].any()
+        remembered(words)
+    assert asked == [3] * 4
+    assert len(remembered._unknown) <= 8
+    assert not remembered._rows

@@ -9,6 +9,7 @@ that is trained on either keeps the head (`keep_concepts`): its recipe names the
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +73,7 @@ class StoredHead(NamedTuple):
                 "`seesay train concepts --out RUN` makes one."
             )
         path = tuned_file(spec) if spec.weights else Path(spec.variant) / _WEIGHTS
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 — a name may be too long for the system
             raise SeesayError(
                 f"Encoder '{name}': no trained run at {spec.variant}; "
                 f"`seesay train concepts --out {spec.variant}` makes one."

@@ -90,6 +90,11 @@ def metadata(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
+def encoder_of_head(encoder: str, folder: Path) -> str | None:
+    """Return the encoder that a head in a run's folder reads, or None if it is not a head."""
+    return _base(encoder, folder, folder)
+
+
 def _base(encoder: str, source: Path, folder: Path) -> str | None:
     """Return the encoder that a head reads, or None if it is not a head; damage is reported on loading."""
     weights = EncoderSpec.parse(encoder).weights

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
-from seesay.paths import replacing, unusable
+from seesay.paths import file_digest, replacing, unusable
 
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
@@ -85,6 +85,7 @@ class SentenceFeatures(Described, ABC):
     """
 
     uses_images: ClassVar[bool] = False
+    file: ClassVar[Path | None] = None  # that is read for every text
 
     @classmethod
     @abstractmethod
@@ -174,11 +175,20 @@ class FittedEncoder(SentenceEncoder):
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """Hash everything that was fitted, and the word vectors used."""
+        """Hash everything that was fitted, and the word vectors used.
+
+        Raises:
+            SeesayError: their file cannot be read.
+        """
         digest = hashlib.blake2b(f"{self.name} {_GLOVE} v1".encode(), digest_size=16)
         for name, array in sorted(self.tensors().items()):
             digest.update(f"{name} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
+        if (file := self.features.file) is not None:
+            try:
+                digest.update(file_digest(file).encode())
+            except OSError as error:
+                raise SeesayError(f"{file}: cannot be read ({error.strerror}).") from error
         return digest.hexdigest()
 
     def tensors(self) -> Tensors:
@@ -267,15 +277,19 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         with safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("encoder")
             tensors: Tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as failure:
+    except (OSError, TypeError, SafetensorError) as failure:  # a TypeError for bfloat16
         raise unusable(path, failure, f"no sentence encoder ({failure}); train again.") from failure
     if written != name:
         raise SeesayError(f"{path}: contains the sentence encoder '{written}', not '{name}'; train again.")
     try:
         pca = Pca(tensors["pca.mean"], tensors["pca.components"])
+        if pca.mean.shape != pca.components.shape[:1] or pca.components.ndim != 2:
+            raise ValueError(f"shapes {pca.mean.shape} and {pca.components.shape} do not fit")
         return FittedEncoder(name, found.from_tensors(tensors), pca)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
+    except ValueError as failure:
+        raise SeesayError(f"{path}: damaged ({failure}); train again.") from failure
 
 
 def _class_of(name: str) -> type[SentenceEncoder] | type[SentenceFeatures]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 DIM = 50
+_MOST_UNKNOWN = 100_000
 
 # Words to their vectors, (n, d), and which of them are known, (n,).
 LookUp: TypeAlias = Callable[[Sequence[str]], tuple[NDArray[np.float32], NDArray[np.bool_]]]
@@ -83,24 +85,38 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
 
 
 class Remembered:
-    """A look-up that asks another one for new words only, as words come again with every text."""
+    """A look-up that asks another one for new words only, as words come again with every text.
+
+    Any number of threads may call it. Unknown words are forgotten when they are many, since queries can
+    contain any number of them.
+    """
 
     def __init__(self, look_up: LookUp) -> None:
-        self._look_up = look_up
+        self._look_up, self._lock = look_up, Lock()
         self._rows: dict[str, NDArray[np.float32]] = {}
-        self._known: dict[str, bool] = {}
+        self._unknown: set[str] = set()
         self._width = 0
 
     def __call__(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (n, d), and which words are known, (n,)."""
-        new = [word for word in words if word not in self._rows]
-        if new or not self._width:
-            vectors, known = self._look_up(new)
-            self._width = vectors.shape[1]
-            self._rows.update(zip(new, vectors, strict=True))
-            self._known.update(zip(new, known.tolist(), strict=True))
-        rows = np.array([self._rows[word] for word in words], np.float32).reshape(-1, self._width)
-        return rows, np.array([self._known[word] for word in words], bool)
+        with self._lock:
+            new = [word for word in words if word not in self._rows and word not in self._unknown]
+            if new or not self._width:
+                self._ask(new)
+            nothing = np.zeros(self._width, np.float32)
+            rows = np.array([self._rows.get(word, nothing) for word in words], np.float32)
+            return rows.reshape(-1, self._width), np.array([word in self._rows for word in words], bool)
+
+    def _ask(self, words: Sequence[str]) -> None:
+        vectors, known = self._look_up(words)
+        self._width = vectors.shape[1]
+        if len(self._unknown) > _MOST_UNKNOWN:
+            self._unknown.clear()
+        for word, vector, is_known in zip(words, vectors, known, strict=True):
+            if is_known:
+                self._rows[word] = vector.copy()  # not a view that holds the others
+            else:
+                self._unknown.add(word)
 
 
 @cache
@@ -162,8 +178,9 @@ class WordFeatures(SentenceFeatures):
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
         """Return the same of the vectors in a file; see `file_vectors`."""
-        look_up = staticmethod(_of_file(home_expanded(variant)))
-        return type(cls.__name__, (cls,), {"look_up": look_up, "__doc__": cls.__doc__})
+        file = home_expanded(variant)
+        own = {"file": file, "look_up": staticmethod(_of_file(file)), "__doc__": cls.__doc__}
+        return type(cls.__name__, (cls,), own)
 
     @classmethod
     def bags(cls, texts: Sequence[str]) -> Bags:
@@ -219,8 +236,10 @@ class Tfidf(SentenceFeatures):
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> Tfidf:
-        words = tensors["words"].tobytes().decode().split("\n")
-        return cls(Vocabulary(words), tensors["idf"].astype(np.float32))
+        words, idf = tensors["words"].tobytes().decode().split("\n"), tensors["idf"].astype(np.float32)
+        if idf.shape != (len(words),) or not np.isfinite(idf).all():
+            raise ValueError(f"{len(words)} words, and frequencies of shape {idf.shape} or not finite")
+        return cls(Vocabulary(words), idf)
 
     def tensors(self) -> Tensors:
         """Return everything that was fitted; the words as UTF-8, one per line."""
