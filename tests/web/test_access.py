@@ -176,12 +176,13 @@ def test_the_cookie_is_found_among_others(tokens: Path) -> None:
 def test_a_form_names_no_codec(index_path: Path, tokens: Path) -> None:
     body = b'--x\r\nContent-Disposition: form-data; name="a-"\r\n\r\n1\r\n--x--\r\n'
     with client_of(index_path, tokens) as client:
-        for charset in ("punycode", '"utf-7"', "utf-8; charset=punycode", "utf-8-sig"):
+        for charset in ("punycode", '"utf-7"', "utf-8; charset=punycode", "utf-8-sig", '"utf-8;-sig"'):
             headers = {"content-type": f"multipart/form-data; boundary=x; Charset={charset}"}
             answer = client.post("/login", content=body, headers=headers)
             assert (answer.status_code, answer.json()["detail"][:25]) == (400, "Forms are read as UTF-8; ")
-        headers = {"content-type": "multipart/form-data; boundary=x; charset=UTF-8"}
-        assert "Forms are read" not in client.post("/login", content=body, headers=headers).text
+        for usual in ("boundary=x; charset=UTF-8", "boundary=x;charset = utf8", "boundary=----charsetB"):
+            headers = {"content-type": f"multipart/form-data; {usual}"}
+            assert "Forms are read" not in client.post("/login", content=body, headers=headers).text
 
 
 def test_large_headers_are_refused(index_path: Path, tokens: Path) -> None:

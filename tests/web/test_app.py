@@ -18,6 +18,7 @@ from seesay.web.app import create_app
 from seesay.web.options import Limits, ServerOptions
 from seesay.web.routes import images
 from tests.search.colours import Colours, gallery, opened, picture
+from tests.web.conftest import client_of
 
 
 def test_search(client: TestClient) -> None:
@@ -387,6 +388,30 @@ def test_an_index_made_elsewhere_is_served_from_a_confirmed_folder_only(
     with Index.open(index_path, Colours()) as mine:
         mine.update_images(copied)
     create_app(opened(index_path))
+
+
+def test_a_folder_that_another_user_adds_is_neither_shown_nor_confirmed(
+    index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client_of(index_path) as client:
+        with monkeypatch.context() as another:
+            another.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+            with Index.open(index_path, Colours()) as theirs:
+                theirs.update_images(gallery(tmp_path / "private", "red.png"))
+        with opened(index_path) as index:
+            found = {item.path: id_ for id_, item in index.store.items(list(range(1, 30))).items()}
+        for part in ("original", "thumbnail"):
+            status = {
+                path: client.get(f"/api/v1/images/{found[path]}/{part}").status_code
+                for path in ("photos/red.png", "private/red.png")
+            }
+            assert status == {"photos/red.png": 200, "private/red.png": 404}
+        assert client.post("/api/v1/update").status_code == 202
+        while (state := client.get("/api/v1/update").json())["running"]:
+            time.sleep(0.01)
+        assert "see the log" in state["error"]
+        with opened(index_path) as index, pytest.raises(SeesayError, match=r"show the images in .*private"):
+            index.check_roots()
 
 
 def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: TestClient) -> None:

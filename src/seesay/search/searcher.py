@@ -323,6 +323,11 @@ class Searcher:
                 f"{' '.join(options)}, or name these folders to `seesay index`."
             )
 
+    def may_show(self, item: Item) -> bool:
+        """Return whether the user has confirmed the folder of an image, see `check_roots`."""
+        root = None if item.path is None else holding(self.store.roots(), item.path)
+        return root is not None and self._is_confirmed(root)
+
     def _is_confirmed(self, root: Root) -> bool:
         """Whether the user confirmed a root now, or when they made the index."""
         sealed = self.store.meta["identity"], root.folder, root.seal

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection
 from http import HTTPStatus
 
 import anyio
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -22,8 +22,6 @@ from seesay.web.options import API, MAX_HEADER_BYTES, Limits
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
-
-_UTF_8 = re.compile(r';\s{0,9}charset="?utf-8"?\s{0,9}(?=;|$)')
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -99,10 +97,11 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
-        kind = _UTF_8.sub("", headers.get("content-type", "").lower())
-        if kind.startswith("multipart/") and "charset" in kind:
+        kind, options = parse_options_header(headers.get("content-type", ""))
+        is_form = kind.startswith(b"multipart/")
+        if is_form and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
             # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
-            return problem(400, "Forms are read as UTF-8; send them in no other charset.", close=True)
+            return problem(400, "Forms are read as UTF-8; name no other charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")

@@ -136,11 +136,14 @@ class Served:
         return [group for group in kept if len(group) > 1]
 
     def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if either does not exist."""
+        """Return an image of the index and its file; 404 if either does not exist, or is not to be shown.
+
+        Another user may have added its folder to the index since the server started.
+        """
         item = self.index.item(id_)
         if item is None or item.kind != "image":
             raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.index.file_of(item)
+        file = self.index.file_of(item) if self.index.may_show(item) else None
         if file is None:
             raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
         return item, file

@@ -131,8 +131,10 @@ class Updates:
         ended: dict[str, object] = {"running": False}
         outcome = "finished"
         try:
-            self._index.check_roots()  # somebody may have added one since the server started
-            report = self._index.update_images(self._folders(), self._progress)
+            folders = self._folders()
+            # Somebody may have added one since the server started. Named now, it would count as confirmed.
+            self._index.check_roots()
+            report = self._index.update_images(folders, self._progress)
             self._skipped = dict(report.skipped)
             ended |= {"added": report.added + report.changed, "deleted": report.deleted}
             ended["seconds"] = report.seconds
