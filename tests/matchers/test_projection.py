@@ -1,11 +1,14 @@
 from functools import lru_cache
+from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_names
+from seesay.errors import SeesayError
 from seesay.matchers.projection import CLASSES, ClassEvidence, JointProjection, Projection
 from seesay.matchers.sentences import Sentences
 from seesay.runs.folders import run_folder
@@ -120,3 +123,10 @@ def test_a_joint_projection_takes_over_an_ensemble() -> None:
     torch.testing.assert_close(joint(image, sentence), ensemble(image, sentence), atol=1e-4, rtol=0)
     vectors = joint.embed_images(images)
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
+
+
+@pytest.mark.parametrize("kind", [Projection, JointProjection])
+@pytest.mark.parametrize(("dims", "said"), [((6,), "add logits"), ((1000,), "add pooled")])
+def test_class_evidence_needs_logits_and_features(kind: Any, dims: tuple[int, ...], said: str) -> None:
+    with pytest.raises(SeesayError, match=said):
+        kind(dims, vocabulary_size=10, sentence_dim=8, class_names=1.0)

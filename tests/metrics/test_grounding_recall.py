@@ -136,7 +136,7 @@ def test_random_hits_are_the_mean_over_all_orders():
 @pytest.mark.parametrize(
     ("scores", "regions", "truths", "message"),
     [
-        ([], [], [], "0 lists; there must be 0, one for each phrase"),
+        ([], [], [], "there are no phrases to measure"),
         ([[1]], [[LEFT]], [[LEFT]] * 2, "regions: 1 lists"),
         ([], [[LEFT]], [[LEFT]], "scores: 0 lists"),
         ([[1, 2]], [[LEFT]], [[LEFT]], r"scores\[0\]: shape \(2,\); it must be \(1,\)"),

@@ -143,8 +143,8 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
 def middle(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Cut the ends off an image (h, w, 3) whose longer side is more than 64 times its shorter one.
 
-    Scaled by its shorter side, as before a crop, a row of 65,535 pixels would take gigabytes, though its file
-    has a hundred bytes.
+    If the shorter side of a row of 65,535 pixels were scaled to the input size, as before a crop, it would
+    take gigabytes, though its file has a hundred bytes.
     """
     height, width = pixels.shape[:2]
     most = _LONGEST * min(height, width)

@@ -20,6 +20,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.layers import mean_words
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
@@ -116,8 +117,16 @@ class _OfPackagedVectors(EmbeddingMatcher):
 
     evidence: ClassEvidence | None
 
-    def __init__(self, image_dims: Sequence[int], vocabulary_size: int, sentence_dim: int) -> None:
+    def __init__(
+        self, image_dims: Sequence[int], vocabulary_size: int, sentence_dim: int, class_names: float
+    ) -> None:
         super().__init__()
+        if class_names and CLASSES not in image_dims:
+            raise SeesayError(
+                f"matcher.class_names: needs logits of {CLASSES} classes; add logits to the arrays."
+            )
+        if all(width == CLASSES for width in image_dims):
+            raise SeesayError("image_dims: expected features beside the logits; add pooled to the arrays.")
         self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
         self.sentence_dim = sentence_dim
         self._pooled_dim = sum(width for width in image_dims if width != CLASSES)
@@ -199,7 +208,7 @@ class Projection(_OfPackagedVectors):
         hidden_dropout: Dropout = 0.3,
         class_names: NonNegative = 0.0,
     ) -> None:
-        super().__init__(image_dims, vocabulary_size, sentence_dim)
+        super().__init__(image_dims, vocabulary_size, sentence_dim, class_names)
         dropouts = (image_dropout, sentence_dropout, hidden_dropout)
         self.members = nn.ModuleList(
             Member(self._pooled_dim, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
@@ -297,7 +306,7 @@ class JointProjection(_OfPackagedVectors):
         hidden_dropout: Dropout = 0.1,
         class_names: Positive = 1.5,
     ) -> None:
-        super().__init__(image_dims, vocabulary_size, sentence_dim)
+        super().__init__(image_dims, vocabulary_size, sentence_dim, class_names)
         self.image_dropout = nn.Dropout(image_dropout)
         self.image_map = nn.Linear(self._pooled_dim, dim)
         self.image_classes = nn.Linear(CLASSES, dim, bias=False)

@@ -85,7 +85,9 @@ def region_overlaps(
     for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
         if value not in known:
             raise SeesayError(f"{name}: unknown value '{value}'; use {' or '.join(known)}.")
-    if not len(true_boxes) or len(regions) != len(true_boxes):
+    if not len(true_boxes):
+        raise SeesayError("true_boxes: there are no phrases to measure.")
+    if len(regions) != len(true_boxes):
         raise SeesayError(
             f"regions: {len(regions)} lists; there must be {len(true_boxes)}, one for each phrase."
         )

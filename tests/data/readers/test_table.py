@@ -252,7 +252,7 @@ def test_links_within_the_folder_are_followed_and_one_out_is_named_if_nothing_is
     (tmp_path / "d").mkdir()
     (tmp_path / "d/images").symlink_to(tmp_path / "private")
     (tmp_path / "d/t.csv").write_text("image,caption\nme.jpg,A\nyou.jpg,B\n")
-    with pytest.raises(SeesayError, match=r"nothing left to use.*--allow-outside follows it\): .*d/images"):
+    with pytest.raises(SeesayError, match=r"nothing left to use.*--allow-outside follows it: .*d/images"):
         read_corpus(tmp_path / "d")
 
 

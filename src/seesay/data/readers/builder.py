@@ -279,7 +279,8 @@ class CorpusBuilder:
             if kind in (MISSING_IMAGE, MISSING_PHRASE_IMAGE):
                 why += f" Put the images below {self._images_root or self.root}."
             if NOT_FOLLOWED in self.issues.counts and kind != NOT_FOLLOWED:
-                why += f" There is {NOT_FOLLOWED}: {self.issues.examples[NOT_FOLLOWED][0]}."
+                example = self.issues.examples[NOT_FOLLOWED][0]
+                why += f" A link leads out of the folder; --allow-outside follows it: {example}."
         return SeesayError(f"{self._path}: nothing left to use. {why}")
 
     def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:
