@@ -208,7 +208,7 @@ def test_an_interrupted_second_step_goes_on(
     with pytest.raises(SafetensorError):
         train(recipe, few, out, resume=True)
     (out / "encoder.safetensors").rmdir()
-    for changes in ([*SMALL[name], "matcher.frozen=true"], None):
+    for changes in ([*SMALL[name], "matcher.frozen=true"], ()):
         with pytest.raises(SeesayError, match=r"another recipe was trained there: .*Name this run's changes"):
             train(load_recipe(name, changes=changes), few, out, resume=True)
     (out / "weights.safetensors").mkdir()
