@@ -103,7 +103,7 @@ def export(
     if out is not None:
         console.show(write_bundle(run, out, licence), as_json, console.print_bundle)
     else:
-        _refuse({"--licence": licence}, "is for the model card in a folder; name it with --out.")
+        _refuse({"--licence": licence != "unknown"}, "is for the model card in a folder; name it with --out.")
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
