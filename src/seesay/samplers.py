@@ -48,7 +48,8 @@ def rounds(
     """Yield every sentence once, with its image, in batches of pairs of different images.
 
     The sentences are dealt in rounds: round r holds the r-th of each image's shuffled sentences,
-    so a batch repeats an image only where two rounds meet.
+    so a batch repeats an image only where two rounds meet. Left out are batches at the end that consist of
+    further sentences of one image.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(image_of_sentence))

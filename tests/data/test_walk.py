@@ -11,6 +11,7 @@ import pytest
 from seesay.data.corpus import Issues
 from seesay.data.sources import FileSource, tar_members
 from seesay.data.walk import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
+from seesay.errors import SeesayError
 from tests.linear import check_linear
 
 
@@ -73,7 +74,26 @@ def test_a_linked_folder_hides_no_other(tmp_path: Path, outside: bool) -> None:
     finder, issues = finder_of(tmp_path, *names, outside=outside)
     for name in [*names, "latest/1.png", "z/images/1.png", "loop/v2/1.png"]:
         assert finder.find(name) == FileSource(tmp_path / name)
+    assert finder.find("v3/1.png") == FileSource(tmp_path / "data/v3/1.png")
     assert not issues.counts
+
+
+def test_a_linked_folder_comes_before_others_that_end_so(tmp_path: Path) -> None:
+    (tmp_path / "images").symlink_to("v2/images")
+    (tmp_path / "a").symlink_to("z/real")
+    names = ["v1/images/1.jpg", "v2/images/1.jpg", "z/real/2.jpg", "b/a/2.jpg"]
+    finder, issues = finder_of(tmp_path, *names)
+    for name in ("images/1.jpg", "a/2.jpg"):
+        assert finder.find(name) == FileSource(tmp_path / name)
+    assert not issues.counts
+
+
+def test_a_damaged_tar_is_told_where_an_image_may_be_in_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.tar").write_bytes(b"no tar")
+    finder, _ = finder_of(tmp_path, "images/1.jpg")
+    assert finder.find("train2014/1.jpg") == FileSource(tmp_path / "images/1.jpg")
+    with pytest.raises(SeesayError, match=r"bad\.tar"):
+        finder.find("2.jpg")
 
 
 @pytest.mark.parametrize("outside", [False, True])
@@ -94,7 +114,8 @@ def test_what_links_lead_out_to_is_found_only_if_allowed(tmp_path: Path, outside
 def test_images_in_tars_are_found_among_files(tmp_path: Path) -> None:
     packed(tmp_path / "t.tar", "a/x.jpg", "b/x.jpg")
     finder, _ = finder_of(tmp_path, "y/x.jpg", "z/x.jpg")
-    assert finder.find("q/y/x.jpg") == FileSource(tmp_path / "y/x.jpg")
+    assert finder.find("z/x.jpg") == FileSource(tmp_path / "z/x.jpg")
+    assert finder.find("q/z/x.jpg") == FileSource(tmp_path / "z/x.jpg")
     found = [finder.find(name) for name in ("a/x.jpg", "b/x.jpg")]
     assert found == list(tar_members(tmp_path / "t.tar").values())
 

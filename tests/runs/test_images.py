@@ -12,7 +12,7 @@ from PIL import Image
 
 from seesay.data.images import EncodedImage
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.images import read_images
+from seesay.runs.images import list_images, read_images
 
 
 def test_every_kind_is_read_with_a_name(scenes: Path) -> None:
@@ -53,7 +53,7 @@ def test_an_opened_image_whose_file_is_cut_off_is_named(scenes: Path) -> None:
 @pytest.mark.parametrize("single", ["a.jpg", b"jpeg", Path("a.jpg"), Image.new("RGB", (2, 2))])
 def test_a_single_image_is_refused(single: object) -> None:
     with pytest.raises(SeesayError, match=r"expected a list of images, .* write \[image\]"):
-        read_images(single)  # type: ignore[arg-type]
+        list_images(single)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from seesay.encoders.stores import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.folders import included_runs, run_folder
-from seesay.runs.images import join_features, recipe_encoders
+from seesay.runs.images import join_features, read_images, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.runs.trained import new_matcher, save_weights
 
@@ -59,8 +59,16 @@ def test_files_are_read_a_few_at_a_time(
     small: Run, pictures: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = small.embed_images(pictures)
+    read = []
+
+    def reading(some, first):
+        read.append(len(some))
+        return read_images(some, first)
+
     monkeypatch.setattr("seesay.runs.run._AT_ONCE", 2)
-    np.testing.assert_allclose(small.embed_images(pictures), whole, atol=1e-5)
+    monkeypatch.setattr("seesay.runs.run.read_images", reading)
+    np.testing.assert_allclose(small.embed_images(iter(pictures)), whole, atol=1e-5)
+    assert read == [2, 1]
     with pytest.raises(ImageError, match=r"images\[2\]"):
         small.embed_images([*pictures[:2], b"no image"])
 

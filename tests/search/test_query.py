@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.search.query import MAX_CHARACTERS, MAX_PARTS, Image, Indexed, Part, Query, Text
+from tests.linear import check_linear
 
 LETTERS = st.characters(categories=["L", "Nd", "P", "S", "Zs"])
 PIECES = st.sampled_from(["beach", " - ", " + ", " -", "2*", '"', "id:7", "image:", "a.jpg", " ", "t-shirt"])
@@ -134,3 +135,7 @@ def test_accents_of_sentences_are_composed_and_those_of_paths_are_not() -> None:
     for text in (unicodedata.normalize(form, "café") for form in ("NFC", "NFD")):
         assert Query.parse(text).sentences == ["café"]
         assert Query.parse(f"{text}.jpg").parts[0].term == Image(Path(f"{text}.jpg"))
+
+
+def test_accents_without_end_are_read_in_linear_time() -> None:
+    check_linear(Query.parse, lambda size: "a" + "\u0301\u0327" * (size // 2 - 1), 9_600)

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -406,6 +407,9 @@ def test_a_folder_that_another_user_adds_is_neither_shown_nor_confirmed(
                 for path in ("photos/red.png", "private/red.png")
             }
             assert status == {"photos/red.png": 200, "private/red.png": 404}
+        ids = [found["photos/red.png"], found["private/red.png"]]
+        archive = client.get("/api/v1/images/archive", params={"id": ids})
+        assert zipfile.ZipFile(io.BytesIO(archive.content)).namelist() == ["photos/red.png"]
         assert client.post("/api/v1/update").status_code == 202
         while (state := client.get("/api/v1/update").json())["running"]:
             time.sleep(0.01)

@@ -295,8 +295,6 @@ def table(
 
     if out is not None:
         check_format(out)  # before anything is trained
-    if record is not None:
-        make_record(record)
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
     draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix == ".json") else 0
@@ -310,6 +308,8 @@ def table(
         of_tables: dict[str, object] = {"--rows": rows, "--set": change, "--results": results}
         of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train}
         _refuse(of_tables, "is for tables, not for runs.")
+        if record is not None:
+            make_record(record)
         entries = open_entries(what)
         loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
@@ -325,6 +325,8 @@ def table(
         from seesay.training.table import TableRuns, measure_table
 
         _refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
+        if record is not None:
+            make_record(record)
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
         shown = measure_table(runs, numbers, console.tell, record, columns)

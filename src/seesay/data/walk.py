@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from heapq import nsmallest
-from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, cast
 
@@ -16,6 +15,7 @@ from seesay.data.corpus import ByteSource, Issues
 from seesay.data.remote import as_remote
 from seesay.data.sources import FileSource, tar_members
 from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.errors import SeesayError
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
@@ -131,8 +131,8 @@ _Images = dict[str, list[_Known]]
 class ImageFinder:
     """Looks names up in every folder below a root, then in the tars that lie in the root.
 
-    Corpora do not say where their images are: a name is looked up as the end of a path, as it stands, then in
-    any case and without the suffix; and then less of it, up to its last part alone.
+    Corpora do not say where their images are: a name is looked up as a path, then as the end of one, as it
+    stands, in any case and without the suffix; and then less of it, up to its last part alone.
 
     Args:
         root: the folder.
@@ -142,7 +142,9 @@ class ImageFinder:
 
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
         self._root, self._issues = root, issues
+        self._by_path: dict[str, ByteSource] = {}
         self._by_name: _Images = {}
+        self._unread_tar: SeesayError | None = None
         self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
         self._tars_read = False
         self._follows = outside or as_remote(root) is not None  # a store has no links
@@ -160,6 +162,8 @@ class ImageFinder:
     def is_empty(self) -> bool:
         """Whether there is no image at all."""
         self._read_tars()
+        if not self._by_name and self._unread_tar is not None:
+            raise self._unread_tar
         return not self._by_name
 
     def find(self, name: str, folder: str = "") -> ByteSource | None:
@@ -169,15 +173,23 @@ class ImageFinder:
         if absolute and self._is_inside(path):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
-        found = self._look_up(self._by_name, key) or self._linked(key)
+        found = self._by_path.get(key) or self._linked(key) or self._look_up(self._by_name, key)
         if found is None:
             self._read_tars()
-            for end, images in product(_ends(key), (self._by_name, self._by_folded)):
-                spelled = end.casefold() if images is self._by_folded else end
-                found = found or self._look_up(images, spelled, is_whole=end == key)
+            found = self._by_path.get(key) or self._by_end(key)
+        if found is None and self._unread_tar is not None:
+            raise self._unread_tar  # which may have it
         if found is None and absolute:
             self._issues.add(OUTSIDE, name)
         return found
+
+    def _by_end(self, key: str) -> ByteSource | None:
+        """Find an image by the longest end of a name that any path has."""
+        for end in _ends(key):
+            for images, spelled in ((self._by_name, end), (self._by_folded, end.casefold())):
+                if (found := self._look_up(images, spelled, is_whole=end == key)) is not None:
+                    return found
+        return None
 
     def _is_inside(self, path: Path) -> bool:
         """Whether a path leads into the root, or may lead anywhere."""
@@ -232,12 +244,18 @@ class ImageFinder:
             if not self._is_inside(tar):
                 self._issues.add(NOT_FOLLOWED, str(tar))
                 continue
-            for name, member in tar_members(tar).items():
+            try:
+                members = tar_members(tar)
+            except SeesayError as error:
+                self._unread_tar = error
+                continue
+            for name, member in members.items():
                 if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES:
                     self._add(name, member)
 
     def _add(self, path: str, source: ByteSource) -> None:
         path = _key(path)
+        self._by_path.setdefault(path, source)
         self._by_name.setdefault(path.rpartition("/")[2], []).append(_Known(path, path, source))
 
 

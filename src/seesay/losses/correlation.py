@@ -84,7 +84,7 @@ class TotalCorrelationLoss(Loss):
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
         if not (x.isfinite().all() and y.isfinite().all()):
-            return (x.sum() + y.sum()).double() * torch.nan  # as of other losses; it has no factors
+            return (x.sum() + y.sum()).double() * torch.nan  # there is no Cholesky factor
         x, y = (side.double() - side.double().mean(dim=0) for side in (x, y))
         left, right = (torch.linalg.cholesky(_covariance(side, side, self.ridge)) for side in (x, y))
         whitened = torch.linalg.solve_triangular(left, _covariance(x, y), upper=False)

@@ -105,7 +105,7 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
 def tiled(matrix: NDArray[Any], precision: Any) -> NDArray[Any]:
     """Return a matrix (n, d) with rows of zeros below it, so that n is a multiple of 16.
 
-    BLAS rounds products of the last few rows in another way than the others, so equal rows would not tie.
+    OpenBLAS rounds the products of the last few rows differently, so that equal rows would not tie.
     """
     matrix, missing = np.asarray(matrix, dtype=precision), -len(matrix) % _TILE
     return np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix

@@ -131,8 +131,8 @@ def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
 
 
 def _checked(k: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(k, Sequence):
-        raise SeesayError(f"k: expected several numbers, such as (1, 5, 10), got {k!r}.")
+    if isinstance(k, int):
+        raise SeesayError(f"k: expected several numbers, such as ({k},), got {k}.")
     check_whole(1, k=tuple(k))
     if not k:
         raise SeesayError("k: name at least one K.")

@@ -312,7 +312,7 @@ def _changed(values: Values, change: str) -> Values:
     key, _, value = change.partition("=")
     try:
         parsed = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # a ValueError for a day that is none
+    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # also for no such date
         raise SeesayError(f"{change[:80]}: the value is not YAML.") from failure
     *parents, last = key.split(".")
     changed = at = dict(values)

@@ -175,7 +175,7 @@ def parse_numbers(text: str, option: str) -> list[int]:
     numbers = [int(part) for part in text.split(",") if re.fullmatch(r"\s*[0-9]{1,10}\s*", part)]
     distinct = len(set(numbers)) == len(text.split(","))
     if not distinct or max(numbers) >= 1 << 32:
-        raise SeesayError(f"{option} {text[:80]}: write different whole numbers, such as 1,2,3.")
+        raise SeesayError(f"{option} {text[:80]}: write different numbers below 4294967296, as 1,2,3.")
     return numbers
 
 

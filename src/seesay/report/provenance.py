@@ -41,7 +41,7 @@ def add_training(page: Page, run: Run) -> None:
     xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
     x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
     best = summary.best_epoch if summary else None
-    kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)  # it may be cut off
+    kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)
     order = np.argsort(x, kind="stable")
     curves_on_val = val_curves([history[i] for i in order])
     alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val))} "  # a single line has no legend

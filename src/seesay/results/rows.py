@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -169,9 +170,11 @@ def recorded_rows(corpus: str) -> Path:
 
 
 def make_record(folder: Path) -> None:
-    """Create a folder of rows, before anything is measured for it; raise a `SeesayError` if it cannot be."""
+    """Create a folder of rows before anything is measured; raise a `SeesayError` if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise SeesayError(f"{folder}: cannot hold rows ({error.strerror}); choose another folder.") from error
 

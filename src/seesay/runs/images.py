@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]
 
 
-def check_images(images: object) -> None:
-    """Raise a `SeesayError` unless the argument `images` is a sequence, and not one image."""
+def list_images(images: Iterable[ImageInput]) -> list[ImageInput]:
+    """Return the argument `images` as a list; raise a `SeesayError` if it is one image, or not iterable."""
     if isinstance(images, str | Path | bytes | Image.Image):
         raise SeesayError("images: expected a list of images, got a single one; write [image].")
-    if not isinstance(images, Sequence | np.ndarray):
+    if not isinstance(images, Iterable):
         raise SeesayError(f"images: expected a list of images, got {type(images).__name__}.")
+    return list(images)
 
 
 def read_images(
@@ -46,7 +47,6 @@ def read_images(
         ImageError: a file cannot be read.
         SeesayError: an item has another type, or an array is not (h, w, 3) uint8.
     """
-    check_images(images)
     both = [_read(image, f"images[{number}]") for number, image in enumerate(images, first)]
     return [content for content, _ in both], [name for _, name in both]
 

@@ -36,8 +36,8 @@ from seesay.runs.embedder import Embedder
 from seesay.runs.folders import included_runs, run_config, run_folder
 from seesay.runs.images import (
     ImageInput,
-    check_images,
     join_features,
+    list_images,
     read_images,
     read_texts,
     recipe_encoders,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from seesay.runs.trained import TorchBackend
 
 Vectors = NDArray[np.float32]
-_AT_ONCE = 64  # images whose files are read before they are encoded
+_AT_ONCE = 128  # images whose files are read before they are encoded
 
 
 class Run(Embedder):
@@ -401,7 +401,7 @@ class Run(Embedder):
 
     def _features(self, images: Sequence[ImageInput]) -> Vectors:
         """Encode images to joined features, (n, d); raise the error of a broken one."""
-        check_images(images)
+        images = list_images(images)
         parts = []  # all files at once would not fit into memory
         for at in range(0, max(len(images), 1), _AT_ONCE):
             encoded = encode_images(self.encoders, *read_images(images[at : at + _AT_ONCE], at))

@@ -11,7 +11,6 @@ Hyphens inside words, dashes, negative numbers, and characters inside quotes are
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.corpus import composed
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
 from seesay.text.vocabulary import QUOTED, replace_words
@@ -249,7 +249,7 @@ def _sentence(text: str, quoted: bool = False) -> Text:
     except UnicodeEncodeError:
         shown = _shortened(ascii(text)[1:-1])
         raise QueryError(f"'{shown}': contains a lone surrogate, not a character; type it again.") from None
-    return Text(unicodedata.normalize("NFC", text), quoted)  # macOS may write an accent as a second character
+    return Text(composed(text), quoted)
 
 
 def _is_plain(text: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import Corpus
+from seesay.data.corpus import Corpus, composed
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 
@@ -27,7 +27,7 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("A man's dog, jumping!")
     ['a', "man's", 'dog', 'jumping']
     """
-    return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
+    return _WORD.findall(composed(text).lower().replace("’", "'"))
 
 
 def replace_words(text: str, others: Mapping[str, str]) -> str:

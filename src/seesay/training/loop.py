@@ -144,6 +144,8 @@ class Loop:
         """
         schedule = self.recipe.schedule
         batches = self.task.batches(epoch)
+        if not len(batches):
+            raise SeesayError(f"Recipe '{self.recipe.name}': the train split has nothing to tell apart.")
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
@@ -151,7 +153,7 @@ class Loop:
                 totals += self._step(losses_of(batch), done)
                 advance(1)
         self.state.steps += len(batches)
-        loss, active = (totals / max(len(batches), 1)).tolist()
+        loss, active = (totals / len(batches)).tolist()
         self._check(loss)
         return loss, active if self.task.loss.active_share is not None else None
 

@@ -216,8 +216,8 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
 
 def _check_start(there: str | None, named: str | None, out: Path) -> None:
     """Check that a run to resume started from the weights of the run that is named, or of none."""
-    if there == named:
-        return
+    if there == named or (there and named and named.startswith(f"{there} (")):
+        return  # runs of 0.1.0 do not tell weights of one name and seed apart
     if there is None:
         raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
     other = "" if named is None else f", not of {named}"

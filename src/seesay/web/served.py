@@ -136,17 +136,21 @@ class Served:
         return [group for group in kept if len(group) > 1]
 
     def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if either does not exist, or is not to be shown.
-
-        Another user may have added its folder to the index since the server started.
-        """
+        """Return an image of the index and its file; 404 if either does not exist, or is not to be shown."""
         item = self.index.item(id_)
-        if item is None or item.kind != "image":
+        if item is None or item.kind != "image" or not self.index.may_show(item):
             raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.index.file_of(item) if self.index.may_show(item) else None
+        file = self.file(item)
         if file is None:
             raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
         return item, file
+
+    def file(self, item: Item) -> Path | None:
+        """Return the file of an image; None if it is missing, or in a folder that is not to be shown.
+
+        Another user may have added the folder to the index since the server started.
+        """
+        return self.index.file_of(item) if self.index.may_show(item) else None
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:

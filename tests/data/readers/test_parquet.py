@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -124,7 +125,27 @@ def test_a_damaged_page_loses_only_its_images(tmp_path: Path) -> None:
         corpus.images[0].source.read()  # type: ignore[union-attr]
 
 
-def test_images_of_one_name_that_are_too_much_to_compare_are_refused(tmp_path: Path) -> None:
+def test_a_repaired_file_is_read_again(tmp_path: Path) -> None:
+    images = [{"bytes": rng_bytes(at), "path": str(at)} for at in range(2)]
+    file = write(tmp_path / "train.parquet", image=images, caption=["a", "b"])
+    whole = file.read_bytes()
+    at = whole.index(rng_bytes(1)[:1000])
+    source = read_corpus(tmp_path).images[1].source
+    assert source is not None
+    file.write_bytes(whole[: at - 2000] + b"\xff" * 3000 + whole[at + 1000 :])
+    for _ in range(2):
+        with pytest.raises(ImageError, match="truncated or damaged") as failure:
+            source.read()
+        assert len(failure.traceback) < 5
+    file.write_bytes(whole)
+    os.utime(file, (1, 1))
+    assert source.read() == rng_bytes(1)
+
+
+def test_images_of_one_name_that_are_too_much_to_compare_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_COMPARED", 64 << 20)
     images = [{"bytes": rng_bytes(0) * 50, "path": "1.jpg"}] * 100
     write(tmp_path / "train.parquet", 100, image=images, caption=["a dog"] * 100)
     with pytest.raises(

@@ -1,6 +1,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -183,3 +184,20 @@ def test_unknown_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyP
     assert asked == [3] * 4
     assert len(remembered._unknown) <= 8
     assert not remembered._rows
+
+
+def test_known_words_do_not_wait_for_new_ones() -> None:
+    def look_up(words):
+        if "new" in words:
+            assert goes_on.wait(10)
+        return np.ones((len(words), 2), np.float32), np.ones(len(words), bool)
+
+    goes_on = Event()
+    remembered = Remembered(look_up)
+    remembered(["known"])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(remembered, ["new"])
+        assert remembered(["known"])[1].all()
+        assert not waiting.done()
+        goes_on.set()
+        assert waiting.result()[1].all()

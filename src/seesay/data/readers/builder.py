@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence, composed
 from seesay.data.features import FeatureRows
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import source_size
@@ -304,8 +303,8 @@ def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def _cleaned(text: str) -> str:
-    """A sentence with its accents composed, as macOS may not write them, and white space collapsed."""
-    return " ".join(unicodedata.normalize("NFC", printable(text)).split())
+    """A sentence with its accents composed and its white space collapsed."""
+    return " ".join(composed(printable(text)).split())
 
 
 def printable(text: str) -> str:

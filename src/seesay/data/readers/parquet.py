@@ -42,6 +42,8 @@ MAX_VALUES = 10 * MAX_ROWS
 """Of a column of a file: a row can hold a list, which can be as long as a file claims."""
 MAX_TEXT = 1 << 30
 """Bytes of the sentences and names of a file: any number of rows can share one."""
+MOST_COMPARED = 4 << 30
+"""Bytes of images with one name, besides 16 times what they take in the file, where rows can share one."""
 _BATCH = 1024  # rows
 _TIMES, _MORE = 16, 64 << 20  # a column may expand to so many times its size in the file, and more bytes
 _PAGE = 1 << 10  # bytes that pages have on average, at least
@@ -65,9 +67,9 @@ class ParquetCell:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         try:
             with _ONE_READS:
-                column = _column(self.path, self.column, self.group)
+                column = _column(self.path, self.column, self.group, self.version or _stamp(self.path))
             if isinstance(column, SeesayError):
-                raise column
+                raise ImageError(str(column))
             value = column[self.row].as_py()
         except OSError as error:
             reason = error.strerror or error
@@ -123,8 +125,8 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             )
         has_paths = f"{image}.path" in {leaf.path for leaf in leaves}
         first = _rows(file, parquet, raw, [named]) if has_paths else ()
-        owns = [_own_name(cells, image) for _, _, cells in first]
-        names = _Names(below, owns, _TIMES * _compressed(parquet, image) + _MORE)
+        owns = (_own_name(cells, image) for _, _, cells in first)
+        names = _Names(below, owns, _TIMES * _compressed(parquet, image) + MOST_COMPARED)
         for group, row, cells in _rows(file, parquet, raw, [*small, named]):
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
@@ -369,9 +371,15 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
         ) from error
 
 
+def _stamp(path: Path) -> str:
+    status = path.stat()
+    return f"{status.st_mtime_ns} {status.st_size}"
+
+
 @lru_cache(_GROUPS_KEPT)
-def _column(path: Path, column: str, group: int) -> Any | SeesayError:
+def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayError:
     """Read a column of a group of rows, and keep it, or why it is damaged, with the last few."""
+    del version  # of the file: another one is read anew
     try:
         with _opened(path) as (parquet, raw):
             rows = parquet.metadata.row_group(group)

@@ -99,13 +99,17 @@ class Remembered:
 
     def __call__(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (n, d), and which words are known, (n,)."""
-        with self._lock:
-            new = [word for word in words if word not in self._rows and word not in self._unknown]
-            if new or not self._width:
-                self._ask(new)
-            nothing = np.zeros(self._width, np.float32)
-            rows = np.array([self._rows.get(word, nothing) for word in words], np.float32)
-            return rows.reshape(-1, self._width), np.array([word in self._rows for word in words], bool)
+        if not self._width or self._new(words):  # who asks for known words does not wait
+            with self._lock:
+                if (new := self._new(words)) or not self._width:
+                    self._ask(new)
+        found = [self._rows.get(word) for word in words]
+        nothing = np.zeros(self._width, np.float32)
+        rows = np.array([nothing if row is None else row for row in found], np.float32)
+        return rows.reshape(-1, self._width), np.array([row is not None for row in found], bool)
+
+    def _new(self, words: Sequence[str]) -> list[str]:
+        return [word for word in words if word not in self._rows and word not in self._unknown]
 
     def _ask(self, words: Sequence[str]) -> None:
         vectors, known = self._look_up(words)
@@ -114,7 +118,7 @@ class Remembered:
             self._unknown.clear()
         for word, vector, is_known in zip(words, vectors, known, strict=True):
             if is_known:
-                self._rows[word] = vector.copy()  # not a view that holds the others
+                self._rows[word] = vector.copy()  # a view would keep those of all words
             else:
                 self._unknown.add(word)
 
