@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, install_command, naming_extras
-from seesay.paths import cache_dir, file_digest, replacing, unusable
+from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable_cache
 
 if TYPE_CHECKING:
     from torch import nn
@@ -131,9 +131,7 @@ def exported(
             with replacing(path) as beside, naming_extras():
                 trace(build().eval(), example, beside, inputs, outputs, free)
         except OSError as error:
-            raise SeesayError(
-                f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
-            ) from error
+            raise unwritable_cache(path, error) from error
     return path
 
 

@@ -146,10 +146,15 @@ def lock_of(path: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SeesayError(
-            f"{folder}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
-        ) from error
+        raise unwritable_cache(folder, error) from error
     return folder / hashlib.sha256(str(path.resolve()).encode()).hexdigest()
+
+
+def unwritable_cache(path: Path, error: OSError) -> SeesayError:
+    """Return an error about a file or folder of the cache that cannot be written."""
+    return SeesayError(
+        f"{path}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a writable folder."
+    )
 
 
 @contextmanager

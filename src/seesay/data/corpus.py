@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from seesay.data.boxes import enclosing
 from seesay.data.features import FeatureRows
 from seesay.errors import SeesayError
 
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Half of a character, which a text contains if it was made from bytes that are not UTF-8."""
 _MOST_ACCENTS = 30  # in a row, as Unicode's stream-safe texts have (UAX 15)
 
 SPLITS = ("train", "val", "test")

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array, refuse_nan
 
-_TILE = 16
 NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
 
 _CACHE_CELLS = 1 << 18  # cells compared at a time; 1 MiB of float32 stays in a core's cache
+_TILE = 16  # rows; a multiple of what BLAS computes at a time
 _PRODUCT_CELLS = 1 << 24  # cells of one block of inner products; 64 MiB of float32
 
 # A score matrix as a stream of row blocks, each with the position of its first image. Every call
@@ -103,7 +103,7 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
 
 
 def tiled(matrix: NDArray[Any], precision: Any) -> NDArray[Any]:
-    """Return a matrix (n, d) with rows of zeros below it, so that n is a multiple of 16.
+    """Return a matrix (n, d) with rows of zeros below it, so that their number is a multiple of 16.
 
     OpenBLAS rounds the products of the last few rows differently, so that equal rows would not tie.
     """

@@ -14,7 +14,7 @@ from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.spec import EXPORTED, IMAGES_ONLY, LIBRARIES, EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
-from seesay.paths import home_expanded, locked, replacing_folder
+from seesay.paths import home_expanded, locked, replacing_folder, unwritable_cache
 from seesay.runs.config import RUN, RunConfig
 from seesay.text.vocabulary import Vocabulary
 
@@ -96,9 +96,7 @@ def _model_folder(spec: EncoderSpec) -> Path:
                 with naming_extras(of="hub"), replacing_folder(folder) as beside:
                     _write_run(str(spec), towers, beside)
     except OSError as error:
-        raise SeesayError(
-            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a writable folder."
-        ) from error
+        raise unwritable_cache(folder, error) from error
     return folder
 
 

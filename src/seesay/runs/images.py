@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from seesay.data.corpus import LONE_SURROGATE
 from seesay.data.pixels import in_srgb, to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device
@@ -65,10 +66,8 @@ def read_texts(texts: Iterable[str], name: str) -> list[str]:
     for number, text in enumerate(found):
         if not isinstance(text, str):
             raise SeesayError(f"{name}[{number}]: expected a string, got {type(text).__name__}.")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise SeesayError(f"{name}[{number}]: contains a lone surrogate, not a character.") from None
+        if LONE_SURROGATE.search(text):
+            raise SeesayError(f"{name}[{number}]: contains a lone surrogate, not a character.")
     return found
 
 

@@ -22,13 +22,13 @@ from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Self
 
+from seesay.data.corpus import LONE_SURROGATE
 from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500
 
 _CONDITION = re.compile(r'\s*(\w+):("[^"]*"|\S+)(?=\s|$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _WORDS = re.compile(r"[\s_-]+")
@@ -86,7 +86,7 @@ class Filter:
         """
         if len(text) > MAX_CHARACTERS:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
-        if _SURROGATE.search(text):
+        if LONE_SURROGATE.search(text):
             raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
         limits, at = list[Limit](), 0
         text = text.strip()

@@ -19,7 +19,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import composed
+from seesay.data.corpus import LONE_SURROGATE, composed
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
 from seesay.text.vocabulary import QUOTED, replace_words
@@ -244,11 +244,9 @@ def _term(written: str) -> Term:
 
 
 def _sentence(text: str, quoted: bool = False) -> Text:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
+    if LONE_SURROGATE.search(text):
         shown = _shortened(ascii(text)[1:-1])
-        raise QueryError(f"'{shown}': contains a lone surrogate, not a character; type it again.") from None
+        raise QueryError(f"'{shown}': contains a lone surrogate, not a character; type it again.")
     return Text(composed(text), quoted)
 
 

@@ -324,7 +324,10 @@ class Searcher:
             )
 
     def may_show(self, item: Item) -> bool:
-        """Return whether the user has confirmed the folder of an image, see `check_roots`."""
+        """Return whether the user has confirmed the folder of an image, see `check_roots`.
+
+        Another user may have added it since a server started.
+        """
         root = None if item.path is None else holding(self.store.roots(), item.path)
         return root is not None and self._is_confirmed(root)
 

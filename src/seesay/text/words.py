@@ -84,7 +84,7 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
     {'bicylce': 'bicycle', 'skatebord': 'skateboard'}
     """
-    # Signs alone are no words, and one letter beside them would be one.
+    # Punctuation is not misspelt, though with one more letter it would contain a word.
     unknown = [word for word in words if tokenize(word) == [word] and vocabulary.encode(word) == [UNKNOWN]]
     misspelt = [word for word in unknown if not is_word(word)]
     if len(misspelt) > _MOST:

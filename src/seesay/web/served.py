@@ -140,17 +140,10 @@ class Served:
         item = self.index.item(id_)
         if item is None or item.kind != "image" or not self.index.may_show(item):
             raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.file(item)
+        file = self.index.file_of(item)
         if file is None:
             raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
         return item, file
-
-    def file(self, item: Item) -> Path | None:
-        """Return the file of an image; None if it is missing, or in a folder that is not to be shown.
-
-        Another user may have added the folder to the index since the server started.
-        """
-        return self.index.file_of(item) if self.index.may_show(item) else None
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:

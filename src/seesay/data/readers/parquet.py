@@ -43,7 +43,7 @@ MAX_VALUES = 10 * MAX_ROWS
 MAX_TEXT = 1 << 30
 """Bytes of the sentences and names of a file: any number of rows can share one."""
 MOST_COMPARED = 4 << 30
-"""Bytes of images with one name, besides 16 times what they take in the file, where rows can share one."""
+"""Bytes of images of one name that are compared, besides 16 times the size of their column in the file."""
 _BATCH = 1024  # rows
 _TIMES, _MORE = 16, 64 << 20  # a column may expand to so many times its size in the file, and more bytes
 _PAGE = 1 << 10  # bytes that pages have on average, at least
@@ -185,10 +185,10 @@ class _Names:
             SeesayError: the images with one name are too large to be compared.
             UnavailableImageError: one of them cannot be read for now.
         """
-        if own and self._counts[own] == 1:
-            return f"{self._folder}/{own}"
         if not own:
             return self._of_row(own, cell)
+        if self._counts[own] == 1:
+            return f"{self._folder}/{own}"
         known = self._contents.setdefault(own, {})
         new = self._of_row(own, cell) if known else f"{self._folder}/{own}"
         return known.setdefault(self._content(cell), new)
@@ -389,4 +389,4 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
             _check_pages(path, raw, rows, (column,))
             return parquet.read_row_group(group, columns=[column]).column(column)
     except SeesayError as error:
-        return error  # or each image of the group would be sought in it anew
+        return error  # kept as well: otherwise each image of the group would decode it again

@@ -25,7 +25,7 @@ from seesay.encoders.towers.inputs import Preprocessing
 from seesay.encoders.towers.libraries import LIBRARY_LOADERS, LoadedText, LoadedTowers, load_timm
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
-from seesay.paths import replacing_folder
+from seesay.paths import replacing_folder, unwritable_cache
 
 TOLERANCE = 1e-4  # between vectors of length 1 of PyTorch and of ONNX Runtime
 
@@ -134,9 +134,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
     except SeesayError as refused:
         raise SeesayError(f"{spec}: {refused}; choose another model.") from refused
     except OSError as error:
-        raise SeesayError(
-            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a writable folder."
-        ) from error
+        raise unwritable_cache(folder, error) from error
 
 
 def _export_image(loaded: LoadedTowers, path: Path) -> int:

@@ -23,7 +23,15 @@ from seesay.encoders.spec import EXPORTED, TOWER, EncoderSpec
 from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings, check_numbers
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session
-from seesay.paths import cache_dir, file_digest, locked, read_small_json, replace_text, unusable
+from seesay.paths import (
+    cache_dir,
+    file_digest,
+    locked,
+    read_small_json,
+    replace_text,
+    unusable,
+    unwritable_cache,
+)
 
 Vectors = NDArray[np.float32]
 
@@ -184,9 +192,7 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SeesayError(
-            f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a writable folder."
-        ) from error
+        raise unwritable_cache(folder.parent, error) from error
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
     with _loading, locked(folder.parent / "export.lock", busy, _PATIENCE):
         with suppress(SeesayError):

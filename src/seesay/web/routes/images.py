@@ -302,7 +302,8 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     images = {
         name: file
         for item in map(served.index.item, ids)
-        if item and (file := served.file(item)) and file_format(file) is not None
+        if item and served.index.may_show(item)
+        if (file := served.index.file_of(item)) and file_format(file) is not None
         if (name := served.index.path_of(file))
     }
     if not images:
