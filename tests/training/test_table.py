@@ -98,6 +98,15 @@ def test_an_interrupted_row_is_resumed_to_the_same_weights(
     assert all((whole[key] == resumed[key]).all() for key in whole)
 
 
+def test_a_row_that_was_killed_after_its_weights_is_trained_again(corpus: Corpus, runs: Path) -> None:
+    """As a solved one is, which has no checkpoint."""
+    folder = runs / "scenes" / "two-branch-seed1"
+    for file in ("training.json", "checkpoint.safetensors"):
+        (folder / file).unlink(missing_ok=True)
+    assert measured(runs_of(corpus, runs)).failures == []
+    assert (folder / "training.json").is_file()
+
+
 def test_tables_share_their_runs_and_rows_are_recorded(
     corpus: Corpus, finished: Path, tmp_path: Path
 ) -> None:

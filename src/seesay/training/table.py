@@ -29,7 +29,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.loop import CHECKPOINT, has_epochs
+from seesay.training.loop import has_epochs
 from seesay.training.train import holding, train
 from seesay.training.words import check_begun
 
@@ -95,8 +95,7 @@ class TableRuns:
             raise SeesayError(
                 f"{folder}: no finished run, and training is switched off; train this run first."
             )
-        begun = finished or (folder / CHECKPOINT).is_file()
-        if begun:
+        if begun := has_epochs(folder):
             recipe = check_begun(folder, recipe, self.corpus)
         if not finished:
             train(recipe, self.corpus, folder, resume=begun)
