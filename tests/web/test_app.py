@@ -274,6 +274,16 @@ def test_failures_are_json_with_their_status(client: TestClient, address: str, s
     assert body["detail"]
 
 
+def test_a_wrong_parameter_is_named(client: TestClient) -> None:
+    response = client.get("/api/v1/images/archive?id=abc")
+    assert (response.status_code, response.json()["detail"][:4]) == (422, "id: ")
+
+
+def test_browsers_ask_whether_a_file_has_changed(client: TestClient) -> None:
+    for address in ("/", "/static/app.js", "/api/v1/status"):
+        assert client.get(address).headers["cache-control"] == "private, no-cache"
+
+
 def test_uploads_that_are_no_images(client: TestClient) -> None:
     response = client.post("/api/v1/search", files={"image": ("x.jpg", b"no image")})
     assert response.status_code == 422
@@ -299,7 +309,9 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
         inside = client.post("/api/v1/search", files={"image": ("x.jpg", bytes(120_000))})
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
         streamed = client.post("/api/v1/sentences", content=endless(), headers=headers)
-    for response in (announced, inside, streamed):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}  # which takes long to parse
+        separators = client.post("/login", content=b"&" * 90_000 * 2, headers=form)
+    for response in (announced, inside, streamed, separators):
         assert response.status_code == 413
         assert "smaller" in response.json()["detail"]
 
@@ -423,6 +435,8 @@ def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: Test
     assert response.status_code == 416
     assert response.json()["detail"]
     assert response.headers["content-range"].startswith("bytes */")
+    head = client.head("/api/v1/images/1/original", headers={"Range": "bytes=99999999-"})
+    assert (head.status_code, head.content) == (416, b"")
     for malformed in ("bytes=a-b", "lines=1-2"):
         response = client.get("/api/v1/images/1/original", headers={"Range": malformed})
         assert (response.status_code, response.json()["status"]) == (400, 400)

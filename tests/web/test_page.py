@@ -34,6 +34,14 @@ DROP = """async ([name, data, type]) => {
 }"""
 
 
+LARGE = """() => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([new Uint8Array(21 * 2 ** 20)], "raw.tiff", { type: "image/tiff" }));
+  const at = { dataTransfer: transfer, bubbles: true, cancelable: true };
+  document.body.dispatchEvent(new DragEvent("drop", at));
+}"""
+
+
 def tiles(page):
     return page.locator(".tile")
 
@@ -252,6 +260,27 @@ def test_zooming_and_swiping(page) -> None:
     page.mouse.move(500, 310, steps=3)
     page.mouse.up()
     expect(page.locator("#viewer-path")).not_to_have_text(first)
+    assert picture_.evaluate(DECODED)
+    second = page.locator("#viewer-path").inner_text()
+    page.keyboard.press("+")
+    left = picture_.bounding_box()["x"]
+    page.keyboard.press("ArrowLeft")
+    assert picture_.bounding_box()["x"] == pytest.approx(left + 80, abs=1)
+    expect(page.locator("#viewer-path")).to_have_text(second)
+
+
+def test_no_image_is_shown_under_the_name_of_the_next(watched: Watched) -> None:
+    page, held = watched.page, []
+    page.goto("/?q=red")
+    links(page).first.click()
+    picture_ = page.locator("#viewer figure img")
+    assert picture_.evaluate(DECODED)
+    page.route("**/original**", lambda route: held.append(route))
+    with page.expect_request("**/original**"):
+        page.keyboard.press("ArrowRight")
+    assert picture_.evaluate("image => image.naturalWidth") == 0
+    held[0].continue_()
+    assert picture_.evaluate(DECODED)
 
 
 @pytest.mark.slow
@@ -338,6 +367,42 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str
     assert all("422" in error for error in watched.errors)
 
 
+def test_what_cannot_be_shown_leaves_the_page_usable(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/?view=99999")
+    expect(page.locator("#message")).to_contain_text("No image 99999")
+    page.locator(".mark").click()
+    expect(tiles(page)).to_have_count(18)
+    drop(page, "notes.pdf", b"no image", "application/pdf")
+    expect(tiles(page)).to_have_count(0)
+    page.locator(".mark").click()
+    expect(tiles(page)).to_have_count(18)
+
+
+def test_a_failure_that_comes_late_leaves_the_next_answer_alone(watched: Watched) -> None:
+    page, held = watched.page, []
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    page.route("**/api/v1/images/99999**", lambda route: held.append(route))
+    with page.expect_request("**/api/v1/images/99999**"):
+        ask(page, "id:99999")
+    ask(page, "red")
+    expect(page.locator("#status")).to_contain_text("red")
+    with page.expect_response("**/api/v1/images/99999**"):
+        held[0].continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(tiles(page)).to_have_count(18)
+    expect(page.locator("#message")).to_be_hidden()
+
+
+def test_a_large_file_that_the_browser_cannot_reduce_says_so(page) -> None:
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    page.evaluate(LARGE)
+    expect(page.locator("#message p")).to_contain_text("the server takes 20 MB")
+    expect(page.locator("#message button")).to_be_hidden()
+
+
 @pytest.mark.slow
 def test_parts_of_a_query_are_chips_that_can_be_taken_away(page) -> None:
     page.goto("/?q=red+-+blue")
@@ -346,6 +411,24 @@ def test_parts_of_a_query_are_chips_that_can_be_taken_away(page) -> None:
     chips.nth(1).click()
     expect(page.locator("#sentence")).to_have_value("red")
     expect(chips).to_have_count(0)
+    page.goto("/?q=red+-+blue")
+    chips.nth(0).click()  # nothing is left to search for
+    expect(page.locator("#status")).to_be_empty()
+    expect(tiles(page)).to_have_count(18)
+
+
+def test_who_uses_the_keyboard_stays_among_the_conditions(page) -> None:
+    page.goto("/?where=width:>2+width:>3+width:>4")
+    chips = page.locator("#chips button")
+    expect(chips).to_have_count(3)
+    chips.nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(chips).to_have_count(2)
+    expect(chips.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(chips).to_have_count(0)
+    expect(page.locator("#sentence")).to_be_focused()
 
 
 def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
@@ -380,6 +463,13 @@ def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
     expect(page.locator("#status")).to_have_text("Best matches for your image and “3*red”")
     expect(page.locator("#given")).to_be_visible()
     expect(links(page).first).to_have_attribute("title", re.compile("^red"))
+    chips = page.locator("#chips button")
+    expect(chips).to_have_text(["mine.png ×", "3*red ×"])
+    chips.nth(1).click()
+    expect(page.locator("#status")).to_have_text("Most similar to your image")
+    chips.first.click()
+    expect(page.locator("#given")).to_be_hidden()
+    expect(page.locator("#status")).to_be_empty()
 
 
 @pytest.mark.slow
@@ -408,6 +498,9 @@ def test_selecting_listing_and_zipping(page) -> None:
     links(page).nth(5).focus()
     page.keyboard.press("x")
     expect(bar).to_contain_text("3 selected")
+    links(page).nth(8).focus()
+    page.keyboard.press("Shift+KeyX")
+    expect(bar).to_contain_text("7 selected")
     page.get_by_role("button", name="Clear selection").click()
     expect(bar).to_be_hidden()
     expect(page.locator(".picked")).to_have_count(0)
@@ -794,8 +887,24 @@ def test_stacks_that_come_late_are_not_those_of_the_next_index(browser, plain_ad
     watched.context.close()
 
 
+def test_a_selection_is_of_one_index(browser, page_index: Path) -> None:
+    for address in served({"one": page_index, "other": page_index}):
+        watched = Watched(browser, address)
+        page = watched.page
+        page.goto("/?index=one")
+        links(page).nth(5).focus()
+        page.keyboard.press("x")
+        expect(page.locator("#selection")).to_contain_text("1 selected")
+        page.locator("#open-panel").click()
+        page.locator("#index").select_option("other")
+        expect(page).to_have_url(re.compile("index=other"))
+        expect(page.locator("#selection")).to_be_hidden()
+        watched.context.close()
+
+
 def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
-    photos = gallery(tmp_path / "photos", "Kitchen/red.png", "Garden party/blue.png", "green.png")
+    names = ("Kitchen/red.png", "Kitchenette/red.png", "Garden party/blue.png", "green.png")
+    photos = gallery(tmp_path / "photos", *names)
     gallery(photos, 'LPs of 12" or more/red.png')
     os.utime(photos / "Kitchen/red.png", (981_200_000,) * 2)  # a scan knows no date but its file's
     with Index.create(tmp_path / "index", Colours()) as index:
@@ -806,18 +915,25 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         page.goto("/")
         page.get_by_role("button", name="Filters").click()
         folder = page.locator("#folder")
-        expect(folder.locator("option")).to_have_text(["All folders", "Garden party", "Kitchen"])
+        expect(folder.locator("option")).to_have_text(
+            ["All folders", "Garden party", "Kitchen", "Kitchenette"]
+        )
         folder.select_option("Garden party")
         expect(links(page)).to_have_count(1)
         expect(links(page)).to_have_attribute("title", "Garden party/blue.png")
+        expect(page.locator("#chips")).to_contain_text('folder:"/Garden party/"')
+        folder.select_option("Kitchen")  # and not of the Kitchenette
+        expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
         page.goto("/?where=folder:kitchne")
         page.get_by_role("link", name="folder:Kitchen").click()
-        expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
+        expect(links(page)).to_have_count(2)
         page.goto("/?where=folder:gardn")
         page.get_by_role("link", name='folder:"Garden party"').click()
         expect(links(page)).to_have_attribute("title", "Garden party/blue.png")
         page.get_by_role("button", name="Filters").click()
+        page.locator("#from").fill("0201-02-03")  # a year that is being typed
         page.locator("#from").fill("2001-02-03")
+        expect(page.locator("#chips button")).to_have_count(2)
         expect(page.locator("#chips")).to_contain_text("taken:2001-02-03..")
         page.goto("/?where=taken:2001-02-03")
         expect(page.locator(".heading")).to_have_text(["February 2001"])

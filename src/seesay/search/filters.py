@@ -7,6 +7,8 @@
     shape     = "portrait"  |  "landscape"  |  "square"
     sizes     = number  |  (">" | ">=" | "<" | "<=") number  |  [number] ".." [number]
     since     = date  |  number ("h" | "d" | "w" | "y"): the last so many hours, days, weeks, years
+    name      = part of the path of a folder; "/" is where a folder's name begins or ends, so that "/a/" is
+                found in "a" and "b/a/c", and "a" in "banana", too
 
 Values with spaces are in double quotes: `folder:"New York"`.
 """
@@ -37,6 +39,10 @@ _COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
 _SHAPES = ("portrait", "landscape", "square")
 _ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
     ELSE 'square' END"""
+
+
+BETWEEN_SLASHES = "'/' || folded || '/'"
+"""The column of an image's folder, with a slash at both ends of each name, for `instr`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ class Filter:
 def _sql(limit: Limit) -> str:
     """A condition with one parameter."""
     if limit.field == "folder":
-        return "instr(folded, ?)"
+        return f"instr({BETWEEN_SLASHES}, ?)"
     if limit.field == "orientation":
         return f"{_ORIENTATION} = ?"
     return f"{limit.field} {limit.sign} ?"
@@ -148,7 +154,7 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         >>> filter_meant("folder:holidy taken:2019", ["Holiday in Rome/first day", "work"])
         'folder:"Holiday in Rome" taken:2019'
     """
-    paths = [folded(path) for path in folders]
+    paths = [f"/{folded(path)}/" for path in folders]
     names = {
         folded(word)[:_LETTERS]: name
         for name in {name for path in folders for name in path.split("/") if '"' not in name}
@@ -158,7 +164,7 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         wanted = folded(condition[2].strip('"'))
         if condition[1].lower() != "folder" or any(wanted in path for path in paths):
             continue
-        near = get_close_matches(wanted[:_LETTERS], names, n=1)
+        near = get_close_matches(wanted.strip("/")[:_LETTERS], names, n=1)
         if not near:  # with this folder nothing matches; comparing further ones would be work for nothing
             return None
         value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
@@ -167,9 +173,9 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
 
 
 def _folder(value: str) -> list[Limit]:
-    """Part of the path of the folder that the image is in."""
-    name = folded(value.replace("\\", "/").strip("/"))
-    if not name:
+    """Part of the path of the folder that the image is in, between slashes."""
+    name = folded(value.replace("\\", "/"))
+    if not name.strip("/"):
         raise QueryError("folder: the name is empty; write a name, such as folder:italy.")
     return [Limit("folder", "=", name)]
 

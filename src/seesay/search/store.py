@@ -23,7 +23,7 @@ from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.seal import seal
-from seesay.search.filters import Filter
+from seesay.search.filters import BETWEEN_SLASHES, Filter
 from seesay.search.roots import Root, is_possible
 from seesay.search.sqlite_file import (
     Kind,
@@ -416,8 +416,8 @@ class Store:
         return dict(self._rows(query, where.values, str, int))
 
     def folders_with(self, part: str) -> list[str]:
-        """Return the image folders whose path contains a text; both folded."""
-        query = "SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr(folded, ?)"
+        """Return the image folders whose path, between slashes, contains a text; both folded."""
+        query = f"SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr({BETWEEN_SLASHES}, ?)"
         return [str(folder) for (folder,) in self._rows(query, (part,), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:

@@ -141,7 +141,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def validation(_request: Request, failure: RequestValidationError) -> ProblemResponse:
         first = failure.errors()[0]
-        return problem(422, f"{first['loc'][-1]}: {first['msg']}.")
+        *_, name = first["loc"][:2]  # the place of a parameter, its name, the number of a value
+        return problem(422, f"{name}: {first['msg']}.")
 
     @app.exception_handler(SeesayError)
     async def ours(_request: Request, failure: SeesayError) -> ProblemResponse:

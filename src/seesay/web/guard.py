@@ -25,12 +25,13 @@ _ENVELOPE_BYTES = 64 * 1024
 
 _HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     # Pages of other sites may neither show these images nor frame this page.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",  # or browsers run scripts of an old version for days
     # Not no-referrer: then browsers name no origin ("null") where the page's own forms are sent.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -77,7 +78,7 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers = Headers(scope=scope)
-        send = _with_headers(send)
+        send = _with_headers(send, scope["method"] == "HEAD")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -122,7 +123,10 @@ class Guard:
         return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
-        limit = self._limits.upload_bytes
+        is_form = headers.get("content-type", "").startswith("multipart/")
+        limit = (
+            self._limits.upload_bytes if is_form else _ENVELOPE_BYTES
+        )  # other bodies are parsed as a whole
         left = limit + _ENVELOPE_BYTES
         length = headers.get("content-length", "0")
         announced = int(length) if length.isdecimal() else 0
@@ -201,7 +205,7 @@ def _is_of_another_site(headers: Headers) -> bool:
     return site not in (None, "none", "same-origin")
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, is_head: bool) -> Send:
     """Add the security headers, and unify the JSON bodies of failures."""
     failure: Message | None = None
 
@@ -222,6 +226,6 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=failure)
             headers["content-type"], headers["content-length"] = MEDIA_TYPE, str(len(response.body))
             await send(failure)
-            await send({"type": "http.response.body", "body": response.body})
+            await send({"type": "http.response.body", "body": b"" if is_head else response.body})
 
     return sending

@@ -23,18 +23,22 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
 
     @router.get("/")
     async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+        return FileResponse(STATIC / "index.html")
 
     @router.get("/docs")
     async def docs(request: Request) -> HTMLResponse:
         return HTMLResponse(_docs_page(request.app.openapi()))
 
+    @router.get("/login")
+    async def form(request: Request) -> RedirectResponse:
+        """Return to the page, which asks for the token: a refused one leaves its address here."""
+        return RedirectResponse(_page_of(request, prefix), 303)
+
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
         if access is not None and not access.is_token(token):
             return login_page(refused=True)
-        asked = f"?{request.url.query}" if request.url.query else ""  # what the page was opened for
-        response = RedirectResponse(f"{prefix}/{asked}", 303)
+        response = RedirectResponse(_page_of(request, prefix), 303)
         if access is not None:
             response.set_cookie(
                 COOKIE,
@@ -43,7 +47,7 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
                 path=f"{prefix}/",
                 secure=request.url.scheme == "https",
                 httponly=True,
-                samesite="strict",
+                samesite="lax",  # a link from elsewhere opens the page; `Guard` refuses other requests
             )
         return response
 
@@ -55,6 +59,11 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
         return response
 
     return router
+
+
+def _page_of(request: Request, prefix: str) -> str:
+    """Return the address of the page with what it was opened for."""
+    return f"{prefix}/?{request.url.query}" if request.url.query else f"{prefix}/"
 
 
 def _docs_page(schema: _Schema) -> str:

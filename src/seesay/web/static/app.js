@@ -24,6 +24,8 @@ let given = null; // { file, source }: the image that is asked with
 let served = {};
 let shownAt = 0; // files that an update had looked at when all photos were last shown
 
+const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that a query consists of
+
 const selection = new Selection($("selection"), {
   onChange: () => {
     document.body.classList.toggle("picking", selection.images.size > 0);
@@ -66,9 +68,9 @@ async function view(state) {
   const id = Number(state.view);
   try {
     const image = pages.images.find((each) => each.id === id) ?? (await api.facts(id));
-    if (read().view === state.view) viewer.show(image, state.q);
+    if (read().view === state.view) viewer.show(image, idIn(state.q) ? null : state.q);
   } catch (failure) {
-    fail(failure);
+    if (read().view === state.view) fail(failure);
   }
 }
 
@@ -89,13 +91,16 @@ async function ask(state, anew) {
   $("message").hidden = true;
   filters.show(state.where);
   document.title = state.q ? `${state.q} · seesay` : "seesay";
+  let found;
   try {
-    given = await givenBy(state);
+    found = await givenBy(state);
   } catch (failure) {
-    fail(failure);
+    if (asked === state) fail(failure);
     return;
   }
-  if (asked !== state) return;
+  if (asked !== state) return letGo(found);
+  letGo(given);
+  given = found;
   showGiven(state);
   showChips(state, []);
   const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
@@ -189,7 +194,6 @@ function headings(state) {
 function tell(state, answer) {
   const { results, unknown_words: unknown, corrected_words: corrected = {}, reranking, nothing_fits: nothingFits } = answer;
   const text = state.q;
-  const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length || state.until;
@@ -197,7 +201,7 @@ function tell(state, answer) {
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
-  else if (isLike) facts.push(t("likeThis"));
+  else if (idIn(text)) facts.push(t("likeThis"));
   else if (text) facts.push(t(nothingFits ? "nothingFits" : "bestFor", { text }));
   if (unknown?.length) facts.push(t("unknown", { words: unknown.map((word) => `“${word}”`).join(", ") }));
   if (reranking) facts.push(t("reranked", { count: reranking.compared }));
@@ -250,6 +254,7 @@ function whileUpdating({ running, done, total, error }) {
 // Shows all photos again with those that have come, without a sign that it does.
 async function showMore() {
   const [before, state] = [pages, asked];
+  if (!state) return; // it failed, and says so
   const mine = new Pages(source(state), stacks.adder(sectionsOf(state)));
   const answer = await mine.more().catch(() => null);
   if (!answer?.results.length || before !== pages || asked !== state) return;
@@ -262,17 +267,18 @@ async function showMore() {
 
 // The image that is asked with: a file that was dropped, or one of the index.
 async function givenBy(state) {
-  if (given?.source && given.file) URL.revokeObjectURL(given.source);
-  const like = /^id:(\d+)$/.exec(state.q ?? "");
+  const like = idIn(state.q);
   if (state.image) {
     const file = await files.find(state.image);
     if (!file) throw new Error(t("fileForgotten"));
     return { file, name: file.name || t("yourImage"), source: URL.createObjectURL(file) };
   }
   if (!like) return null;
-  const { path } = await api.facts(Number(like[1]));
-  return { name: path, source: api.thumbnailOf({ id: Number(like[1]) }) };
+  const { path } = await api.facts(like);
+  return { name: path, source: api.thumbnailOf({ id: like }) };
 }
+
+const letGo = (image) => image?.file && URL.revokeObjectURL(image.source);
 
 function showGiven() {
   $("given").hidden = given === null;
@@ -315,15 +321,24 @@ async function describe(state, mine) {
 }
 
 function showChips(state, parts) {
-  const own = given?.file ? [] : parts;
   const conditions = conditionsIn(state.where);
-  $("chips").replaceChildren(
-    ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
+  replaceIn($("chips"), [
+    ...(given?.file ? [chip(given.name, () => go({ image: null }))] : []),
+    ...(given?.file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
+    ...(given?.file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
     ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
     ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
-  );
+  ]);
   $("chips").hidden = !$("chips").childElementCount;
+}
+
+// Puts elements in place of others; who uses the keyboard stays at the same place among them.
+function replaceIn(list, elements) {
+  const links = () => [...list.querySelectorAll("a, button")];
+  const at = links().findIndex((each) => each.matches(":focus-visible"));
+  list.replaceChildren(...elements);
+  if (at >= 0) (links().slice(0, at + 1).at(-1) ?? $("sentence")).focus();
 }
 
 // The years of all photos, to jump to; not where something is searched. They stay where they are while others come.
@@ -337,7 +352,7 @@ async function showYears(state, mine) {
     counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
   }
   if (mine !== pages) return;
-  $("years").replaceChildren(...[...counts].map(([year, images]) => {
+  replaceIn($("years"), [...counts].map(([year, images]) => {
     const link = document.createElement("a");
     link.dataset.year = year;
     link.textContent = year;
@@ -370,6 +385,7 @@ function say(title, text, { action = null, lang = language(), role = "status" } 
 }
 
 function fail(failure) {
+  asked = null; // so that the same question can be asked again
   viewer.close();
   gallery.clear();
   $("status").textContent = "";
@@ -393,6 +409,7 @@ async function takeFile(file) {
 // What is served by the index that the address names.
 async function look(state) {
   api.use(state.index);
+  selection.use(state.index);
   try {
     served = panel.take(await api.indexes()) ?? {};
   } catch (failure) {
@@ -428,7 +445,10 @@ $("point-given").addEventListener("click", () => {
 });
 $("open-panel").addEventListener("click", () => panel.open().catch((failure) => ($("counts").textContent = failure.message)));
 addEventListener("statechange", () => render());
-addEventListener("spoken", () => render(true));
+addEventListener("spoken", () => {
+  selection.show();
+  render(true);
+});
 // Links within the page change its state rather than load it again.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");

@@ -6,10 +6,11 @@ const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
 
 export const conditionsIn = (where) => where?.match(CONDITION) ?? [];
 
-// The query without its i-th part.
+// The query without its i-th part; null if the others only subtract.
 export function withoutPart(parts, i) {
-  const others = parts.filter((_, j) => j !== i).map(({ text }) => text);
-  return others.join(" ").replace(/^\+ /, "");
+  const others = parts.filter((_, j) => j !== i);
+  if (!others.some(({ weight }) => weight > 0)) return null;
+  return others.map(({ text }) => text).join(" ").replace(/^\+ /, "");
 }
 
 export function chip(text, onRemove) {

@@ -1,7 +1,9 @@
 // Dropped files, kept by this browser for as long as their address may be opened again.
 
+import { t } from "./words.js";
+
 const KEPT = 20;
-const UPLOAD_BYTES = 20 * 2 ** 20;
+const UPLOAD_MB = 20;
 const SIDE = 1024; // pixels of the longer side to which larger files are reduced
 
 function request(mode, work) {
@@ -46,8 +48,10 @@ export const mayBeImage = (file) => !file.type || file.type.startsWith("image/")
 
 // A file that the server takes: one that is too large is drawn smaller, which search does with it anyway.
 export async function sendable(file) {
-  if (file.size <= UPLOAD_BYTES) return file;
-  const picture = await createImageBitmap(file);
+  if (file.size <= UPLOAD_MB * 2 ** 20) return file;
+  const picture = await createImageBitmap(file).catch(() => {
+    throw Object.assign(new Error(t("tooLarge", { count: UPLOAD_MB })), { status: 413 });
+  });
   const scale = Math.min(1, SIDE / Math.max(picture.width, picture.height));
   const canvas = new OffscreenCanvas(Math.round(picture.width * scale), Math.round(picture.height * scale));
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);

@@ -6,8 +6,9 @@ import { read } from "./state.js";
 import { t } from "./words.js";
 
 const DATES = /^taken:(\d{4}-\d{2}-\d{2})?(?:\.\.(\d{4}-\d{2}-\d{2})?)?$/;
-const quoted = (name) => (/\s/.test(name) ? `folder:"${name}"` : `folder:${name}`);
-const folderIn = (condition) => /^folder:"?([^"]*)"?$/.exec(condition)?.[1];
+// Between slashes, so that "a" is not found in "banana".
+const quoted = (name) => (/\s/.test(name) ? `folder:"/${name}/"` : `folder:/${name}/`);
+const folderIn = (condition) => /^folder:"?\/?([^"]*?)\/?"?$/.exec(condition)?.[1];
 
 export class Filters {
   // `onChange(where)` when another filter is chosen, null for none.
@@ -26,6 +27,7 @@ export class Filters {
     this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && quoted(this.folder.value)));
     for (const input of [this.from, this.to]) {
       input.addEventListener("change", () => {
+        if (!this.from.validity.valid || !this.to.validity.valid) return; // a year that is being typed
         const [from, to] = [this.from.value, this.to.value];
         this.replace("taken:", from || to ? `taken:${from}..${to}` : "");
       });

@@ -9,6 +9,7 @@ const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
 const GAP = 8;
 const LONG = 500; // milliseconds of a press that selects, on a touch screen
+const AGAIN = 1000; // milliseconds until a thumbnail that failed is asked for once more
 
 // Splits images into rows: { height, widths } in pixels. Only the last row may be left unfilled.
 export function rows(ratios, width, target, gap) {
@@ -208,13 +209,17 @@ export class Gallery {
     const picture = document.createElement("img");
     picture.decoding = "async";
     picture.alt = image.path;
-    picture.addEventListener("error", () => tile.classList.add("gone"));
+    let hasFailed = false; // once may be a busy server
+    picture.addEventListener("error", () => {
+      if (hasFailed) tile.classList.add("gone");
+      else setTimeout(() => tile.isConnected && this.loads.add(picture, thumbnailOf(image)), AGAIN);
+      hasFailed = true;
+    });
     this.loads.add(picture, thumbnailOf(image));
     // Of a panorama a tile shows the middle only, where frames would lie beside their objects.
     const objects = isCropped(image) ? [] : (image.objects ?? []);
     link.append(picture, ...objects.map((object) => frameOf(object, image)));
     tile.append(link, this.pickButton(image), this.stackButton());
-    tile.dataset.gone = t("fileGone");
     if (image.score !== undefined) {
       const score = document.createElement("span");
       score.className = "score";
@@ -340,11 +345,12 @@ export class Gallery {
     const tile = event.target.closest(".tile");
     if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
     const i = Number(tile.dataset.i);
-    if (event.key === "x") {
+    const key = event.key.toLowerCase(); // with Shift it is a capital
+    if (key === "x") {
       this.onPick(i, event.shiftKey);
       return;
     }
-    if (event.key === "d") {
+    if (key === "d") {
       this.openStack(i);
       return;
     }

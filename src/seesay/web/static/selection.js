@@ -10,7 +10,8 @@ export class Selection {
     this.bar = bar;
     this.onChange = onChange;
     this.images = new Map();
-    this.last = null;
+    this.last = null; // the id of the one that was selected last
+    this.index = null; // of the images; ids mean nothing in another
     bar.querySelector('[data-do="list"]').addEventListener("click", () => this.downloadList());
     bar.querySelector('[data-do="clear"]').addEventListener("click", () => this.clear());
     bar.querySelector('[data-do="zip"]').addEventListener("click", () => {
@@ -25,15 +26,22 @@ export class Selection {
   // Selects the i-th image, with those stacked beneath it, or no longer; with `toThere` all from the last one that was selected.
   pick(images, i, toThere) {
     const all = (chosen) => chosen.flatMap((each) => [each, ...(each.beneath ?? [])]);
-    const isRange = toThere && this.last !== null && images[this.last];
-    const [from, to] = isRange ? [this.last, i].sort((a, b) => a - b) : [i, i];
+    const before = toThere ? images.findIndex(({ id }) => id === this.last) : -1;
+    const isRange = before >= 0;
+    const [from, to] = isRange ? [before, i].sort((a, b) => a - b) : [i, i];
     const isTakenBack = !isRange && this.has(images[i]);
     for (const each of all(images.slice(from, to + 1))) {
       if (isTakenBack) this.images.delete(each.id);
       else this.images.set(each.id, each);
     }
-    this.last = i;
+    this.last = images[i].id;
     this.show();
+  }
+
+  // From now on images of that index are selected, and those of another no longer.
+  use(index) {
+    if (index !== this.index) this.clear();
+    this.index = index;
   }
 
   clear() {
@@ -48,7 +56,7 @@ export class Selection {
     this.bar.querySelector("#selected").textContent = t("selected", { count });
     const zip = this.bar.querySelector('[data-do="zip"]');
     zip.disabled = count > MOST_ZIPPED;
-    zip.title = zip.disabled ? t("tooManyToZip", { count: MOST_ZIPPED }) : "";
+    zip.title = zip.disabled ? t("tooManyToZip", { count: MOST_ZIPPED }) : t("zip");
     this.onChange();
   }
 

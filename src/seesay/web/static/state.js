@@ -23,9 +23,10 @@ export const sameQuestion = (a, b) => NAMES.every((name) => name === "view" || a
 
 export function go(changes, { replace = false } = {}) {
   const state = { ...read(), ...changes };
-  if (addressOf(state) === addressOf(read())) return;
-  const kept = replace ? history.state : { from: "page" };
-  history[replace ? "replaceState" : "pushState"](kept, "", addressOf(state));
+  if (addressOf(state) !== addressOf(read())) {
+    const kept = replace ? history.state : { from: "page" };
+    history[replace ? "replaceState" : "pushState"](kept, "", addressOf(state));
+  }
   dispatchEvent(new Event("statechange"));
 }
 

@@ -7,6 +7,8 @@ import { ALL, addressOf, go, leaveView, read } from "./state.js";
 import { language, t } from "./words.js";
 import { Zoom } from "./zoom.js";
 
+const STEP = 80; // pixels by which an arrow key moves a zoomed picture
+
 export class Viewer {
   // `imagesNow()` returns the images among which one goes on; `onClose(image)` when it is closed.
   constructor(dialog, { imagesNow, onClose }) {
@@ -58,6 +60,7 @@ export class Viewer {
       this.picture.onerror = null;
       if (!image.file) this.showMade(image);
     };
+    this.picture.removeAttribute("src"); // no other image stays under this one's name
     this.picture.src = image.file ? image.source : api.originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
@@ -152,8 +155,10 @@ export class Viewer {
 
   onKey(event) {
     if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey) return;
-    const keys = { ArrowLeft: "previous", ArrowRight: "next", i: "details" };
-    if (keys[event.key]) this.actions[keys[event.key]]();
+    const moves = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+    const keys = { ArrowLeft: "previous", ArrowRight: "next", i: "details", I: "details" };
+    if (this.zoom.scale > 1 && moves[event.key]) this.zoom.move(...moves[event.key].map((each) => each * STEP));
+    else if (keys[event.key]) this.actions[keys[event.key]]();
     else if (event.key === "+" || event.key === "-") this.zoom.step(event.key === "+" ? 1.5 : 1 / 1.5);
   }
 

@@ -66,11 +66,17 @@ export class Zoom {
     if (this.fingers.size === 2) {
       const [a, b] = this.fingers.values();
       this.to((this.start.scale * this.apart()) / this.start.apart, (a.x + b.x) / 2, (a.y + b.y) / 2);
-    } else if (this.scale > 1) {
-      this.x += dx;
-      this.y += dy;
-      this.apply();
+    } else {
+      this.move(dx, dy);
     }
+  }
+
+  // Moves a picture that is zoomed, by pixels.
+  move(dx, dy) {
+    if (this.scale === 1) return;
+    this.x += dx;
+    this.y += dy;
+    this.apply();
   }
 
   onUp(event, kind) {
