@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from seesay.seal import is_sealed, seal
+from seesay.errors import SeesayError
+from seesay.seal import check_seals, is_sealed, seal
 
 _SEAL = "from seesay.seal import seal; print(seal('index', '/photos'))"
 
@@ -32,6 +33,13 @@ def test_a_seal_is_of_one_thing_of_one_index_by_one_user(
     assert not is_sealed("index", "/photos", "ü")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     assert not is_sealed("index", "/photos", made)
+
+
+def test_who_can_keep_no_key_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", "/dev/null/cache")
+    assert seal("index", "/photos") == ""
+    with pytest.raises(SeesayError, match="set SEESAY_CACHE to a writable folder"):
+        check_seals()
 
 
 def test_the_key_is_for_its_user_alone(cache: Path) -> None:

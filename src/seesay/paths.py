@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 import threading
 import time
@@ -118,7 +119,11 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
     Raises:
         SeesayError: another process holds it, with the message `busy`; or it cannot be written.
     """
-    # SQLite locks files on every platform.
+    with suppress(OSError):
+        there = lock.lstat()
+        if not stat.S_ISREG(there.st_mode) or there.st_size:
+            raise SeesayError(f"{lock}: not a lock file, which is empty; delete it.")
+    # SQLite locks files on every platform. It takes up no journal beside an empty one.
     with ExitStack() as stack:
         try:
             connection = sqlite3.connect(lock, patience, isolation_level=None, check_same_thread=False)

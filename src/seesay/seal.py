@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, flush, locked
+from seesay.paths import cache_dir, flush, locked, unwritable_cache
 
 _KEY_BYTES = 32
 _PATIENCE = 30.0  # seconds, while another process makes the key
@@ -28,10 +28,24 @@ def seal(identity: str, what: Path | str) -> str:
     It has 32 hexadecimal digits, or is empty (which seals nothing) if the key cannot be stored.
     """
     try:
-        key = _key(cache_dir() / "index.key")
-    except (OSError, SeesayError):
+        check_seals()
+    except SeesayError:
         return ""
+    key = _key(cache_dir() / "index.key")
     return hashlib.blake2b(os.fsencode(f"{identity}\n{what}"), key=key, digest_size=16).hexdigest()
+
+
+def check_seals() -> None:
+    """Check that this user has a key, without which everything seems to be of somebody else.
+
+    Raises:
+        SeesayError: the cache cannot be written.
+    """
+    file = cache_dir() / "index.key"
+    try:
+        _key(file)
+    except OSError as error:
+        raise unwritable_cache(file, error) from error
 
 
 def is_sealed(identity: str, what: Path | str, found: str) -> bool:

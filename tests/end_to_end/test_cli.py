@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from seesay import __version__ as version
+from seesay.cli import main
 from seesay.cli.printing import show_answer
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
@@ -343,7 +344,8 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     done = seesay("index", "--out", tmp_path / "index", "--remove", second, "--json")
     assert f"{second}: 1 images removed" in done.stderr
     assert json.loads(done.stdout)["images"] == 1
-    seesay("index", "--out", tmp_path / "index", "--remove", first)
+    last = seesay("index", "--out", tmp_path / "index", "--remove", first, "--json")
+    assert json.loads(last.stdout)["deleted"] == 1
     assert "no images" in seesay("search", tmp_path / "index", "red", code=1).stderr
 
 
@@ -441,6 +443,30 @@ def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch)
     assert (
         said.strip() == "seesay: use.py: Input/output error; check the disk and run the same command again."
     )
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seesay.runs.summary.list_runs", pressed)
+    assert "run the same command again to continue" in seesay("runs", code=130).stderr
+
+
+def test_names_that_are_no_text_can_be_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # as strict as standard output usually is
+    with redirect_stdout(out), pytest.raises(SystemExit):
+        main(["search", str(tmp_path), "\udcff.jpg", "--json"])
+    out.flush()
+    assert "error" in json.loads(out.buffer.getvalue())
+
+
+def test_a_folder_with_a_sign_in_its_name_is_confirmed(photos: Path, tmp_path: Path) -> None:
+    from seesay.cli.use import _roots
+
+    there = tmp_path / "a=b" / "c=d"
+    there.mkdir(parents=True)
+    assert _roots([f"a=b={there}", f"other={tmp_path}"]) == {"a=b": str(there), "other": str(tmp_path)}
 
 
 def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -357,3 +357,14 @@ def test_a_page_is_whole_though_items_came_before_it(store: Store, tmp_path: Pat
     near.refresh()
     place = Place(float(scores[-1]), int(ids[-1]), 10)
     assert near.search(query, 10, after=place)[0].tolist() == expected.tolist()
+
+
+def test_few_ids_that_are_large_take_little_memory(store: Store, tmp_path: Path) -> None:
+    put(store, unit(600))
+    with store.write() as writer:
+        writer._connection.execute("UPDATE items SET id = id + ? WHERE id > 590", (1 << 45,))
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    large = np.array([(1 << 45) + 595, 3], np.int64)
+    ids, _ = near.search(unit(1)[0], 2, np.sort(large))
+    assert sorted(ids.tolist()) == sorted(large.tolist())

@@ -358,6 +358,7 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
         ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
         ("qdrant+localhost:6333", r"write qdrant\+http://HOST:PORT"),
         ("qdrant+http://a b", r"write qdrant\+http://HOST:PORT"),
+        ("qdrant+https://me:hush@db:6333", r"qdrant\+https://db:6333: write qdrant\+http://HOST:PORT"),
         ("qdrant+:memory:", r"or qdrant\+edge:FOLDER"),
         ("qdrant+path:vectors", r"or qdrant\+edge:FOLDER"),
         ("milvus+vectors.db", r"or milvus\+path:FOLDER"),

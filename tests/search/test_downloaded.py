@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -103,3 +104,36 @@ def test_links_among_the_thumbnails_are_not_followed(
         assert index.thumbnails.get(item.key, photos / str(item.path)) != b"secret"
         index.thumbnails.drop([item.key])
         assert secret.read_bytes() == b"secret"
+
+
+def with_journal(file: Path, pages: int, page_size: int, named: Path) -> None:
+    """Put a rollback journal beside a file, which tells SQLite to delete another one."""
+    magic, name = bytes.fromhex("d9d505f920a163d7"), str(named).encode()
+    head = (magic + struct.pack(">IIIII", 0, 1, pages, 512, page_size)).ljust(512, b"\0")
+    end = struct.pack(">II", len(name), sum(name)) + magic
+    journal = head + struct.pack(">I", (1 << 30) // page_size + 1) + name + end
+    file.with_name(f"{file.name}-journal").write_bytes(journal)
+
+
+@pytest.mark.parametrize("name", ["index.sqlite", "update.lock"])
+def test_no_journal_deletes_a_file_of_this_machine(
+    folder: Path, photos: Path, tmp_path: Path, name: str
+) -> None:
+    diary, file = tmp_path / "diary.txt", folder / name
+    diary.write_text("my only copy")
+    with closing(sqlite3.connect(folder / "index.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    if name == "update.lock":
+        file.write_bytes((folder / "index.sqlite").read_bytes())
+    with_journal(file, pages, size, diary)
+    with pytest.raises(SeesayError, match=r"damaged; delete|not a lock file"):
+        opened(folder).update_images(photos)
+    assert diary.read_text() == "my only copy"
+
+
+def test_a_path_that_would_take_long_is_damage(folder: Path, photos: Path) -> None:
+    edit(folder, "UPDATE items SET path = ?", "a/" * 5000 + "x.jpg")
+    with opened(folder) as index, pytest.raises(SeesayError, match=r"damaged \(a path that cannot be"):
+        index.update_images(photos)

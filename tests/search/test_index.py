@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.images import Photo
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import look
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Text
+from seesay.search.thumbnails import Thumbnails
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
 from tests.search.stores import STORES, address
@@ -665,3 +667,44 @@ def test_a_query_is_corrected_and_embedded_once(index: Index, photos: Path) -> N
         (ready,) = opened.prepare([Query.parse("red - id:1")])
         opened.search(ready)
         assert counting.read == ["red"]
+
+
+def test_a_name_that_no_index_can_have_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="cannot be read"):
+        Index.open(tmp_path / ("a" * 300))
+
+
+def test_an_index_that_is_deleted_has_no_last_change(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    shutil.rmtree(index.folder)
+    with pytest.raises(SeesayError, match="gone"):
+        index.changed()
+
+
+def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
+    index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: Thumbnails, keys: Sequence[str]) -> None:
+        raise KeyboardInterrupt
+
+    index.update_images(photos)
+    (photos / "red.png").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(Thumbnails, "drop", killed)
+        with pytest.raises(KeyboardInterrupt):
+            index.update_images(photos)
+    index.update_images(photos)
+    assert len([file for file in (index.folder / "thumbnails").rglob("*") if file.is_file()]) == 3
+
+
+class Overflowing(Colours):
+    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> np.ndarray:
+        scale = np.array([1e6 if photo.name == "red.png" else 1 for photo in photos], np.float32)
+        return super().embed_photos(photos, query) * scale[:, None]
+
+
+def test_a_vector_that_does_not_fit_is_of_one_photo_alone(tmp_path: Path, photos: Path) -> None:
+    with Index.create(tmp_path / "index", Overflowing()) as index:
+        report = index.update_images(photos)
+        assert (report.added, [path for path, _ in report.skipped]) == (3, ["red.png"])
+        assert len(index.search("blue")) == 3

@@ -164,6 +164,33 @@ def test_a_folder_that_was_moved_is_known_by_its_files(index: Index, scans: Path
     }
 
 
+def test_the_copy_of_a_part_does_not_take_the_place_of_a_folder_that_is_away(
+    tmp_path: Path, photos: Path
+) -> None:
+    gallery(photos, "white.png")
+    copied = Path(shutil.copytree(photos, tmp_path / "copied"))
+    (copied / "white.png").unlink()
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        photos.rename(tmp_path / "away")
+        with pytest.raises(SeesayError, match=rf"2 of the 3 images of {photos}.*--remove {photos}"):
+            index.update_images(copied)
+        assert index.count("image") == 3
+
+
+def test_a_folder_that_gets_a_name_leaves_the_lists_of_vectors_as_they_are(
+    tmp_path: Path, photos: Path, scans: Path
+) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        first = index.store.changes("image").generation
+        index.update_images(scans)
+        assert [index.item(id_).path for id_ in index.store.changes("image", first).ids.tolist()] == [
+            "scans/green.png",
+            "scans/red.png",
+        ]
+
+
 def test_folders_of_one_name(index: Index, tmp_path: Path) -> None:
     index.update_images(gallery(tmp_path / "more" / "Photos", "white.png"))
     assert index.search("white", k=1)[0].path == "Photos-2/white.png"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -116,3 +118,12 @@ def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path) -> None:
         finally:
             stop.set()
             thread.join()
+
+
+def test_ctrl_c_ends_a_watch(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png"))
+        pressed = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+        pressed.start()
+        with pytest.raises(KeyboardInterrupt):
+            follow(index, print, threading.Event())

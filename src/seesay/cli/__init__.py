@@ -24,6 +24,7 @@ from seesay.errors import SeesayError, naming_extras
 __all__ = ["app", "main", "with_all_commands"]
 
 _MODULES = ("use", "learn", "look")
+_INTERRUPTED = 130  # the exit code after Ctrl-C, by convention
 _QUICK = {"search": "use"}  # commands that must start at once, and their modules
 
 
@@ -44,17 +45,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Clients of databases raise errors, which become one line, and also log them.
     for name in ("grpc", "psycopg"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="backslashreplace")  # as of standard error: names of files need not be text
     before = chosen_device()
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     fail = partial(_fail, as_json="--json" in given)
     try:
         with naming_extras():
             code = _command(given[0])(given, standalone_mode=False, obj=given)
+        if code == _INTERRUPTED:  # which typer makes of Ctrl-C
+            raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit("seesay: stopped; run the same command again to continue.")
+        print("seesay: stopped; run the same command again to continue.", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
     except OSError as error:
         from seesay.paths import failure_of_disk
 

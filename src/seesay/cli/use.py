@@ -93,7 +93,7 @@ def index(
     from seesay.search.look import check_images
     from seesay.search.searcher import with_detector
     from seesay.search.store import index_exists
-    from seesay.search.update import read_sentences
+    from seesay.search.update import UpdateReport, read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
     photos = [path_of(folder) for folder in photos or ()]
@@ -119,10 +119,14 @@ def index(
 
         if recall is not None:
             opened.set_recall(recall)
+        removed = 0
         for folder in remove or ():
-            console.tell(f"{folder}: {opened.remove_images(folder)} images removed from {out}.")
-        if remove and not photos and not opened.roots():
-            return  # the last one is gone
+            removed += (images := opened.remove_images(folder))
+            console.tell(f"{folder}: {images} images removed from {out}.")
+        if remove and not photos and not opened.roots():  # the last one is gone
+            if as_json:
+                show(UpdateReport(deleted=removed))
+            return
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at, cluster or "")
         with progress_of("Indexing", "sentences") as at:
@@ -383,7 +387,13 @@ def _roots(given: list[str]) -> str | dict[str, str] | None:
         return given[0]
     named = dict[str, str]()
     for each in given:
-        name, sign, folder = each.partition("=")
+        places = [
+            at for at, letter in enumerate(each) if letter == "="
+        ]  # which names and folders may have, too
+        there = [at for at in places if Path(each[at + 1 :]).is_dir()]
+        name, sign, folder = (
+            each.partition("=") if not there else (each[: there[-1]], "=", each[there[-1] + 1 :])
+        )
         if not sign:
             raise SeesayError(f"--root {each}: write NAME=FOLDER for each folder of the index.")
         named[name] = folder

@@ -33,6 +33,7 @@ from seesay.search.stores import Queries, next_page
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
 
+_SPARSE = 64  # times as many numbers as ids, from which ids are not marked by a bit each
 _GROWTH = 2  # times as many items as when lists were made, from which an update makes them again
 _GROWTH_UNTIL_MADE_HERE = 8  # the same where queries wait meanwhile, and no update has done it
 
@@ -81,7 +82,7 @@ class Neighbours:
         self.quantiser, self.generation, self.trained = VECTORS, -1, 0
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of all items, ascending
         self._in_file_of = -1  # generation of the lists in the file that were read last
-        self._valid: NDArray[np.uint8] | None = None  # bits of `_listed`, if the lists have more
+        self._valid: Any = None  # selects `_listed`, if the lists have more
         self._take_lists(None, self._ids)
 
     def refresh(self) -> None:
@@ -148,13 +149,13 @@ class Neighbours:
             among = self._listed
         else:
             among = among[np.isin(among, self._listed)]
-            only = _packed(among)
+            only = _selector(among)
         k = min(k, len(among))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         is_coded = self.quantiser != VECTORS
         wanted = min(REFINED * k, len(among)) if is_coded else k
-        selected = {} if only is None else {"sel": library.IDSelectorBitmap(only)}
+        selected = {} if only is None else {"sel": only}
         while True:
             parameters = library.SearchParametersIVF(nprobe=lists, **selected)
             (scores,), (ids,) = index.search(query[None], wanted, params=parameters)
@@ -279,7 +280,7 @@ class Neighbours:
             still = kept(self._listed)
             if not still.all():
                 self._listed = self._listed[still]
-                self._valid = _packed(self._listed)
+                self._valid = _selector(self._listed)
         self._ids = self._add(changes.ids, changes.alive)
 
     def _build(self, ids: NDArray[np.int64], recall: float | None) -> None:
@@ -360,11 +361,16 @@ class Exact:
         return ids[best], scores[best]
 
 
-def _packed(ids: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """A bit for each number up to the largest id, which is set for the ids."""
-    bits = np.zeros(int(ids.max(initial=0)) + 1, bool)
+def _selector(ids: NDArray[np.int64]) -> Any:
+    """What restricts a search of FAISS to some ids: a bit for each number up to the largest one."""
+    import faiss
+
+    library, largest = cast(Any, faiss), int(ids.max(initial=0))
+    if largest > _SPARSE * len(ids):  # as after many deletions, or in an index that somebody else made
+        return library.IDSelectorBatch(ids)
+    bits = np.zeros(largest + 1, bool)
     bits[ids] = True
-    return np.packbits(bits, bitorder="little")
+    return library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
 
 
 def _ids_in_lists(index: Any) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
@@ -74,7 +74,7 @@ class Index(Searcher):
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            others = [file.name for file in folder.iterdir() if not file.name.startswith(FILE)]
+            others = [file.name for file in folder.iterdir() if not _is_begun(file)]
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
@@ -180,7 +180,10 @@ class Index(Searcher):
         """
         with disk_errors(self.folder):
             files = (self.folder / name for name in (FILE, f"{FILE}-wal"))
-            return max(file.stat().st_mtime for file in files if file.exists())
+            times = [file.stat().st_mtime for file in files if file.exists()]
+        if not times:
+            raise SeesayError(f"{self.folder}: this index is gone.")
+        return max(times)
 
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
@@ -192,7 +195,7 @@ class Index(Searcher):
         """
         self.check_readable()
         with disk_errors(self.folder):
-            sizes = [file.stat().st_size for file in self.folder.rglob("*") if file.is_file()]
+            sizes = list(_sizes(self.folder))
         absent = {root.folder for root in self.absent()}
         return {
             "index": str(self.folder),
@@ -318,8 +321,7 @@ class Index(Searcher):
     def _remove(self, root: Root, run: Embedder) -> int:
         with self._own.write() as writer:
             removed = writer.delete_root(root)
-            unused = writer.drop_orphans()
-        self.thumbnails.drop(unused)
+            self.thumbnails.drop(writer.drop_orphans())
         self._judge.learn(run, self._own)
         self._save("image")
         return removed
@@ -354,6 +356,20 @@ class Index(Searcher):
         with disk_errors(self.folder), locked(self.folder / "update.lock", busy):
             sweep(self.folder)  # what a killed writer left
             yield
+
+
+def _is_begun(file: Path) -> bool:
+    """Whether a creation that was killed can have left this in the folder of an index."""
+    is_shard = file.name.startswith("shard-") and file.is_dir()
+    return file.name.startswith(FILE) or (is_shard and all(map(_is_begun, file.iterdir())))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """The bytes of each file below a folder, in which others may delete meanwhile."""
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                yield file.stat().st_size
 
 
 def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str | Path]) -> dict[str, Path]:

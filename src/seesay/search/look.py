@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from seesay.data.remote import is_folder, is_remote, is_same
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
@@ -137,11 +138,9 @@ class Look:
 
     def is_gone(self, path: str) -> bool:
         """Return True if a path of the index is in these folders and its file does not exist."""
-        return (
-            holding(self.roots, path) is not None
-            and path not in self.there.files
-            and self.there.is_gone(path)
-        )
+        if path in self.there.files:  # most are
+            return False
+        return holding(self.roots, path) is not None and self.there.is_gone(path)
 
     def share(self, store: AnyStore) -> Look:
         """Return what of this belongs to a shard of an index."""
@@ -196,12 +195,13 @@ def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Lo
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
     found, absent = dict[Path, Found](), dict[Path, str]()
+    own_roots = {root.folder: root for root in former}
     own = store.path.parent.resolve()
     if len(list(own.parent.glob(f"shard-*-of-{store.shard[1]}/{FILE}"))) > 1:
         own = own.parent
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         there = find_images(folder, own) if is_folder(folder) else None
-        known = _known(former, folder)
+        known = _known(own_roots, folder)
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
         if there is not None and (there.files or (known is not None and not store.paths(known))):
@@ -242,10 +242,11 @@ def _named(store: AnyStore, former: Sequence[Root], found: dict[Path, Found], ab
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
         raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
-    roots = list[Root | None]()
+    roots, free = list[Root | None](), {root.folder: root for root in former}
     for folder, there in found.items():
-        free = [root for root in former if root not in roots]
-        roots.append(_known(free, folder) or _moved(store, free, there))
+        roots.append(root := _known(free, folder) or _moved(store, free.values(), folder, there))
+        if root is not None:
+            del free[root.folder]
     new = [folder for folder, root in zip(found, roots, strict=True) if root is None]
     _check_apart(found, former, roots)
     alone = named([former[0].folder])[0] if new and former and not former[0].name else ""
@@ -260,15 +261,19 @@ def _named(store: AnyStore, former: Sequence[Root], found: dict[Path, Found], ab
     return result
 
 
-def _known(former: Sequence[Root], folder: Path) -> Root | None:
-    """The root of a folder, if it is one."""
-    return next((root for root in former if is_same(root.folder, folder)), None)
+def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
+    """The root of a folder, if it is one of those by folder."""
+    same = (root for root in former.values() if is_same(root.folder, folder))
+    return former.get(folder) or next(same, None)
 
 
-def _moved(store: AnyStore, former: Sequence[Root], there: Found) -> Root | None:
-    """The missing root most of whose images are in a folder, at the same relative paths.
+def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) -> Root | None:
+    """The missing root whose images are in a folder, at the same relative paths.
 
     A URL is not accessed, because it may come from somebody else.
+
+    Raises:
+        SeesayError: most of them are there: the others may be deleted, or it may be the copy of a part.
     """
     for root in former:
         if not (is_remote(root.folder) or is_folder(root.folder)):
@@ -278,16 +283,22 @@ def _moved(store: AnyStore, former: Sequence[Root], there: Found) -> Root | None
                 (state := there.files.get(path[start:])) is not None and state.size == size
                 for path, size in sizes.items()
             )
-            if 2 * same > len(sizes):
+            if same == len(sizes):
                 return root
+            if 2 * same > len(sizes):
+                raise SeesayError(
+                    f"{folder}: has {same} of the {len(sizes)} images of {root.folder}, which is missing. If "
+                    f"that folder is away, connect it first; if it was moved and changed, remove it from the "
+                    f"index: --remove {quote(str(root.folder))}."
+                )
     return None
 
 
 def _check_apart(found: Iterable[Path], former: Sequence[Root], roots: Sequence[Root | None]) -> None:
     """Check that no folder lies in another, whose images would be in the index twice."""
     names = {root.name for root in roots if root is not None}
-    folders = [*found, *(root.folder for root in former if root.name not in names)]
+    folders = dict.fromkeys([*found, *(root.folder for root in former if root.name not in names)])
     for inner in folders:
-        for outer in folders:
-            if inner != outer and inner.is_relative_to(outer):
+        for outer in inner.parents:
+            if outer in folders:
                 raise SeesayError(f"{inner}: lies in {outer} and is indexed with it; leave it out.")

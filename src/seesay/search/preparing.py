@@ -125,8 +125,14 @@ def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: AnyStore
     return next(sentences)
 
 
+def is_finite(vectors: NDArray[np.float32]) -> bool:
+    """Return whether all numbers are finite in half precision, in which an index stores them."""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(vectors.astype(np.float16)).all())
+
+
 def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors, or raise a `SeesayError` if one is not finite."""
-    if not np.isfinite(vectors).all():
+    """Return the vectors, or raise a `SeesayError` if one is not finite, see `is_finite`."""
+    if not is_finite(vectors):
         raise SeesayError("The matcher returned a vector that is not finite; its weights are damaged.")
     return vectors

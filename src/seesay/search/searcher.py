@@ -18,7 +18,7 @@ from seesay.data.images import Photo
 from seesay.data.remote import is_folder, is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
-from seesay.seal import is_sealed
+from seesay.seal import check_seals, is_sealed
 from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
@@ -313,6 +313,7 @@ class Searcher:
         """
         foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
         if foreign:
+            check_seals()
             options = (
                 f"--root {quote(f'{root.name}={root.folder}' if root.name else str(root.folder))}"
                 for root in foreign

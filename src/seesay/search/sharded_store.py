@@ -78,7 +78,9 @@ class ShardedStore:
         return max(self._stores, key=lambda store: len(store.roots())).not_read()
 
     def background(self) -> str | None:
-        return None  # each shard has that of its own images
+        """Return what tells that the gallery is another; each shard has that of its own images."""
+        each = [store.background() or "" for store in self._stores]
+        return f"of shards: {' '.join(each)}" if any(each) else None
 
     def count(self, kind: Kind) -> int:
         return sum(store.count(kind) for store in self._stores)

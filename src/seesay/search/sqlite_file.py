@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors
+from seesay.paths import disk_errors, failure_of_disk
 from seesay.search.filters import folded_folder
 
 Kind = Literal["image", "sentence"]
@@ -25,6 +26,8 @@ DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 VERSION = 8
 """Of the schema; a file of another one is made again."""
+
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # the end of a rollback journal with the name of another
 
 FOLDED = "seesay_folded"
 """`folded_folder` as a function of the connection."""
@@ -105,7 +108,7 @@ def database_exists(path: Path) -> bool:
     """Return whether the file exists and is not empty (an empty SQLite file is left by a killed process)."""
     try:
         with disk_errors(path):
-            if not path.is_file():
+            if not _is_file(path):
                 return False
             with closing(_connect(path)) as connection:
                 return not _is_empty(connection)
@@ -141,7 +144,7 @@ def open_database(path: Path) -> sqlite3.Connection:
             seesay.
     """
     with file_errors(path):
-        if not path.is_file():
+        if not _is_file(path):
             raise SeesayError(f"{path.parent}: no index there; create one with `seesay index`.")
         connection = _connect(path)
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
@@ -204,7 +207,7 @@ def _read_again(path: Path) -> str | None:
     """Return the disk error that makes an index unreadable, or did a moment ago; None if it is damaged."""
     files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
     try:
-        states = [(stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, filter(Path.exists, files))]
+        states = [(each.st_size, each.st_mtime_ns) for each in map(Path.stat, filter(Path.exists, files))]
         return _why_not_read(path, tuple(states))
     except OSError as error:
         return error.strerror or str(error)
@@ -221,6 +224,33 @@ def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None
         if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
             return "a part of it was not returned by the disk, and then was"
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # such as of a folder of another user
+        if failure_of_disk(error):
+            raise
+        raise SeesayError(f"{path.parent}: cannot be read ({error.strerror}).") from error
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse a rollback journal that names another journal: SQLite deletes the file of that name.
+
+    SQLite names one where a transaction is of several databases, which none of seesay's is. Whoever packs an
+    index can name any file.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    if not os.path.lexists(journal):
+        return
+    end = b""
+    if is_regular := stat.S_ISREG(journal.lstat().st_mode):
+        with journal.open("rb") as file:
+            file.seek(max(0, journal.stat().st_size - len(_NAMES_ANOTHER)))
+            end = file.read()
+    if not is_regular or end == _NAMES_ANOTHER:
+        raise SeesayError(f"{journal}: damaged; delete the folder of the index and index again.")
 
 
 def _is_read_only(path: Path) -> bool:
@@ -241,6 +271,7 @@ def _is_immutable(path: Path) -> bool:
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection with explicit transactions, for any thread that holds its owner's lock."""
     path = path.resolve()
+    _check_journal(path)
     # SQLite writes beside a file that it only reads, unless it is promised that the file never changes.
     mode = "" if not _is_read_only(path) else "?mode=ro" + ("&immutable=1" if _is_immutable(path) else "")
     connection = sqlite3.connect(

@@ -41,6 +41,7 @@ MOST_SHARDS = 100  # each is four open files while it is updated, and many syste
 MOST_ROOTS = 1000  # folders of an index
 _SHARD = re.compile("shard-[1-9][0-9]?[0-9]?-of-([2-9]|[1-9][0-9]|100)")  # a folder of a sharded index
 _HEX = re.compile("[0-9a-f]{32}")
+_LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _EVERYTHING = Filter()
@@ -132,9 +133,12 @@ def count_shards(folder: Path) -> int:
     """Return the number of shards of the index in a folder, which their names say; 1 without shards.
 
     Raises:
-        SeesayError: they say different numbers.
+        SeesayError: they say different numbers, or the folder cannot be read.
     """
-    names = sorted(file.parent.name for file in folder.glob(f"shard-*-of-*/{FILE}"))
+    try:
+        names = sorted(file.parent.name for file in folder.glob(f"shard-*-of-*/{FILE}"))
+    except OSError as error:  # such as of a folder of another user, or of a name that is too long
+        raise SeesayError(f"{folder}: cannot be read ({error.strerror}).") from error
     counts = {int(found[1]) for name in names if (found := _SHARD.fullmatch(name))} or {1}
     if len(counts) > 1:
         raise SeesayError(
@@ -379,6 +383,8 @@ class Store:
             items = {row[0]: Item(*row) for row in _typed(found, *_ITEM_TYPES)}
             if not all(_HEX.fullmatch(item.key) for item in items.values()):
                 raise self._damaged("a content key")
+            if any(len(item.path or "") > _LONGEST_PATH for item in items.values()):
+                raise self._damaged("a path that cannot be")
         return items
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:

@@ -22,7 +22,7 @@ from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
 from seesay.search.look import Look
-from seesay.search.preparing import finite
+from seesay.search.preparing import finite, is_finite
 from seesay.search.roots import Root
 from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
@@ -107,7 +107,7 @@ def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | 
         return {key: entry for photo in photos for key, entry in _embedded([photo], embedder).items()}
     found: dict[str, Entry | ImageError] = {}
     for photo, vector, seen in zip(photos, vectors, objects, strict=True):
-        if np.isfinite(vector).all() and vector.any():
+        if is_finite(vector) and vector.any():
             found[photo.key] = Entry(vector, photo.size, photo.taken, seen, thumbnails.make(photo))
         else:
             found[photo.key] = ImageError(f"{photo.name}: the matcher returned no embedding.")
@@ -191,7 +191,7 @@ def update_images(
     started = time.perf_counter()
     update = _Update(store, thumbnails, seen, embedder)
     update.run(progress or (lambda _done, _total: None), elsewhere)
-    thumbnails.drop(update.finish())
+    update.finish()
     update.report.seconds = time.perf_counter() - started
     return update.report
 
@@ -284,8 +284,8 @@ class _Update:
         known = {item.key for item in self._before.values() if item.size in sizes}
         return elsewhere(self._seen.file, todo, known)
 
-    def finish(self) -> list[str]:
-        """Delete items of missing files that have not moved; return the content keys that became unused."""
+    def finish(self) -> None:
+        """Delete items of missing files that have not moved, and the thumbnails that became unused."""
         unmoved = [item.id for items in self._gone.values() for item in items]
         gone = [id_ for id_ in unmoved if not self._emptied[id_]]
         emptied = (str(folder) for id_ in unmoved for folder in self._emptied[id_])
@@ -293,11 +293,10 @@ class _Update:
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
-            orphans = writer.drop_orphans()
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
+            self._thumbnails.drop(writer.drop_orphans())  # before the commit: after it nobody knows them
         self.report.deleted += len(gone)
-        return orphans
 
     def _is_unchanged(self, path: str, state: State) -> bool:
         former = self._before.get(path)

@@ -90,7 +90,6 @@ def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> 
         *roots,
         watch_filter=counts,
         stop_event=stop,
-        raise_interrupt=False,
         debounce=2 * _SETTLED_MS,
         step=_SETTLED_MS,
         rust_timeout=_LOOK_MS,

@@ -304,8 +304,9 @@ def checked_url(name: str, address: str, embedded: str) -> str:
     if scheme == embedded and folder:
         return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
     if not _is_url(address):
+        shown = re.sub("//[^/]*@", "//", address)  # without a password
         raise SeesayError(
-            f"--store {name}+{address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
+            f"--store {name}+{shown}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
             "edition within this process."
         )
     return f"{name}+{address}"
@@ -316,6 +317,7 @@ def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = is_valid and parts.password is None  # which an index would keep
     except ValueError:  # of the port
         return False
     return is_valid and not re.search(r"\s", text)
