@@ -17,7 +17,9 @@ SIDE = 64
 CELLS = 8 * 8 + 4 * 4 + 2 * 2
 
 
-def graph(path: Path, rows: NDArray[np.float32], side: int | str = SIDE, channels: int = 3) -> Path:
+def graph(
+    path: Path, rows: NDArray[np.float32], side: int | str = SIDE, channels: int = 3, batch: int = 1
+) -> Path:
     """A detector that gives these rows (cells, 5 + classes), and the mean of its input as one objectness."""
     where = np.zeros((1, *rows.shape), np.float32)
     where[0, -1, 4] = 1
@@ -29,7 +31,7 @@ def graph(path: Path, rows: NDArray[np.float32], side: int | str = SIDE, channel
     made = helper.make_graph(
         nodes,
         "detector",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, channels, side, side])],
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [batch, channels, side, side])],
         [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, *rows.shape])],
         [numpy_helper.from_array(rows[None], "rows"), numpy_helper.from_array(where, "where")],
     )
@@ -98,8 +100,9 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
     graphs = {
         "missing.onnx": "no such detector",
         "text.onnx": "damaged; name an ONNX file",
-        graph(tmp_path / "grey.onnx", rows(), channels=1).name: r"its inputs are \[\[1, 1, 64, 64\]\]",
+        graph(tmp_path / "grey.onnx", rows(), channels=1).name: r"its inputs are \[\(\[1, 1, 64, 64\]",
         graph(tmp_path / "free.onnx", rows(), side="n").name: "its inputs are",
+        graph(tmp_path / "several.onnx", rows(), batch=8).name: "its inputs are",
         graph(tmp_path / "few.onnx", rows()[:50]).name: r"it is \[1, 50, 7\]",
         graph(tmp_path / "unnamed.onnx", rows()).name: r"list their names in unnamed\.txt",
         graph(tmp_path / "wrong.onnx", rows()).name: r"wrong\.txt: 1 names for 2 classes",

@@ -223,3 +223,12 @@ def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
         f"FeatureStore(__import__('pathlib').Path({str(tmp_path)!r}), 'a', 'f00d', {{'pooled': 3}})"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("number", [70_000.0, np.inf, np.nan])
+def test_a_number_that_half_precision_does_not_hold_is_refused(tmp_path: Path, number: float) -> None:
+    store = open_store(tmp_path)
+    rows = {"pooled": np.full((1, 5), number, np.float32), "logits": np.zeros((1, 3), np.float32)}
+    with pytest.raises(SeesayError, match="not finite or too large"):
+        store.append([key_of(1)], rows)
+    assert len(open_store(tmp_path)) == 0

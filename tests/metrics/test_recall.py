@@ -104,3 +104,11 @@ def test_batches_are_measured_as_a_whole() -> None:
     assert metrics.compute()["rsum"] == 600
     with pytest.raises(SeesayError, match="belongs to image 7"):
         metrics.update(np.eye(3), np.eye(3), [0, 1, 7])
+
+
+def test_k_may_be_an_array_and_must_be_several() -> None:
+    scores, owners = np.eye(3), [0, 1, 2]
+    assert retrieval_metrics(scores, owners, k=np.array([1, 3]))["S R@3"] == 100
+    for k in (5, np.int64(5), 5.0, None):
+        with pytest.raises(SeesayError, match="k: expected several numbers"):
+            retrieval_metrics(scores, owners, k=k)

@@ -224,6 +224,19 @@ def test_a_broken_line_is_named_and_left_alone(tmp_path, line):
     assert path.read_text(encoding="utf-8").endswith(line + "\n")
 
 
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 200_000])
+def test_what_is_no_record_is_one_line(tmp_path, content):
+    (tmp_path / "flickr8k.jsonl").write_bytes(content)
+    with pytest.raises(SeesayError, match=r"flickr8k\.jsonl"):
+        read_rows(tmp_path / "flickr8k.jsonl")
+
+
+def test_a_name_may_end_a_line_of_text(tmp_path):
+    for seed in (1, 2):
+        path = record_row(tmp_path, "flickr8k", row("a\u2028b", seed=seed))
+    assert [each.provenance.recipe for each in read_rows(path)] == ["a\u2028b"] * 2
+
+
 def test_a_folder_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(SeesayError, match="file: cannot hold rows"):

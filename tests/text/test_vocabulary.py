@@ -150,3 +150,9 @@ def test_flickr30k_is_as_the_paper_prints_it():
 def test_composed_and_decomposed_accents_are_one() -> None:
     decomposed = unicodedata.normalize("NFD", "Un café crème")
     assert tokenize(decomposed) == tokenize("Un café crème") == ["un", "café", "crème"]
+
+
+def test_decomposed_words_are_replaced_where_they_stand() -> None:
+    decomposed = unicodedata.normalize("NFD", "a chairé")
+    assert replace_words(decomposed, {"chairé": "chair"}) == "a chair"
+    assert source_offsets(decomposed, {"chairé": "chair"}) == [0, 1, 2, 2, 2, 2, 2, len(decomposed)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.data.corpus import Corpus, Sentence
+from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
@@ -84,19 +84,6 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     vectors = matching.embed_images([data])
     assert vectors.shape == (1, matching.dim)
     assert matching.encoders[1].dims["pooled"] == len(run.vocabulary.words)
-
-
-def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
-    few = [i for i, image in enumerate(corpus.images) if image.split == "val"][:2]
-    place = {old: new for new, old in enumerate(few)}
-    part = replace(
-        corpus,
-        images=tuple(corpus.images[i] for i in few),
-        sentences=tuple(Sentence(s.text, place[s.image]) for s in corpus.sentences if s.image in place),
-    )
-    measured = evaluate(run, part, "concepts-regions", "val", resamples=0).to_dict()
-    assert measured["about"]["images"] == 2
-    assert 0 < measured["metrics"]["mAP"] <= 100
 
 
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:

@@ -80,10 +80,11 @@ class Detector:
         (given, *more), outputs = self._session.get_inputs(), self._session.get_outputs()
         shape = given.shape
         square = len(shape) == 4 and shape[1:3] == [3, shape[3]] and isinstance(shape[3], int)
-        if more or not square or len(outputs) != 1:
+        takes_one = square and (shape[0] == 1 or not isinstance(shape[0], int))
+        if more or not takes_one or given.type != "tensor(float)" or len(outputs) != 1:
             raise SeesayError(
-                f"{path}: not of YOLOX's layout, one input (1, 3, side, side) and one output; its inputs are "
-                f"{[each.shape for each in (given, *more)]}."
+                f"{path}: not of YOLOX's layout, one input (1, 3, side, side) of float32 and one output; its "
+                f"inputs are {[(each.shape, each.type) for each in (given, *more)]}."
             )
         self._name, self._side = given.name, int(shape[2])
         self._cells, self._strides = _grids(self._side)
@@ -121,7 +122,7 @@ class Detector:
                 x1, y1, x2, y2 = boxes[each].tolist()
                 found.append(Detection(self.names[number], (x1, y1, x2, y2), float(best[each])))
         found.sort(key=lambda detection: -detection.confidence)
-        return np.clip(confidences.max(axis=0), 0, 1), found
+        return confidences.max(axis=0), found
 
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
@@ -140,11 +141,13 @@ class Detector:
         square = np.full((self._side, self._side, 3), _GREY, np.float32)
         square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
         rows = self._session.run(None, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
+        if not np.isfinite(rows).all():
+            raise SeesayError(f"{self.path}: returned a number that is not finite; export it again.")
         middles = (rows[:, :2] + self._cells) * self._strides
         sides = np.exp(rows[:, 2:4]) * self._strides
         shares = np.concatenate([middles - sides / 2, middles + sides / 2], axis=1) / scale
         boxes = np.clip(shares, 0, [width, height] * 2).astype(np.float32)
-        return boxes, np.asarray(rows[:, 4:5] * rows[:, 5:], np.float32)
+        return boxes, np.clip(rows[:, 4:5] * rows[:, 5:], 0, 1, dtype=np.float32)
 
 
 def confidences_in(

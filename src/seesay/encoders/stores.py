@@ -110,7 +110,7 @@ class ArrayStore:
         with alone(self.folder):
             self._refresh()
             fresh = {
-                key: {name: np.asarray(rows[name], kind) for name, (kind, _) in self._arrays.items()}
+                key: {name: self._stored(rows[name], kind) for name, (kind, _) in self._arrays.items()}
                 for key, rows in items.items()
                 if key not in self
             }
@@ -127,6 +127,17 @@ class ArrayStore:
             # The records come last: they are what makes the rows count.
             append(self._index, records.tobytes())
             self._refresh()
+
+    def _stored(self, rows: NDArray[Any], kind: str) -> NDArray[Any]:
+        """The rows as they are stored, which must be finite: half precision ends at 65,504."""
+        with np.errstate(over="ignore"):
+            stored = np.asarray(rows, kind)
+        if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+            raise SeesayError(
+                f"{self.folder}: the encoder returned a number that is not finite or too large for half "
+                "precision; scale its features."
+            )
+        return stored
 
     def clear(self) -> None:
         """Remove all rows."""

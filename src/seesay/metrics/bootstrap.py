@@ -31,7 +31,7 @@ LEVEL = 95  # percent
 DIRECTIONS = ("S", "I")  # sentence retrieval, whose queries are images, and image retrieval
 
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
-_AT_ONCE = 500  # draws computed at a time
+_NUMBERS_AT_ONCE = 5_000_000  # of the draws that are computed at a time
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]  # (draws, k)
@@ -287,11 +287,12 @@ def interval_of(column: Values, centre: float | None = None) -> Interval | None:
 
 def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[Weights]:
     """Draw n of n images `resamples` times; yield how often each is drawn, (block, n), a block at a time."""
-    for size in blocks(resamples):
+    for size in blocks(resamples, n):
         drawn = draw.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
         yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.int32)
 
 
-def blocks(count: int) -> Iterator[int]:
-    """Yield the sizes of blocks of draws that fit into memory."""
-    yield from (min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE))
+def blocks(count: int, n: int) -> Iterator[int]:
+    """Yield the sizes of blocks of draws of n numbers each that fit into memory."""
+    step = max(1, _NUMBERS_AT_ONCE // max(n, 1))
+    yield from (min(step, count - start) for start in range(0, count, step))

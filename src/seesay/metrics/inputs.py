@@ -30,13 +30,15 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
     seesay.errors.SeesayError: scores: shape (1, 1); it must be (n, 2).
     """
     tensor: Any = values
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu()
-        tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
     try:
+        if hasattr(tensor, "detach"):
+            tensor = tensor.detach().cpu()
+            tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
         array = np.asarray(tensor)
     except ValueError as failure:
         raise SeesayError(f"{name}: lists of different lengths; it must be {_shape(dims)}.") from failure
+    except (TypeError, RuntimeError) as failure:  # such as of sparse tensors, and of lists of tensors
+        raise SeesayError(f"{name}: cannot be read as numbers ({failure}).") from failure
     fits = all(isinstance(want, str) or want == n for want, n in zip(dims, array.shape, strict=False))
     if dims and not (fits and len(dims) == array.ndim):
         raise SeesayError(f"{name}: shape {array.shape}; it must be {_shape(dims)}.")

@@ -137,7 +137,7 @@ def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> V
     for ours, theirs in pairs:
         both, n = ours.pooled(theirs), ours.size
         parts = []
-        for size in blocks(swaps):
+        for size in blocks(swaps, n):
             kept = draw.integers(0, 2, (size, n), np.int32)
             weights = np.concatenate([kept, 1 - kept], axis=1)
             parts.append(both.metrics(weights) - both.metrics(1 - weights))

@@ -6,6 +6,7 @@ Also the expected calibration error of probabilities.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,12 +131,17 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
         mine = np.sort(values[row, columns])[::-1]
         upto = np.arange(1, len(columns) + 1)
         # Where right answer number t stands: behind all that score as high but the right ones behind it.
-        as_high = (values[row] >= mine[:, None]).sum(axis=1)
-        right_as_high = (mine >= mine[:, None]).sum(axis=1)
+        as_high = _as_high(values[row], mine)
+        right_as_high = _as_high(mine, mine)
         ranks = as_high - right_as_high + upto
         hits = ranks <= len(columns)
         metrics[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
     return metrics
+
+
+def _as_high(scores: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+    """How many of the scores are as high as each of others, (r,)."""
+    return len(scores) - np.searchsorted(np.sort(scores), among)
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
@@ -151,7 +157,7 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
         From 0 to 1, 0.5 for a constant; None if all labels are the same.
 
     Raises:
-        SeesayError: a shape is wrong, or a value or label is NaN.
+        SeesayError: a shape is wrong, a value or label is NaN, or a label is neither true nor false.
 
     >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
@@ -160,12 +166,18 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     labelled = as_array(labels, "labels", len(found), kinds="fiub")
     refuse_nan(found, "values")
     refuse_nan(labelled, "labels")
+    _check_binary(labelled, "labels")
     positive = labelled.astype(bool)
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
     before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))
+
+
+def _check_binary(labels: NDArray[Any], name: str) -> None:
+    if (wrong := labels[~np.isin(labels, (0, 1))]).size:
+        raise SeesayError(f"{name}: expected true or false, or 1 or 0, got {wrong[0]}.")
 
 
 def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
@@ -182,7 +194,8 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
         From 0 to 1; NaN if no outcome is known.
 
     Raises:
-        SeesayError: a shape is wrong, or a probability is NaN or not from 0 to 1.
+        SeesayError: a shape is wrong, a probability is NaN or not from 0 to 1, or an outcome is neither true
+            nor false.
 
     >>> round(calibration_error([0.9, 0.8, 0.1], [True, False, False]), 3)
     0.333
@@ -190,6 +203,7 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     found = as_array(probabilities, "probabilities", "n")
     came_true = as_array(outcomes, "outcomes", len(found), kinds="fiub")
     refuse_nan(found, "probabilities")
+    _check_binary(came_true[came_true == came_true], "outcomes")
     if found.size and not 0 <= found.min() <= found.max() <= 1:
         wrong = found[(found < 0) | (found > 1)][0]
         raise SeesayError(f"probabilities: expected numbers from 0 to 1, got {wrong:g}.")

@@ -131,12 +131,14 @@ def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
 
 
 def _checked(k: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(k, int):
-        raise SeesayError(f"k: expected several numbers, such as ({k},), got {k}.")
-    check_whole(1, k=tuple(k))
-    if not k:
+    try:
+        found = tuple(k)
+    except TypeError:
+        raise SeesayError(f"k: expected several numbers, such as (1, 5), got {k}.") from None
+    check_whole(1, k=found)
+    if not found:
         raise SeesayError("k: name at least one K.")
-    return tuple(k)
+    return tuple(map(int, found))
 
 
 def _all_metrics(found: Ranks, k: Sequence[int]) -> dict[str, float]:

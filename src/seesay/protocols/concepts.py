@@ -65,25 +65,6 @@ class Concepts(Protocol):
             )
 
 
-@register_protocol
-class ConceptsOfRegions(Concepts):
-    """The prediction of concepts by the highest score among 50 regions of each image."""
-
-    name = "concepts-regions"
-    summary = "the prediction of concepts from regions"
-
-    def _scores(self, subject: RunSubject) -> Scores:
-        from seesay.device import default_device
-        from seesay.encoders.images.base import load_image_encoder
-        from seesay.encoders.images.encode import fill_stores
-        from seesay.encoders.stores import stores_folder
-
-        encoder = load_image_encoder(f"concepts-regions:{subject.run.folder}", default_device())
-        report = fill_stores([encoder], stores_folder(), subject.corpus.images)
-        keys = [key for key in report.keys if key is not None]
-        return report.stores[0].read(keys, "pooled")
-
-
 def part_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> Metrics:
     """Compute the precisions of parts of speech, and of the concepts' frequency in training as the score.
 

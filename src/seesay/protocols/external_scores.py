@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ Named = tuple[str, Table]  # the table with what errors call it
 
 _NOT_TENSORS = "something else than tensors"
 _ROWS = 1 << 9  # compared at a time
-_FAILURES = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile)
+_FAILURES = (OSError, ValueError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile)
 
 
 def read_tables(path: Path) -> list[Named]:
@@ -93,7 +92,9 @@ def _read_pt(path: Path) -> Any:
 
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError:  # whose message advises to unpickle the file
+    except OSError:
+        raise
+    except Exception:  # of many kinds for a damaged file; some messages advise to unpickle it
         raise ValueError(_NOT_TENSORS) from None
     tables = found.values() if isinstance(found, Mapping) else [found]
     if not all(isinstance(table, torch.Tensor) for table in tables):

@@ -11,6 +11,7 @@ than a member.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,11 +86,17 @@ def check_same(subjects: Sequence[Subject]) -> None:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Number names that occur more than once."""
-    return [
-        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
-        for i, name in enumerate(names)
-    ]
+    """Number names that occur more than once.
+
+    >>> distinct(["a", "a", "a (1)"])
+    ['a (2)', 'a (3)', 'a (1)']
+    """
+    taken = {name for name in names if names.count(name) == 1}
+    found = list[str]()
+    for name in names:
+        free = (f"{name} ({number})" for number in count(1))
+        found.append(name if name in taken else next(each for each in free if each not in {*taken, *found}))
+    return found
 
 
 def standardised(subject: Subject) -> tuple[Matrix, Matrix]:

@@ -53,7 +53,7 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
         ways = list(dict.fromkeys(way for lines in curves.values() for way in lines))
         for number, (name, lines) in enumerate(curves.items()):
             for way, line in lines.items():
-                label = f"{name}, {way}" if len(ways) > 1 else name
+                label = _label(f"{name}, {way}" if len(ways) > 1 else name)
                 marked = [k - 1 for k in _TICKS if k <= len(line)]
                 style, k = ("-", "--")[ways.index(way)], np.arange(1, len(line) + 1)
                 axes.plot(k, line, style, **_look(number, markevery=marked, label=label))
@@ -62,6 +62,11 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
         axes.minorticks_off()
         axes.set(xlabel="K", ylabel="recall at K, %", ylim=(0, 100), xlim=(0.95, _TICKS[-1] * 1.05))
         return _svg(figure, axes, alt)
+
+
+def _label(name: str) -> str:
+    """A name in the legend, from which Matplotlib leaves out those that begin with an underscore."""
+    return f"\u200b{name}" if name.startswith("_") else name
 
 
 def estimates_by_bin(
@@ -73,7 +78,7 @@ def estimates_by_bin(
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
             value, low, high = np.array(values).T
             x, ends = np.arange(len(bins)) + aside, [value - low, high - value]
-            look = _look(number, linewidth=1.2, elinewidth=1, capsize=2, label=name)
+            look = _look(number, linewidth=1.2, elinewidth=1, capsize=2, label=_label(name))
             axes.errorbar(x, value, ends, **look)
         axes.set_xticks(range(len(bins)), list(bins))
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(bins) - 0.5))

@@ -350,12 +350,18 @@ def source_commit(folder: Path) -> str | None:
 def _read(path: Path) -> list[tuple[Row, str]]:
     if not path.exists():
         return []
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # a sentence may hold other ends of lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise SeesayError(f"{path}: cannot be read ({error}).") from error
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         where = f"{path}:{number}"
+        if not line.strip():
+            continue
         try:
             values = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SeesayError(f"{where}: not JSON ({error}); each line holds one object.") from None
         rows.append((Row.from_dict(values, where), line))
     return rows

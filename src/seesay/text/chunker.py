@@ -15,6 +15,9 @@ from typing import Literal
 
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
+from seesay.data.corpus import composed
+from seesay.text.vocabulary import LETTER
+
 
 def listed(text: str) -> frozenset[str]:
     """Split a list of words."""
@@ -134,7 +137,7 @@ def _plural(word: str, lemmas: dict[str, tuple[str, ...]]) -> bool:
     return word.endswith("s") and not word.endswith("ss") and word not in lemmas.get("NOUN", ())
 
 
-_TOKEN = re.compile(r"['’]s\b|[^\W_]+(?:[-'’][^\W_]+)*|[^\w\s]")
+_TOKEN = re.compile(rf"['’]s\b|(?:{LETTER})+(?:[-'’](?:{LETTER})+)*|[^\w\s]")
 _MAX_LENGTH = 30  # words of one phrase
 
 _Role = Literal["determiner", "modifier", "noun"]
@@ -185,7 +188,7 @@ def noun_phrases(sentence: str) -> list[Chunk]:
 
 
 def _word(match: re.Match[str]) -> _Word:
-    text = match[0].lower().replace("’", "'")
+    text = composed(match[0]).lower().replace("’", "'")
     return _Word(text, match.start(), match.end(), word_class(text))
 
 

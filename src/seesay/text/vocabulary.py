@@ -18,7 +18,10 @@ from seesay.paths import read_small_json, replace_text, unusable
 
 UNKNOWN = 0
 QUOTED = re.compile(r'"[^"]*"')
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+LETTER = r"[^\W_][\u0300-\u036f]*"
+"""A letter or digit with its accents, which may be characters of their own."""
+
+_WORD = re.compile(rf"(?:{LETTER})+(?:['’](?:{LETTER})+)?")
 
 
 def tokenize(text: str) -> list[str]:
@@ -56,7 +59,7 @@ def source_offsets(text: str, others: Mapping[str, str]) -> list[int]:
 
 
 def _lower(word: re.Match[str]) -> str:
-    return word[0].lower().replace("’", "'")
+    return composed(word[0]).lower().replace("’", "'")
 
 
 class Vocabulary:

@@ -95,7 +95,7 @@ class StoredHead(NamedTuple):
 
     def check(self, dims: Mapping[str, int]) -> None:
         """Raise a SeesayError unless the head reads arrays of these widths."""
-        given = sum(dims.get(name, 0) for name in self.arrays)
+        given = sum(dims.get(name, 0) for name in self.arrays) if set(self.arrays) <= set(dims) else 0
         if given != self.width * (self.instances or 1):
             wanted = f"{self.instances} regions of {self.width}" if self.instances else self.width
             raise SeesayError(

@@ -62,6 +62,8 @@ def _copy(encoder: str, source: Path, folder: Path) -> None:
         there.parent.mkdir(parents=True, exist_ok=True)
         with replacing(there) as beside:
             shutil.copyfile(here, beside)
+            if _digest(beside) != weights:
+                raise SeesayError(f"{here}: damaged; copy the run again, or train again.")
     except OSError as error:
         raise SeesayError(
             f"{here}: the weights of encoder '{encoder}' cannot be copied ({error.strerror})."

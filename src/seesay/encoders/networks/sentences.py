@@ -108,7 +108,7 @@ def train_lstm(
 ) -> nn.LSTM:
     """Train an LSTM on batches of sentences, each with another of its image, and the image's number."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # that of a GPU is not put back
         lstm = nn.LSTM(dim, width)
         device = default_device()
         lstm.to(device).train()

@@ -198,6 +198,11 @@ class FittedEncoder(SentenceEncoder):
         """Compute vectors, (m, dim); zeros, which is the mean sentence, if no word is known."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for start, rows in zip(range(0, len(texts), _BATCH), _batches(self.features, texts), strict=True):
+            if rows.shape[1] != len(self.pca.mean):
+                raise SeesayError(
+                    f"Sentence encoder '{self.name}' has features of {rows.shape[1]} numbers, but was fitted "
+                    f"to {len(self.pca.mean)}; give it the word vectors of its training, or train again."
+                )
             some = np.flatnonzero(rows.any(axis=1))
             vectors[start + some] = self.pca.project(rows[some])
         return vectors
@@ -288,7 +293,7 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         return FittedEncoder(name, found.from_tensors(tensors), pca)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
-    except ValueError as failure:
+    except (ValueError, RuntimeError, IndexError) as failure:
         raise SeesayError(f"{path}: damaged ({failure}); train again.") from failure
 
 

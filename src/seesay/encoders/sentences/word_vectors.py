@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
@@ -66,6 +66,8 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
                 numbers = line.split()[1:]
                 if number == 1 and len(numbers) == 1:
                     width = int(numbers[0])
+                    if width > _WIDEST:
+                        raise ValueError(f"vectors of {width} numbers")
                     continue
                 width = width or max(len(numbers), 1)
                 if len(numbers) < width:
@@ -82,6 +84,9 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
     for row, word in zip(vectors, words, strict=True):
         row[:] = found.get(word, 0)
     return vectors, np.array([word in found for word in words], bool)
+
+
+_WIDEST = 1 << 16  # numbers of a vector, that a file's first line may announce
 
 
 class Remembered:
@@ -123,9 +128,18 @@ class Remembered:
                 self._unknown.add(word)
 
 
-@cache
-def _of_file(path: Path) -> Remembered:
+@lru_cache(maxsize=8)
+def _of_file(path: Path, state: tuple[int, int]) -> Remembered:  # noqa: ARG001 — another state is another file
     return Remembered(partial(file_vectors, path))
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """When a file was changed, and its bytes; zeros without a file, which is said where it is read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def frequent_words(count: int) -> list[str]:
@@ -183,7 +197,7 @@ class WordFeatures(SentenceFeatures):
     def of_variant(cls, variant: str) -> type[Self]:
         """Return the same of the vectors in a file; see `file_vectors`."""
         file = home_expanded(variant)
-        own = {"file": file, "look_up": staticmethod(_of_file(file)), "__doc__": cls.__doc__}
+        own = {"file": file, "look_up": staticmethod(_of_file(file, _state(file))), "__doc__": cls.__doc__}
         return type(cls.__name__, (cls,), own)
 
     @classmethod

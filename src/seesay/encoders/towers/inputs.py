@@ -196,7 +196,10 @@ class Tokens:
     def ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
         """Make ids (m, t) and a mask (m, t), 1 where an id is not padding."""
         clean = CLEANINGS[self.settings.clean]
-        codes = [code.ids for code in self.tokenizer.encode_batch([clean(text) for text in texts])]
+        try:
+            codes = [code.ids for code in self.tokenizer.encode_batch([clean(text) for text in texts])]
+        except Exception as failure:  # tokenizers has no class of its own
+            raise SeesayError(f"The model's tokenizer cannot read these texts ({failure}).") from failure
         width = self.settings.length if self.settings.fixed else max((len(code) for code in codes), default=0)
         ids = np.full((len(codes), width), self.settings.pad_id, np.int64)
         mask = np.zeros_like(ids)

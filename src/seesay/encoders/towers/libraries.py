@@ -128,7 +128,7 @@ def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
     if unknown := set(options) - {RANDOM, BEFORE_RELU}:
         raise SeesayError(f"no option @{min(unknown)}; there are @{RANDOM} and @{BEFORE_RELU}")
     with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         pretrained = pretrained and RANDOM not in options
         module = timm.create_model(architecture, pretrained=pretrained, num_classes=0).eval()
     if BEFORE_RELU in options:

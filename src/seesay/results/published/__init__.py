@@ -118,11 +118,6 @@ def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
     return any((row.source, row.table) == paper for row in published_rows(corpus, protocol))
 
 
-def corpora() -> list[str]:
-    """Return the corpora of the published rows, small ones first."""
-    return ["flickr8k", "flickr30k", "flickr30k-entities", "coco"]
-
-
 def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
     """Name the papers and tables of rows, and their corpus unless it is `corpus`."""
     tables: dict[tuple[str, str | None], set[int]] = {}
