@@ -18,7 +18,7 @@ from seesay.runs.calibration import FITS, IMAGES, Calibration, ScoreCalibration,
 from seesay.search import Answer, Hit, Index
 from seesay.search.judging import Gallery
 from seesay.search.query import Image, Part, Query, Text
-from tests.search.colours import RGB, Colours, gallery, picture
+from tests.search.colours import RGB, Colours, gallery, picture, prepared
 
 
 class Named(Colours):
@@ -95,6 +95,16 @@ def test_the_best_of_the_gallery_is_looked_for_only_where_it_counts(
         monkeypatch.setattr(index, "nearest", lambda *given: searched.append(given[2]) or nearest(*given))
         assert len(index.search("red", k=3, after=first.end)) == 3
         assert len(searched) == searches
+
+
+@pytest.mark.parametrize(("matcher", "asked"), [(Absolute, "red"), (Named, "a photo of red")])
+def test_who_learned_from_captions_is_asked_for_what_they_describe(
+    tmp_path: Path, photos: Path, matcher: type[Named], asked: str
+) -> None:
+    with Index.create(tmp_path / "index", matcher()) as index:
+        index.update_images(photos)
+        assert str(prepared(index, "a photo of red").query) == asked
+        assert str(prepared(index, '"a photo of red"').query) == '"a photo of red"'
 
 
 def test_a_calibration_of_scores_judges_each_image_by_its_own(tmp_path: Path, photos: Path) -> None:

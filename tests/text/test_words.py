@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.words import corrections, is_word, unknown_words
+from seesay.text.words import corrections, description_in, is_word, unknown_words
 from tests.linear import check_linear
 
 
@@ -17,6 +17,27 @@ def test_words_with_accents_are_known_as_without(word: str) -> None:
 @pytest.mark.parametrize("word", ["xyzzy", "qwöp", "é!", "狗", "🐶", "!"])
 def test_what_is_no_english_word(word: str) -> None:
     assert not is_word(word)
+
+
+@pytest.mark.parametrize(
+    ("asked", "described"),
+    [
+        ("A photo of two dogs", "two dogs"),
+        ("show me all the pictures with a red car", "a red car"),
+        ("please find photographs showing my house", "house"),
+        ("our garden", "garden"),
+        ("show jumping", "show jumping"),
+        ("a photo of", "a photo of"),
+        ("my", "my"),
+        ("a man with a photo of his dog", "a man with a photo of his dog"),
+    ],
+)
+def test_what_a_request_describes(asked: str, described: str) -> None:
+    assert description_in(asked) == described
+
+
+def test_the_time_of_reading_a_request_is_linear() -> None:
+    check_linear(description_in, lambda size: "a " * (size // 2), 1_000_000)
 
 
 def test_signs_without_words_are_unknown() -> None:

@@ -16,6 +16,7 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.sharded_store import AnyStore
+from seesay.text.words import description_in
 
 _TINY = 1e-12
 _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
@@ -31,7 +32,7 @@ class PreparedQuery:
     length of the wanted ones, so that weights mean the same for all parts, and scores the same as for one.
 
     Attributes:
-        query: the query, with misspelt words corrected.
+        query: the query, with misspelt words corrected, and without words that ask for photos.
         corrected: the misspelt words and their corrections, in lower case.
         unknown: unknown words, in lower case.
         rows: the vectors (dim,) of its parts.
@@ -57,6 +58,8 @@ def prepare_queries(
     """
     words = [run.corrections(query.unquoted) if query.unquoted else {} for query in queries]
     meant = [query.corrected(each) if each else query for query, each in zip(queries, words, strict=True)]
+    if run.calibration is not None:  # which is of captions
+        meant = [query.reworded(description_in) for query in meant]
     texts = [text for query in meant for text in query.sentences]
     sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
     found: list[PreparedQuery | SeesayError] = []

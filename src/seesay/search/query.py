@@ -11,7 +11,7 @@ Hyphens inside words, dashes, negative numbers, and characters inside quotes are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -180,11 +180,15 @@ class Query:
 
     def corrected(self, words: Mapping[str, str]) -> Query:
         """Return the query with words of its sentences replaced, except in quotes."""
+        return self.reworded(lambda text: replace_words(text, words))
+
+    def reworded(self, reword: Callable[[str], str]) -> Query:
+        """Return the query with other texts of its sentences, except of those in quotes."""
 
         def part_of(part: Part) -> Part:
             if not isinstance(part.term, Text) or part.term.quoted:
                 return part
-            return replace(part, term=Text(replace_words(part.term.text, words)))
+            return replace(part, term=Text(reword(part.term.text)))
 
         return Query(tuple(map(part_of, self.parts)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,12 @@ from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accent
 
 _WORDS = Path(__file__).with_name("words.txt.gz")
 _DICTIONARY = Path(__file__).with_name("dictionary.txt.gz")
+_REQUEST = re.compile(
+    r"\s*(?:please\s+)?(?:(?:show me|find(?: me)?|give me|(?:look|search) for)\s+)?"
+    r"(?:(?:(?:a|an|the|some|any|all|my|our)\s+)*(?:photo(?:graph)?|picture|pic|image)s?\s+(?:of|showing|with)\s+)?"
+    r"(?:(?:my|our)\s+)?",
+    re.IGNORECASE,
+)
 _LONGEST = 30  # letters of a word that is corrected: the time grows with the square of the length
 _LONG = 5  # letters: a fifth of all sequences of four letters are one slip away from a word
 _MOST = 5  # misspelt words: a query with more is in another language
@@ -30,6 +37,19 @@ def is_word(word: str) -> bool:
     known = plain in _words() or plain.split("'")[0] in _words()
     is_letter = len(plain) == 1 and plain.isascii() and plain.isalpha()
     return known or is_letter or any(letter.isdigit() for letter in word)
+
+
+def description_in(sentence: str) -> str:
+    """Return what a request describes, without the words that ask for photos of it.
+
+    Captions contain no such words, so with them a photo fits a request less than its own caption.
+
+    >>> [description_in(text) for text in ("a photo of two dogs", "Show me my cat", "a man takes a photo")]
+    ['two dogs', 'cat', 'a man takes a photo']
+    """
+    found = _REQUEST.match(sentence)
+    described = sentence[found.end() :] if found else sentence
+    return described if tokenize(described) else sentence
 
 
 def words_or_signs(sentence: str) -> list[str]:
