@@ -255,14 +255,14 @@ def test_features_resume(scenes: Path, tmp_path: Path) -> None:
     assert json.loads(seesay(*command).stdout)["encoded"] == 0
 
 
-def test_search_prints_score_and_path(index: Path, photos: Path) -> None:
+def test_search_prints_probability_and_path(index: Path, photos: Path) -> None:
     lines = seesay("search", index, "a red circle", "-k", 3).stdout.splitlines()
     assert len(lines) == 3
     scores = [float(line.split("  ", 1)[0]) for line in lines]
     assert scores == sorted(scores, reverse=True)
     assert all(Path(line.split("  ", 1)[1]).is_file() for line in lines)
     rows = json.loads(seesay("search", index, "a red circle", "-k", 3, "--json").stdout)["results"]
-    assert [f"{row['score']:.3f}  {row['path']}" for row in rows] == lines
+    assert [f"{row['probability']:.3f}  {row['path']}" for row in rows] == lines
 
 
 def test_an_image_is_a_query_alone_and_among_others(index: Path, photos: Path, tmp_path: Path) -> None:

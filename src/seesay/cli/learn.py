@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 @opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
 def train(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", help="A recipe's name or YAML file; `seesay recipes` lists them."),
+    ],
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The corpus: a folder, or a JSON, CSV or tar file. Repeat it to learn from several."
+            help="The corpus: a folder, or a JSON, CSV or tar file; by default the current folder. Repeat it "
+            "to learn from several."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,

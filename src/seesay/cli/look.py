@@ -23,7 +23,8 @@ def data(
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus has phrases with boxes.")] = False,
     images: opt.Images = None,
     check: Annotated[
-        bool, typer.Option(help="Also decode every image; exit with status 1 if one is broken.")
+        bool,
+        typer.Option(help="Also decode every image; exit with status 1 if one is broken or a row left out."),
     ] = False,
     similar: Annotated[
         bool, typer.Option("--similar", help="Compare the sentences of each image, which takes minutes.")
@@ -49,7 +50,7 @@ def data(
     else:
         console.print_corpus(summary, **words)
         console.print_left_out(corpus.issues)
-    if BROKEN in summary["issues"]:
+    if BROKEN in summary["issues"] or (check and corpus.issues.left_out):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -100,7 +101,9 @@ def features(
 def explain(
     run: opt.Run,
     image: opt.ImageFile,
-    sentence: Annotated[str, typer.Argument(help="The sentence whose score is explained.")],
+    sentence: Annotated[
+        str, typer.Argument(metavar="SENTENCE", help="The sentence whose score is explained.")
+    ],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a page, an HTML file.")] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback

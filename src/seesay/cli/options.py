@@ -198,7 +198,10 @@ Rerank = Annotated[
     typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
 ]
 Shortlist = Annotated[
-    int, typer.Option(min=1, help="With --rerank: the number of results to re-rank, at least -k.")
+    int,
+    typer.Option(
+        min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
+    ),
 ]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[

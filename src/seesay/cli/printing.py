@@ -53,8 +53,9 @@ def print_json(result: object) -> None:
 def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
     """Print an answer as JSON or a line for each hit, and notes about it on standard error.
 
-    The line of a re-ranked hit has its former rank. On a terminal the query is printed first. In JSON, an
-    image whose file is missing has `"gone": true`.
+    A line begins with the probability that the hit is right. Hits without one, and those that a second run
+    has re-ranked, have their score instead; the latter also have their former rank. On a terminal the query
+    is printed first. In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
     gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
@@ -72,7 +73,8 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
             former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
             column = f"{former:<9}" if reranked else ""
             shown = hit.to_dict(roots)["path"] if hit.path else hit.text
-            print(for_screen(f"{hit.score:.3f}  {column}{shown}"))
+            number = hit.score if reranked or hit.probability is None else hit.probability
+            print(for_screen(f"{number:.3f}  {column}{shown}"))
     if answer and answer.nothing_fits:
         tell("Nothing fits: these images are the nearest, but probably none is right.")
     for typed, meant in answer.corrected_words.items():

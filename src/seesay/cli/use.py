@@ -132,6 +132,9 @@ def index(
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)
+        if not (opened.count("image") or watching):
+            console.tell(f"{out}: none of the images could be read.")
+            raise typer.Exit(opt.NOTHING_FOUND)
         if watching:
             from threading import Event
 
@@ -154,6 +157,7 @@ def search(
     query: Annotated[
         str,
         typer.Argument(
+            metavar="QUERY",
             help="A sentence, an image file, or several joined by ' + ' and ' - '; '2*' is a weight, and "
             "id:12 an image of the index. A sentence in double quotes is not corrected.",
         ),
@@ -166,7 +170,7 @@ def search(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the images that fit a sentence, an image or a combination; print score and path."""
+    """Find the images that fit a sentence, an image or a combination; print probability and path."""
     from seesay.search import Index
 
     asked = _query(query)
@@ -253,14 +257,17 @@ def caption(
 @opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
     image: opt.ImageFile,
-    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are located.")],
+    sentence: Annotated[
+        str,
+        typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
+    ],
     run: opt.GroundRun = opt.GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Locate the phrases of a sentence in an image; print score, box (x1 y1 x2 y2) and phrase."""
+    """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
     from seesay.grounding import FORMATS, load_grounder, write_grounding
     from seesay.paths import check_output

@@ -115,6 +115,8 @@ class Corpus:
     less than the one that recognises these files.
 
     Example:
+        >>> from pathlib import Path
+        >>> from seesay.data.corpus import Corpus, CorpusImage, Sentence
         >>> images = CorpusImage("a.jpg", "train"), CorpusImage("b.jpg", "test")
         >>> corpus = Corpus("pets", Path("pets"), images, (Sentence("a dog", 0), Sentence("a cat", 1)))
         >>> corpus.split("test").texts()

@@ -47,6 +47,7 @@ def read_corpus(
 
     Example:
         >>> from tempfile import mkdtemp
+        >>> from seesay import read_corpus
         >>> from seesay.data.scenes import write_scenes
         >>> folder = mkdtemp()
         >>> write_scenes(folder, images=10, seed=0)
