@@ -200,7 +200,7 @@ def test_what_is_not_measured_is_named_or_left_out(results):
     assert "Not measured: two-branch-full." in notes
     assert "wide is irmatch-s with matcher.dim=9 batch_size=7." in notes
     assert "Changed:" not in notes  # spelt otherwise where it was recorded
-    assert "With ± they are the mean ± the standard deviation of 2 seeds." in notes
+    assert "Figures with ± are the mean ± the standard deviation of 2 seeds." in notes
     assert table.failures == []
     assert [(group, sources, len(lines)) for group, sources, lines in table.groups()] == [
         ("IRMatch", "Ke et al., 2017, table 2", 2),
@@ -211,7 +211,8 @@ def test_what_is_not_measured_is_named_or_left_out(results):
 def test_other_images_are_named(results):
     record_row(results.parent, "flickr8k", row("two-branch-full", encoder="lite2", crops="ten crops"))
     notes = recorded_table(DEFINITION, results).notes()
-    assert "Images seen by lite0; by lite2, ten crops in two-branch-full." in notes
+    assert "Images are seen by lite0, unless a line below says otherwise." in notes
+    assert "In two-branch-full by lite2, ten crops." in notes
 
 
 def test_without_recorded_rows_there_is_a_way_on(tmp_path):

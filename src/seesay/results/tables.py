@@ -213,7 +213,7 @@ class PaperTable:
         if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):
             counts = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
             alone = any(len(line.rows) == 1 for line in self.lines)
-            where = "With ± they" if alone else "Ours"
+            where = "Figures with ±" if alone else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
         if self.intervals:
             notes.append("In brackets: 95 % bootstrap intervals, the images drawn with all their queries.")
@@ -221,7 +221,7 @@ class PaperTable:
             notes.append(convention)
         departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
         if departures and self.definition.paper:
-            notes.append(f"Ours depart: {'; '.join(departures)}.")
+            notes += [f"Departure from the paper: {departure}." for departure in departures]
         notes += self._features()
         notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
         variants = [line.row for line in self.lines if line.row.changes]
@@ -280,8 +280,8 @@ class PaperTable:
         if len(seen) < 2:
             return []
         usual = max(seen, key=lambda features: len(seen[features]))
-        others = [f"{features} in {', '.join(rows)}" for features, rows in seen.items() if features != usual]
-        return [f"Images seen by {usual}; by {'; by '.join(others)}."]
+        others = [f"In {', '.join(rows)} by {by}." for by, rows in seen.items() if by != usual]
+        return [f"Images are seen by {usual}, unless a line below says otherwise.", *others]
 
     def _published(self, row: TableRow) -> PublishedRow | None:
         wanted = row.published or row.recipe or row.name
