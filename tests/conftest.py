@@ -17,7 +17,7 @@ from hypothesis import settings
 from tests.fit_torchvision import fit_torchvision
 
 # The same few examples on every run; `--hypothesis-profile=random` draws others, and more.
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("random", deadline=None)
 settings.load_profile("fixed")
 
