@@ -123,7 +123,7 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
         there = lock.lstat()
         if not stat.S_ISREG(there.st_mode) or there.st_size:
             raise SeesayError(f"{lock}: not a lock file, which is empty; delete it.")
-    # SQLite locks files on every platform. It takes up no journal beside an empty one.
+    # SQLite locks files on every platform. A journal beside an empty file is deleted, not played back.
     with ExitStack() as stack:
         try:
             connection = sqlite3.connect(lock, patience, isolation_level=None, check_same_thread=False)

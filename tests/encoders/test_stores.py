@@ -229,6 +229,6 @@ def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
 def test_a_number_that_half_precision_does_not_hold_is_refused(tmp_path: Path, number: float) -> None:
     store = open_store(tmp_path)
     rows = {"pooled": np.full((1, 5), number, np.float32), "logits": np.zeros((1, 3), np.float32)}
-    with pytest.raises(SeesayError, match="not finite or too large"):
+    with pytest.raises(SeesayError, match="not finite, or too large"):
         store.append([key_of(1)], rows)
     assert len(open_store(tmp_path)) == 0

@@ -173,7 +173,7 @@ def test_the_copy_of_a_part_does_not_take_the_place_of_a_folder_that_is_away(
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
         photos.rename(tmp_path / "away")
-        with pytest.raises(SeesayError, match=rf"2 of the 3 images of {photos}.*--remove {photos}"):
+        with pytest.raises(SeesayError, match=rf"2 of the 3 images of {photos}.*--root {copied}"):
             index.update_images(copied)
         assert index.count("image") == 3
 
@@ -335,3 +335,30 @@ def test_what_an_error_says_to_confirm_can_be_copied_into_a_shell(
             index.check_roots()
     words = shlex.split(str(raised.value).partition("--root ")[2])
     assert words[0].removesuffix(",") == str(photos)
+
+
+def test_a_folder_that_was_moved_and_changed_keeps_its_vectors_where_it_is_named(
+    tmp_path: Path, photos: Path
+) -> None:
+    gallery(photos, "white.png")
+    matcher = Colours()
+    with Index.create(tmp_path / "index", matcher) as index:
+        index.update_images(photos)
+    (photos / "red.png").unlink()
+    photos.rename(tmp_path / "elsewhere")
+    matcher.embedded.clear()
+    with Index.open(tmp_path / "index", matcher, tmp_path / "elsewhere") as index:
+        report = index.update_images()
+        assert (report.unchanged, report.deleted, matcher.embedded) == (2, 1, [])
+    with opened(tmp_path / "index") as index:
+        assert [root.folder for root in index.roots()] == [tmp_path / "elsewhere"]
+
+
+def test_a_missing_folder_without_images_is_nowhere_else(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.png").write_bytes(b"no image")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images([photos, tmp_path / "broken"])
+        (tmp_path / "broken").rename(tmp_path / "away")
+        index.update_images(gallery(tmp_path / "more", "green.png"))
+        assert [root.name for root in index.roots()] == ["broken", "more", "photos"]

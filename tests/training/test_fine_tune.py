@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
-from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.base import kept_encoder, load_image_encoder
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
@@ -159,7 +159,7 @@ def test_a_run_brings_its_encoder_along(
     expected = Run.load(str(matching)).embed_images([image])
     moved = Path(shutil.copytree(matching, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     name = run_recipe(moved).encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
         load_image_encoder(name)
@@ -184,7 +184,7 @@ def test_a_damaged_encoder_is_an_error(
     (file,) = copy.glob("encoder-*.safetensors")
     file.write_bytes(b"nothing")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
         Run.load(str(copy)).embed_images([np.zeros((8, 8, 3), np.uint8)])
 
@@ -379,13 +379,13 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     (tmp_path / "cache").mkdir()
     shutil.copy(cache_dir() / "index.key", tmp_path / "cache")  # it is still this user's
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     moved = Run.load(str(tmp_path / "moved"))
     np.testing.assert_allclose(moved.embed_images([image]), vectors, atol=1e-5)
     assert len(list((tmp_path / "moved").glob("encoder-*"))) == 2  # the CNN and the head
 
     (tmp_path / "cache" / "encoders" / f"encoder-{tuned_name.partition('@')[2]}.safetensors").unlink()
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     assert Run.load(str(tmp_path / "moved")).fingerprint == moved.fingerprint
 
 
@@ -452,7 +452,7 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     assert load_image_encoder(name).fingerprint != load_image_encoder(str(spec.untuned)).fingerprint
     shutil.rmtree(cache_dir() / "encoders")  # as on another machine
     shutil.rmtree(cache_dir() / "towers")
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     bundle = write_bundle(str(run.folder), tmp_path / "bundle")
     assert bundle.extra is None
     assert not any("encoder-" in file for file in bundle.files)

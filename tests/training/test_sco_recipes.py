@@ -13,7 +13,7 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
-from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.base import kept_encoder
 from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
@@ -148,7 +148,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     train(recipe, corpus, tmp_path / "run")
     shutil.rmtree(tmp_path / "concepts")
     moved = (tmp_path / "run").rename(tmp_path / "moved")
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
     vectors = run.embed_photos([EncodedImage(data, name).photo(run.side)])

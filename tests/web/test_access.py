@@ -58,9 +58,8 @@ def test_the_page_asks_for_the_token_and_keeps_a_cookie(index_path: Path, tokens
         assert (page.status_code, "password" in page.text) == (401, True)
         assert client.post("/photos/login", data={"token": "wrong"}).status_code == 401
         assert not client.cookies
-        back = client.get(
-            "/photos/login?view=3", follow_redirects=False
-        )  # where a refused token leaves the browser
+        # Where a refused token leaves the browser.
+        back = client.get("/photos/login?view=3", follow_redirects=False)
         assert (back.status_code, back.headers["location"]) == (303, "/photos/?view=3")
         entered = client.post("/photos/login", data={"token": TOKEN}, follow_redirects=False)
         assert (entered.status_code, entered.headers["location"]) == (303, "/photos/")

@@ -197,6 +197,14 @@ Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
 ]
+Root = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="The folder of the images, if the index was made elsewhere or the folder was moved; NAME=FOLDER "
+        "for several.",
+    ),
+]
 Shortlist = Annotated[
     int,
     typer.Option(

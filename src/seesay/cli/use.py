@@ -61,6 +61,7 @@ def index(
             help="Remove a folder, or a deleted subfolder, from the index. Files are not touched.",
         ),
     ] = None,
+    root: opt.Root = None,
     store: opt.Store = "",
     recall: Annotated[
         float | None,
@@ -104,7 +105,11 @@ def index(
     if not index_exists(out):
         check_images(photos)
     embedder = run if detector is None else with_detector(out, run, detector)
-    with Index.open_or_create(out, embedder, store, photos, shards) as opened:
+    if root:
+        opening = Index.open(out, embedder, _roots(root), store)
+    else:
+        opening = Index.open_or_create(out, embedder, store, photos, shards)
+    with opening as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):
@@ -310,13 +315,7 @@ def serve(
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    root: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="The folder of the images, if the index was made elsewhere; NAME=FOLDER for several.",
-        ),
-    ] = None,
+    root: opt.Root = None,
     store: opt.Store = "",
     allow_host: Annotated[
         list[str] | None,
@@ -394,13 +393,7 @@ def _roots(given: list[str]) -> str | dict[str, str] | None:
         return given[0]
     named = dict[str, str]()
     for each in given:
-        places = [
-            at for at, letter in enumerate(each) if letter == "="
-        ]  # which names and folders may have, too
-        there = [at for at in places if Path(each[at + 1 :]).is_dir()]
-        name, sign, folder = (
-            each.partition("=") if not there else (each[: there[-1]], "=", each[there[-1] + 1 :])
-        )
+        name, sign, folder = each.partition("=")
         if not sign:
             raise SeesayError(f"--root {each}: write NAME=FOLDER for each folder of the index.")
         named[name] = folder

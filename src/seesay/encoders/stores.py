@@ -129,13 +129,13 @@ class ArrayStore:
             self._refresh()
 
     def _stored(self, rows: NDArray[Any], kind: str) -> NDArray[Any]:
-        """The rows as they are stored, which must be finite: half precision ends at 65,504."""
+        """The rows as they are stored: in half precision, which ends at 65,504, they must be finite."""
         with np.errstate(over="ignore"):
             stored = np.asarray(rows, kind)
-        if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+        if stored.dtype == np.float16 and not np.isfinite(stored).all():
             raise SeesayError(
-                f"{self.folder}: the encoder returned a number that is not finite or too large for half "
-                "precision; scale its features."
+                f"{self.folder}: a feature is not finite, or too large for half precision (65,504); scale "
+                "what the encoder returns."
             )
         return stored
 

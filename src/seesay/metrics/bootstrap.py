@@ -31,7 +31,7 @@ LEVEL = 95  # percent
 DIRECTIONS = ("S", "I")  # sentence retrieval, whose queries are images, and image retrieval
 
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
-_NUMBERS_AT_ONCE = 5_000_000  # of the draws that are computed at a time
+_DRAWS_AT_ONCE, _NUMBERS_AT_ONCE = 500, 5_000_000  # that are computed at a time
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]  # (draws, k)
@@ -294,5 +294,5 @@ def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[W
 
 def blocks(count: int, n: int) -> Iterator[int]:
     """Yield the sizes of blocks of draws of n numbers each that fit into memory."""
-    step = max(1, _NUMBERS_AT_ONCE // max(n, 1))
+    step = max(1, min(_DRAWS_AT_ONCE, _NUMBERS_AT_ONCE // max(n, 1)))
     yield from (min(step, count - start) for start in range(0, count, step))

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,12 @@ def _read_pt(path: Path) -> Any:
 
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception:  # of many kinds for a damaged file; some messages advise to unpickle it
+    except UnpicklingError:  # whose message advises to unpickle the file
         raise ValueError(_NOT_TENSORS) from None
+    except _FAILURES:
+        raise
+    except Exception:  # of many kinds
+        raise ValueError("damaged") from None
     tables = found.values() if isinstance(found, Mapping) else [found]
     if not all(isinstance(table, torch.Tensor) for table in tables):
         raise ValueError(_NOT_TENSORS)

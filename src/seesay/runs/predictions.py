@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.device import default_device
-from seesay.encoders import IMAGE_ENCODERS
-from seesay.encoders.images.base import ImageEncoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE
@@ -98,16 +97,11 @@ def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenCo
         SeesayError: the run predicts no concepts; the image cannot be decoded.
     """
     vocabulary = run_concepts(run)
-    encoded = encode_images([_concept_encoder(run)], [image], [name])
+    encoded = encode_images([load_image_encoder(f"concepts:{run.folder}", default_device())], [image], [name])
     scores = encoded.checked()[0]["pooled"][0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
     return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]
-
-
-def _concept_encoder(run: Run) -> ImageEncoder:
-    """The encoder with a run's head, which may have been trained again in the same folder."""
-    return IMAGE_ENCODERS["concepts"].load(f"concepts:{run.folder}", default_device())
 
 
 @torch.inference_mode()

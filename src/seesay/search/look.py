@@ -275,6 +275,7 @@ def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) 
     Raises:
         SeesayError: most of them are there: the others may be deleted, or it may be the copy of a part.
     """
+    partly = ""
     for root in former:
         if not (is_remote(root.folder) or is_folder(root.folder)):
             sizes = store.paths(root)
@@ -283,14 +284,17 @@ def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) 
                 (state := there.files.get(path[start:])) is not None and state.size == size
                 for path, size in sizes.items()
             )
-            if same == len(sizes):
+            if sizes and same == len(sizes):
                 return root
             if 2 * same > len(sizes):
-                raise SeesayError(
+                named = f"{root.name}={folder}" if root.name else str(folder)
+                partly = partly or (
                     f"{folder}: has {same} of the {len(sizes)} images of {root.folder}, which is missing. If "
-                    f"that folder is away, connect it first; if it was moved and changed, remove it from the "
-                    f"index: --remove {quote(str(root.folder))}."
+                    f"that folder is away, connect it first. If it was moved here and changed, say so: "
+                    f"seesay index --out {quote(str(store.path.parent))} --root {quote(named)}."
                 )
+    if partly:
+        raise SeesayError(partly)
     return None
 
 

@@ -137,5 +137,8 @@ def is_finite(vectors: NDArray[np.float32]) -> bool:
 def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the vectors, or raise a `SeesayError` if one is not finite, see `is_finite`."""
     if not is_finite(vectors):
-        raise SeesayError("The matcher returned a vector that is not finite; its weights are damaged.")
+        raise SeesayError(
+            "The matcher returned a vector that is not finite or too large for half precision; its weights "
+            "may be damaged."
+        )
     return vectors

@@ -88,7 +88,10 @@ class Reranker:
             raise QueryError(
                 "Re-ranking needs a query of a single sentence; search without it, or shorten the query."
             )
-        shortlist = index.search(query, max(k, self.shortlist), where)
+        (ready,) = [query] if isinstance(query, PreparedQuery) else index.prepare([asked])
+        if isinstance(ready, SeesayError):
+            raise ready
+        shortlist = index.search(ready, max(k, self.shortlist), where)
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
@@ -97,9 +100,7 @@ class Reranker:
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
         features = join_features(self.run.config.arrays, stored)
-        words = shortlist.corrected_words
-        meant = asked.corrected(words) if words else asked
-        hits = reordered(shortlist, list(keys), self._scores(features, meant.sentences)[:, 0])
+        hits = reordered(shortlist, list(keys), self._scores(features, ready.query.sentences)[:, 0])
         return Reranked(
             shortlist.with_hits(hits[:k]), len(keys), encoded, issues, time.perf_counter() - started
         )

@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -242,13 +242,18 @@ def _check_journal(path: Path) -> None:
     index can name any file.
     """
     journal = path.with_name(f"{path.name}-journal")
-    if not os.path.lexists(journal):
+    try:
+        is_regular = stat.S_ISREG(journal.lstat().st_mode)
+        with journal.open("rb") if is_regular else nullcontext() as file:
+            if file is not None:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - len(_NAMES_ANOTHER)))
+            end = b"" if file is None else file.read()
+    except FileNotFoundError:
         return
-    end = b""
-    if is_regular := stat.S_ISREG(journal.lstat().st_mode):
-        with journal.open("rb") as file:
-            file.seek(max(0, journal.stat().st_size - len(_NAMES_ANOTHER)))
-            end = file.read()
+    except OSError as error:
+        if failure_of_disk(error):
+            raise
+        raise SeesayError(f"{journal}: cannot be read ({error.strerror}).") from error
     if not is_regular or end == _NAMES_ANOTHER:
         raise SeesayError(f"{journal}: damaged; delete the folder of the index and index again.")
 

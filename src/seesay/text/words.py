@@ -14,9 +14,9 @@ from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accent
 _WORDS = Path(__file__).with_name("words.txt.gz")
 _DICTIONARY = Path(__file__).with_name("dictionary.txt.gz")
 _REQUEST = re.compile(
-    r"\s*(?:please\s+)?(?:(?:show me|find(?: me)?|give me|(?:look|search) for)\s+)?"
+    r"\s*(?:(?:(?:can|could) you\s+|please\s+)?(?:show me|find(?: me)?|give me|(?:look|search) for)\s+)?"
     r"(?:(?:(?:a|an|the|some|any|all|my|our)\s+)*(?:photo(?:graph)?|picture|pic|image)s?\s+(?:of|showing|with)\s+)?"
-    r"(?:(?:my|our)\s+)?",
+    r"(?:my\s+)?",
     re.IGNORECASE,
 )
 _LONGEST = 30  # letters of a word that is corrected: the time grows with the square of the length

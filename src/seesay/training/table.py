@@ -29,7 +29,8 @@ from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.loop import has_epochs
+from seesay.training.epochs import METRICS
+from seesay.training.loop import CHECKPOINT, has_epochs
 from seesay.training.train import holding, train
 from seesay.training.words import check_begun
 
@@ -95,7 +96,8 @@ class TableRuns:
             raise SeesayError(
                 f"{folder}: no finished run, and training is switched off; train this run first."
             )
-        if begun := has_epochs(folder):
+        # Weights alone may be those of an exported run.
+        if begun := finished or any((folder / file).is_file() for file in (CHECKPOINT, METRICS)):
             recipe = check_begun(folder, recipe, self.corpus)
         if not finished:
             train(recipe, self.corpus, folder, resume=begun)

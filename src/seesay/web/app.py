@@ -219,7 +219,8 @@ def serve(
         opens = "localhost" if host in ("0.0.0.0", "::") else host  # where all are listened on
         shown = f"[{opens}]" if ":" in opens else opens
         ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
-        uvicorn.Server(config).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextmanager

@@ -31,7 +31,7 @@ _HEADERS = {
     # Pages of other sites may neither show these images nor frame this page.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "private, no-cache",  # or browsers run scripts of an old version for days
+    "Cache-Control": "private, no-cache",  # else browsers run scripts of an old version for days
     # Not no-referrer: then browsers name no origin ("null") where the page's own forms are sent.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -98,9 +98,8 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
-        kind, options = parse_options_header(headers.get("content-type", ""))
-        is_form = kind.startswith(b"multipart/")
-        if is_form and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        _, options = parse_options_header(headers.get("content-type", ""))
+        if _is_multipart(headers) and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
             # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
             return problem(400, "Forms are read as UTF-8; name no other charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
@@ -123,10 +122,8 @@ class Guard:
         return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
-        is_form = headers.get("content-type", "").startswith("multipart/")
-        limit = (
-            self._limits.upload_bytes if is_form else _ENVELOPE_BYTES
-        )  # other bodies are parsed as a whole
+        # Other bodies, such as that of a login, are parsed as a whole.
+        limit = self._limits.upload_bytes if _is_multipart(headers) else _ENVELOPE_BYTES
         left = limit + _ENVELOPE_BYTES
         length = headers.get("content-length", "0")
         announced = int(length) if length.isdecimal() else 0
@@ -185,6 +182,11 @@ class Compressed(GZipMiddleware):
         is_file = scope["type"] != "http" or scope["path"].endswith(_FILES)
         is_part = is_file or any(name == b"range" for name, _ in scope["headers"])
         await (self.app if is_part else super().__call__)(scope, receive, send)
+
+
+def _is_multipart(headers: Headers) -> bool:
+    kind, _ = parse_options_header(headers.get("content-type", ""))
+    return kind.startswith(b"multipart/")
 
 
 def _client(scope: Scope) -> str:

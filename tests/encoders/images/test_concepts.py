@@ -15,7 +15,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
 from seesay.encoders import register_image_encoder
-from seesay.encoders.images.base import ImageEncoder, load_image_encoder
+from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
@@ -299,7 +299,7 @@ def test_a_run_that_reads_concepts_keeps_them(
     assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
     for folder in (run, tmp_path / "cache" / "encoders"):
         shutil.rmtree(folder)
-    load_image_encoder.cache_clear()
+    kept_encoder.cache_clear()
     with pytest.raises(SeesayError, match="load that run"):
         load_image_encoder(kept)
     adopt_tuned(kept, tmp_path / "reader")

@@ -140,6 +140,7 @@ class ImageEncoder(Described):
     Attributes:
         fingerprint: identifies weights and preprocessing; the key of the feature store.
         uses_gpu: whether it uses a GPU if there is one.
+        of_run: whether it reads a run's folder, where others may be trained, so that it is not kept.
 
     Example:
         >>> import numpy as np
@@ -156,6 +157,7 @@ class ImageEncoder(Described):
     """
 
     uses_gpu = True
+    of_run = False
 
     def __init__(
         self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str = "squash"
@@ -208,6 +210,11 @@ class ImageEncoder(Described):
 
 
 @lru_cache(maxsize=8)
+def kept_encoder(name: str, device: str) -> ImageEncoder:
+    """Load an image encoder once."""
+    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
+
+
 def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
     """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
@@ -220,7 +227,9 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
         Traceback (most recent call last):
         seesay.errors.SeesayError: No image encoder 'efficientnet-lite7'; did you mean 'efficientnet-lite...
     """
-    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
+    spec = EncoderSpec.parse(name)
+    found = IMAGE_ENCODERS[spec.name]
+    return found.load(name, device) if found.of_run and not spec.weights else kept_encoder(name, device)
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:

@@ -142,6 +142,7 @@ class StoredHead(NamedTuple):
 class ConceptEncoder(ImageEncoder):
     """Concept scores from the features of another encoder: `pooled` are the sigmoids of `logits`, (n, K)."""
 
+    of_run = True
     variants: ClassVar = {
         ":RUN": "scores of the concepts that the run has learned to predict",
         ":RECIPE": "in a recipe: the same, by the run of that recipe of concepts, such as concepts-instances",
@@ -182,6 +183,7 @@ class ConceptRegionsEncoder(ImageEncoder):
     """
 
     variants: ClassVar = {":RUN": "the same, the highest of 50 regions of the image"}
+    of_run = True
 
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
         def of_squares(squares: Pixels) -> Arrays:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 DIM = 50
+_WIDEST = 1 << 16  # numbers of a vector that the first line of a file may announce
 _MOST_UNKNOWN = 100_000
 
 # Words to their vectors, (n, d), and which of them are known, (n,).
@@ -84,9 +85,6 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
     for row, word in zip(vectors, words, strict=True):
         row[:] = found.get(word, 0)
     return vectors, np.array([word in found for word in words], bool)
-
-
-_WIDEST = 1 << 16  # numbers of a vector, that a file's first line may announce
 
 
 class Remembered:

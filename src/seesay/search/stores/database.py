@@ -289,24 +289,29 @@ def columns_of(facts: Facts) -> Columns:
 _UNKNOWN: Columns = {"folder": "", "orientation": "", "time": 0, "width": 0, "height": 0, "added": 0.0}
 
 
-def checked_url(name: str, address: str, embedded: str) -> str:
+def checked_url(name: str, address: str, embedded: str, key: str) -> str:
     """Return the address of a server or folder as an index stores it, with the absolute path of the folder.
 
     Args:
         name: of the database.
         address: without the name.
         embedded: how the address of an edition within this process begins.
+        key: the environment variable of the key.
 
     Raises:
-        SeesayError: it is neither.
+        SeesayError: it is neither, or names a user or password, which the message does not repeat.
     """
     scheme, _, folder = address.partition(":")
     if scheme == embedded and folder:
         return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
-    if not _is_url(address):
-        shown = re.sub("//[^/]*@", "//", address)  # without a password
+    if "@" in address:
         raise SeesayError(
-            f"--store {name}+{shown}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
+            f"--store: the index would store the user and the password in this address; remove them, and set "
+            f"{key} instead."
+        )
+    if not _is_url(address):
+        raise SeesayError(
+            f"--store {name}+{address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
             "edition within this process."
         )
     return f"{name}+{address}"
@@ -317,7 +322,6 @@ def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        is_valid = is_valid and parts.password is None  # which an index would keep
     except ValueError:  # of the port
         return False
     return is_valid and not re.search(r"\s", text)

@@ -39,7 +39,7 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
 
 def checked_address(address: str) -> str:
     """Return an address as an index stores it; raise a SeesayError if it is invalid."""
-    return checked_url("milvus", address, "path")
+    return checked_url("milvus", address, "path", TOKEN)
 
 
 @register_store("milvus")

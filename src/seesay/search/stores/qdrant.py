@@ -41,7 +41,7 @@ _FIELDS = {
 
 def checked_address(address: str) -> str:
     """Return an address as an index stores it; raise a SeesayError if it is invalid."""
-    return checked_url("qdrant", address, "edge")
+    return checked_url("qdrant", address, "edge", KEY)
 
 
 class Qdrant(Collection[QdrantClient]):

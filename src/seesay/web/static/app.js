@@ -102,7 +102,6 @@ async function ask(state, anew) {
   letGo(given);
   given = found;
   showGiven(state);
-  showChips(state, []);
   const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
@@ -386,6 +385,7 @@ function say(title, text, { action = null, lang = language(), role = "status" } 
 
 function fail(failure) {
   asked = null; // so that the same question can be asked again
+  showChips(read(), []);
   viewer.close();
   gallery.clear();
   $("status").textContent = "";
@@ -410,12 +410,17 @@ async function takeFile(file) {
 async function look(state) {
   api.use(state.index);
   selection.use(state.index);
+  let indexes;
   try {
-    served = panel.take(await api.indexes()) ?? {};
+    indexes = await api.indexes();
   } catch (failure) {
+    if (asked !== state) return;
     served = {};
     fail(failure);
+    return;
   }
+  if (asked !== state) return;
+  served = panel.take(indexes) ?? {};
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
   $("indexing").textContent = "";
