@@ -166,7 +166,9 @@ def test_words_are_known_by_the_vectors_that_the_run_reads(tmp_path: Path) -> No
     assert explain(bag_of_words(encoder), png(), "x", "zyxw castle").unknown == ["castle"]
 
 
-@pytest.mark.parametrize("sentence", ["DOG", "İstanbul dog’s ball", "a dog’s   ball_red", "é café 犬"])
+@pytest.mark.parametrize(
+    "sentence", ["DOG", "İstanbul dog’s ball", "a dog’s   ball_red", "é café 犬", "a cafe\u0301"]
+)
 def test_odd_sentences_keep_their_places(sentence: str) -> None:
     for run in (run_of("phl"), run_of("st"), small_run()):
         found = explain(run, png(), "x", sentence)

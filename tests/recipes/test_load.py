@@ -408,6 +408,10 @@ def test_a_recipe_of_ones_own_takes_the_corpus_at_hand(tmp_path: Path) -> None:
         load_recipe(str(path))
 
 
+def test_a_recipe_that_learns_from_several_corpora_can_learn_from_one() -> None:
+    assert recipe_with("seesay-small-joint", "flickr8k", {"beside": {}}).beside == {}
+
+
 def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
     recipe = recipe_with("irmatch-s", "flickr8k", {"margin": np.float64(0.25), "epochs": np.int64(3)})
     assert recipe.loss.model_dump()["margin"] == 0.25

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,29 @@ def test_a_detector_of_ones_own_is_not_brought(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match=r"detector:mine\.onnx reads a file of yours"):
         write_bundle(str(folder), tmp_path / "given")
     assert not (tmp_path / "given").exists()
+
+
+def test_a_run_that_reads_concepts_names_no_folder(scenes: Path, tmp_path: Path) -> None:
+    corpus = read_corpus(scenes)
+    tiny = ["schedule.epochs=1", "batch_size=20", "encoders=[efficientnet-lite0]"]
+    train(
+        load_recipe("concepts", "scenes", [*tiny, "matcher.count=10"]), corpus, tmp_path / "mine" / "concepts"
+    )
+    encoders = f"encoders=[efficientnet-lite0, concepts:{tmp_path / 'mine' / 'concepts'}]"
+    changes = ["schedule.epochs=1", "batch_size=20", encoders, "matcher.kind=projection", "matcher.hidden=16"]
+    recipe = load_recipe("projection", "scenes", [*changes, "class_pairs=0", "sentence_encoder=minilm"])
+    train(recipe, corpus, tmp_path / "mine" / "run")
+    bundle = write_bundle(str(tmp_path / "mine" / "run"), tmp_path / "given")
+    assert str(tmp_path) not in (bundle.folder / "run.json").read_text()
+    shutil.rmtree(tmp_path / "mine")
+    data = corpus.images[0].source.read()
+    assert Run.load(str(bundle.folder)).embed_images([data]).shape[0] == 1
+
+
+def test_word_vectors_of_ones_own_are_not_brought(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    config = RunConfig.load(tmp_path / "run")
+    recipe = dict(config.recipe) | {"sentence_encoder": "mean:/home/me/vectors.txt"}
+    replace(config, recipe=recipe).save(tmp_path / "run")
+    with pytest.raises(SeesayError, match=r"mean:/home/me/vectors\.txt reads a file of yours"):
+        write_bundle(str(tmp_path / "run"), tmp_path / "given")

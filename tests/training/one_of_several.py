@@ -24,6 +24,7 @@ from seesay.matchers import OrderEmbeddings, Sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.samplers import SAMPLERS
+from seesay.training import summarize
 from seesay.training import train as module
 from seesay.training.distributed import shared
 from tests.training.steps import counted_steps
@@ -94,7 +95,7 @@ def _load(name: str, corpus: str, folder: Path) -> Recipe:
 def train_all(corpus: Path, out: Path, stopped: str | None = None) -> None:
     """Train each recipe; that of the name `stopped` in two parts."""
     opened = read_corpus(corpus)
-    module.try_export = lambda run: None
+    summarize.try_export = lambda run: None
     for name in RECIPES:
         recipe = _load(name, opened.name, out)
         if name == stopped:

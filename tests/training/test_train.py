@@ -25,7 +25,14 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import CorpusPlace, TrainingSummary, list_runs, trained_on
+from seesay.runs.summary import (
+    CorpusPlace,
+    TrainingSummary,
+    is_finished,
+    list_runs,
+    open_corpus_of,
+    trained_on,
+)
 from seesay.training.epochs import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
@@ -362,3 +369,38 @@ def test_another_shape_is_refused(
     with pytest.raises(SeesayError, match=said):
         seesay.train(recipe, corpus, tmp_path / "run", **changes, start_from=first)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_finished_when_it_has_its_probabilities(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(run: Run, corpus: Corpus) -> None:
+        raise KeyboardInterrupt
+
+    recipe = small("schedule.epochs=1")
+    with monkeypatch.context() as patch:
+        patch.setattr("seesay.training.summarize.calibrate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, corpus, tmp_path / "run")
+    assert not is_finished(tmp_path / "run")
+    train(recipe, corpus, tmp_path / "run", resume=True)
+    assert is_finished(tmp_path / "run")
+
+
+def test_a_recipe_of_ones_own_that_was_edited_is_not_resumed(corpus: Corpus, tmp_path: Path) -> None:
+    own = small("schedule.epochs=1").model_copy(update={"name": "mine", "changes": ()})
+    train(own, corpus, tmp_path / "run")
+    train(own, corpus, tmp_path / "run", resume=True)
+    edited = small("schedule.epochs=2").model_copy(update={"name": "mine", "changes": ()})
+    with pytest.raises(SeesayError, match=r"schedule\.epochs=1, you asked for 2\. Undo your changes"):
+        train(edited, corpus, tmp_path / "run", resume=True)
+
+
+def test_a_run_is_measured_by_the_columns_of_its_training(tmp_path: Path, scenes: Path) -> None:
+    drawn = read_corpus(scenes)
+    rows = [f"{drawn.images[s.image].name},xx yy zz,{s.text}" for s in drawn.sentences]
+    table = tmp_path / "two.csv"
+    table.write_text("\n".join(["image,caption,title", *rows]))
+    corpus = read_corpus(table, images=scenes / "images", caption_column="title")
+    run = train(small("schedule.epochs=1"), corpus, tmp_path / "run")
+    assert open_corpus_of([run]).texts() == corpus.texts()

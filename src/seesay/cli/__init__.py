@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 from typer.main import get_command
 
-from seesay.cli.options import app
+from seesay.cli.options import STOPPED, app
 from seesay.cli.printing import visible
 from seesay.device import choose_device, chosen_device
 from seesay.errors import SeesayError, naming_extras
@@ -24,7 +24,6 @@ from seesay.errors import SeesayError, naming_extras
 __all__ = ["app", "main", "with_all_commands"]
 
 _MODULES = ("use", "learn", "look")
-_INTERRUPTED = 130  # the exit code after Ctrl-C, by convention
 _QUICK = {"search": "use"}  # commands that must start at once, and their modules
 
 
@@ -53,14 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with naming_extras():
             code = _command(given[0])(given, standalone_mode=False, obj=given)
-        if code == _INTERRUPTED:  # which typer makes of Ctrl-C
+        if code == STOPPED and given[0] != "train":  # which typer makes of Ctrl-C; train says more
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):
         print("seesay: stopped; run the same command again to continue.", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+        sys.exit(STOPPED)
     except OSError as error:
         from seesay.paths import failure_of_disk
 

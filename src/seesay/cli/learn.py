@@ -81,7 +81,8 @@ def train(
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
         again = ["seesay", *context.obj, *(["--resume"] if folder.exists() and not resume else [])]
-        raise SystemExit(f"seesay: stopped; to continue: {shlex.join(again)}") from None
+        console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
+        raise typer.Exit(opt.STOPPED) from None
     if is_first_process():
         console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 

@@ -46,6 +46,7 @@ HERE = Path()
 GROUND_RUN = "seesay-ground"
 SHORTLIST = 100
 RUNS = Path("runs")
+STOPPED = 130  # the exit code after Ctrl-C, by convention
 
 Run = Annotated[
     str,

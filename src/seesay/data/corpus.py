@@ -112,7 +112,7 @@ class Corpus:
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
     None. Training also uses the train splits of the corpora `beside`. `format` names the reader if it reads
-    less than the one that recognises these files.
+    less than the one that recognises these files, and the columns those that were named for reading them.
 
     Example:
         >>> from pathlib import Path
@@ -137,6 +137,8 @@ class Corpus:
     images_root: Path | None = None
     beside: tuple[Corpus, ...] = ()
     format: str | None = None
+    image_column: str | None = None
+    caption_column: str | None = None
 
     def __repr__(self) -> str:
         """Return one line instead of up to a million sentences."""

@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from seesay.data.corpus import composed
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.base import FittedEncoder
 from seesay.encoders.sentences.word_vectors import WordFeatures, word_vectors
@@ -207,6 +208,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     """
     matcher = run.matcher
     members = matcher.pair_matchers() if isinstance(matcher, Ensemble) else [as_matcher(matcher)]
+    sentence = composed(sentence)
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)

@@ -65,7 +65,8 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
     """
     changes: list[str] = []
     for key, value in keywords.items():
-        if isinstance(value, Mapping) and "kind" not in value:
+        is_none = key == "beside" and not value  # of several corpora; other mappings have fixed keys
+        if isinstance(value, Mapping) and "kind" not in value and not is_none:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
         else:
             changes.append(f"{key}={_flow(value)}")

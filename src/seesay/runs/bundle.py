@@ -10,7 +10,7 @@ import json
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import yaml
@@ -115,12 +115,13 @@ def _fill(source: Path, target: Path) -> Run:
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
-    for encoder in config.encoders:
-        if encoder.endswith(".onnx"):
+    for encoder in (*config.encoders, config.sentence_encoder or ""):
+        if encoder.endswith((".onnx", ".txt", ".vec")):  # of detectors and of word vectors
             raise SeesayError(
                 f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
                 f"export a run that was trained without it."
             )
+    for encoder in config.encoders:
         if is_two_tower(encoder):
             adopt_tuned(encoder, source)  # if it was tuned: the towers below are of these weights
         else:
@@ -147,7 +148,19 @@ def _with_towers(config: RunConfig, target: Path) -> RunConfig:
         recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)
     recipe["encoders"] = [given.get(name, name) for name in config.encoders]
     recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
-    return replace(config, recipe=recipe)
+    return replace(config, recipe=_without_folders(recipe, config))
+
+
+def _without_folders(recipe: dict[str, Any], config: RunConfig) -> dict[str, Any]:
+    """Name what a training has read, such as a run of concepts, without the folders of this machine."""
+    specs = [EncoderSpec.parse(name) for name in config.encoders if not is_two_tower(name)]
+    read = [spec.variant for spec in specs if spec.weights]
+    read += [(recipe.get("words") or {}).get("vectors") or "", recipe.get("loss", {}).get("teacher") or ""]
+    text = json.dumps(recipe)
+    for path in sorted(filter(None, read), key=len, reverse=True):
+        if not is_two_tower(path) and Path(path).name != path:
+            text = text.replace(json.dumps(path)[1:-1], json.dumps(Path(path).name)[1:-1])
+    return cast("dict[str, Any]", json.loads(text))
 
 
 def _copied_towers(name: str, run: Path) -> str:

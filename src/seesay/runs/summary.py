@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import read_options
 from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import replace_text, unusable
@@ -29,13 +30,16 @@ class _Summary(BaseModel):
 class CorpusPlace(_Summary):
     """The location of a training corpus; `images` is set for phrases with images elsewhere.
 
-    `format` names the reader if it reads less than the one that recognises the files.
+    `format` names the reader if it reads less than the one that recognises the files; the columns are those
+    that were named for reading them.
     """
 
     name: str
     root: str
     images: str | None = None
     format: str | None = None
+    image_column: str | None = None
+    caption_column: str | None = None
 
 
 class SplitSize(_Summary):
@@ -211,6 +215,12 @@ def open_corpus_of(
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     place = places.pop()
     beside = path_of(place.images) if place.images else None
+    named = read_options()  # now; what is not named is as in training
     return read_corpus(
-        path_of(place.root), phrases=phrases, images=images or beside, format=format or place.format
+        path_of(place.root),
+        phrases=phrases,
+        images=images or beside,
+        format=format or place.format,
+        image_column=named.image_column or place.image_column,
+        caption_column=named.caption_column or place.caption_column,
     )

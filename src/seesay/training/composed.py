@@ -25,7 +25,6 @@ from seesay.paths import file_digest
 from seesay.recipes.load import check_member, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
-from seesay.runs.export import try_export
 from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
@@ -36,7 +35,7 @@ from seesay.training.epochs import Callback, Epoch, OnEpochEnd, running
 from seesay.training.gates import train_gates
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs
 from seesay.training.sentence_task import SentenceTask
-from seesay.training.summarize import calibrate, summarize
+from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, load_tunable, maps_task
 from seesay.training.words import check_begun
@@ -124,12 +123,11 @@ def combine_members(
             gates = train_gates(run, task.data, task.val, on_epoch_end)
     _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
-    summarize(run, corpus, task, history, about, gates).save(out)
+    summary = summarize(run, corpus, task, history, about, gates)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / CHECKPOINT).unlink(missing_ok=True)
     run = Run.load(str(out))
-    calibrate(run, corpus)
-    try_export(run)
+    finish(run, corpus, summary)
     return run
 
 

@@ -33,6 +33,7 @@ from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
 from seesay.training.words import learned_from
 
+_MEASURED_AT_ONCE = 512  # images of val, whose decoded words take memory
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
 
 
@@ -195,8 +196,13 @@ class SentenceTask(Task):
         if not isinstance(run.matcher, Matcher):
             return {}
         images, first = np.unique(self.val.image_of_sentence, return_index=True)
-        features = torch.from_numpy(self.val.features[images]).to(run.device)
-        return run.matcher.metrics(features, self.val.sentences.take(first).to_tensors(run.device))
+        total: dict[str, float] = {}
+        for some in np.array_split(np.arange(len(images)), 1 + len(images) // _MEASURED_AT_ONCE):
+            features = torch.from_numpy(self.val.features[images[some]]).to(run.device)
+            sentences = self.val.sentences.take(first[some]).to_tensors(run.device)
+            for name, value in run.matcher.metrics(features, sentences).items():
+                total[name] = total.get(name, 0.0) + value * len(some) / len(images)
+        return total
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

@@ -125,7 +125,10 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
     found = axes(_moments(images), _moments(sentences), matcher.image_map.out_features)
     some = np.linspace(0, len(task.data.sentences) - 1, _USUAL).astype(np.int64)
     usual = torch.from_numpy(task.data.features[task.data.image_of_sentence[some]]).float()
-    matcher.take_over(ensemble, *found, usual, task.data.sentences.take(some).to_tensors())
+    device = str(start.device)  # where a loaded run is, and a new matcher is not yet
+    sentences_there = task.data.sentences.take(some).to_tensors(device)
+    left, right = (each.to(device) for each in found)
+    matcher.to(device).take_over(ensemble, left, right, usual.to(device), sentences_there)
 
 
 def _moments(sources: list[NDArray[np.float32]]) -> NDArray[np.float64]:
@@ -179,7 +182,8 @@ class Keeper(FurtherLoss):
     def loss(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
         """Return the distance of a matcher from the run, for features (n, d) and n sentences."""
         device = str(images.device)
-        chosen = self._draw.choice(len(self.phrases), self.settings.phrases, replace=False)
+        count = min(self.settings.phrases, len(self.phrases))
+        chosen = self._draw.choice(len(self.phrases), count, replace=False)
         phrases = self.phrases.take(chosen).to_tensors(device)
         shares = torch.from_numpy(self._draw.uniform(0, 0.5, (len(images), 1)).astype(np.float32)).to(device)
         others = torch.from_numpy(self._draw.permutation(len(images))).to(device)
@@ -191,7 +195,7 @@ class Keeper(FurtherLoss):
 
     def _distance(self, matcher: EmbeddingMatcher, images: Tensor, sentences: Sentences) -> Tensor:
         with torch.no_grad():
-            wanted = self.settings.scale * self.matcher(images, sentences)
+            wanted = self.settings.scale * self.matcher.to(images.device)(images, sentences)
         found = self.settings.scale * matcher(images, sentences)
         both = ((found, wanted), (found.T, wanted.T))
         ways = [

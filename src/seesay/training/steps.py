@@ -66,7 +66,7 @@ def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
     if schedule.shape == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))
     if schedule.shape == "step":
-        return 0.1 if progress * schedule.epochs >= schedule.step_epoch else 1.0
+        return 0.1 if progress * schedule.epochs + 1e-9 >= schedule.step_epoch else 1.0
     return 1.0
 
 

@@ -18,6 +18,7 @@ from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.no_match import NoMatch, fit_calibration
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import NothingToFitError
+from seesay.runs.export import try_export
 from seesay.runs.run import Run
 from seesay.runs.summary import (
     ConceptCount,
@@ -56,6 +57,8 @@ def summarize(
             root=str(corpus.root.resolve()),
             images=str(corpus.images_root.resolve()) if corpus.images_root else None,
             format=corpus.format,
+            image_column=corpus.image_column,
+            caption_column=corpus.caption_column,
         ),
         beside={each.name: len(each.split("train").images) for each in corpus.beside} or None,
         epochs=len(history) or None,
@@ -83,15 +86,16 @@ def _processor(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]
 
 
-def calibrate(run: Run, corpus: Corpus) -> None:
+def calibrate(run: Run, corpus: Corpus) -> str | None:
     """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
 
-    A corpus without English nouns cannot show what does not fit. It keeps the default probabilities, boxes
-    have none, and the summary states the reason.
+    Returns:
+        Why they could not be fitted: a corpus without English nouns cannot show what does not fit. It keeps
+        the default probabilities, and boxes have none.
     """
     run.update(calibration=None)
     if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):
-        return
+        return None
     protocol = GROUNDING if corpus.has_boxes else NoMatch.name
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
     assert isinstance(subject, RunSubject)
@@ -99,5 +103,12 @@ def calibrate(run: Run, corpus: Corpus) -> None:
         found = fit_boxes(subject) if corpus.has_boxes else fit_calibration([subject])
         run.update(calibration=found.rounded())
     except NothingToFitError as failure:
-        summary = TrainingSummary.load(run.folder)
-        summary.model_copy(update={"uncalibrated": str(failure)}).save(run.folder)
+        return str(failure)
+    return None
+
+
+def finish(run: Run, corpus: Corpus, summary: TrainingSummary) -> None:
+    """Calibrate and export a run; its summary, which says that it is finished, is written last."""
+    summary = summary.model_copy(update={"uncalibrated": calibrate(run, corpus)})
+    try_export(run)
+    summary.save(run.folder)

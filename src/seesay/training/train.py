@@ -21,10 +21,10 @@ from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.paths import disk_errors, lock_of, locked, sweep
+from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, TEXT, VOCABULARY, run_recipe
-from seesay.runs.export import try_export
 from seesay.runs.folders import run_config
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
@@ -37,7 +37,7 @@ from seesay.training.epochs import Callback, running
 from seesay.training.further import check_beside
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.start import recipe_from, start_matcher, started_from
-from seesay.training.summarize import calibrate, summarize
+from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
 
@@ -124,11 +124,10 @@ def _train(
     with distributed.one_after_first():
         if distributed.is_first():
             save_weights(out, best)
-            summarize(run, corpus, task, history).save(out)
+            summary = summarize(run, corpus, task, history)
         run = Run.load(str(out), module=module)
         if distributed.is_first():
-            calibrate(run, corpus)
-            try_export(run)
+            finish(run, corpus, summary)
     return run
 
 
@@ -240,11 +239,13 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
-    if not (composed or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
+    is_included = recipe.name in included_recipes()  # others are files, which may have been edited
+    edited = not (is_included or recipe.changes or there.changes)
+    if not (composed or edited or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
         return  # the run's own recipe is meant
-    if differing := differences(there, recipe, every=composed):
-        way = "Name this run's changes" if composed else "Omit the changes"
+    if differing := differences(there, recipe, every=composed or edited):
+        way = "Undo your" if edited else "Name this run's" if composed else "Omit the"
         raise SeesayError(
-            f"{out / RUN}: another recipe was trained there: {differing}. {way} to continue this run, or "
-            "choose another folder."
+            f"{out / RUN}: another recipe was trained there: {differing}. {way} changes to continue this "
+            "run, or choose another folder."
         )

@@ -13,6 +13,7 @@ during training.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -393,4 +394,7 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
         )
         for number, each in enumerate(arrays)
     ]
+    for file in sorted(path.iterdir()) if hasattr(os, "posix_fallocate") else ():
+        with file.open("r+b") as opened:  # or a full disk would end the process when a page is written
+            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
     return Seen(*files)

@@ -242,7 +242,8 @@ class CorpusBuilder:
             self._count_sentences()
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
-        return Corpus(self.name, *found, format=self.format)
+        _, *columns = read_options()
+        return Corpus(self.name, *found, (), self.format, *columns)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""
