@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with naming_extras():
             code = _command(given[0])(given, standalone_mode=False, obj=given)
-        if code == STOPPED and given[0] != "train":  # which typer makes of Ctrl-C; train says more
+        if code == STOPPED:  # which typer makes of Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -58,7 +58,10 @@ def train(
     from seesay.training.launch import is_first_process, is_started, launch
 
     if devices > 1 and not is_started():
-        raise typer.Exit(launch(context.obj, devices))
+        try:
+            raise typer.Exit(launch(context.obj, devices))
+        except KeyboardInterrupt:
+            _stop(context.obj, not resume)
     from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
@@ -80,11 +83,16 @@ def train(
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
-        again = ["seesay", *context.obj, *(["--resume"] if folder.exists() and not resume else [])]
-        console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
-        raise typer.Exit(opt.STOPPED) from None
+        _stop(context.obj, folder.exists() and not resume)
     if is_first_process():
         console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
+
+
+def _stop(arguments: list[str], resumes: bool) -> NoReturn:
+    """Say how an interrupted training is continued."""
+    again = ["seesay", *arguments, *(["--resume"] if resumes else [])]
+    console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
+    raise SystemExit(opt.STOPPED) from None
 
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")

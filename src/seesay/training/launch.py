@@ -76,6 +76,9 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
             code = _wait_for(started, logs, asked, grace)
             rmtree(logs)
             return code
+        except KeyboardInterrupt:
+            rmtree(logs, ignore_errors=True)
+            raise
         finally:
             for process in started:
                 process.kill()  # does nothing to one that has ended
