@@ -493,7 +493,7 @@ def test_what_cannot_be_fine_tuned(few: Corpus, tmp_path: Path, name: str, chang
 def test_the_recipes_go_on_with_the_head_of_their_corpus(place: str) -> None:
     recipe, first = load_recipe(f"{place}/{CONCEPTS}"), load_recipe(f"{place}/concepts")
     assert recipe.matcher.matchers == (first.matcher,)
-    assert ("wants a GPU" in recipe.about) == (place != "flickr8k")
+    assert ("needs a GPU" in recipe.about) == (place != "flickr8k")
     assert recipe.optimizer.lr <= first.optimizer.lr / 10
 
 
