@@ -6,6 +6,8 @@ import gc
 import os
 import resource
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,6 @@ from typing import Any
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-
-from tests.fit_torchvision import fit_torchvision
 
 # The same few examples on every run; `--hypothesis-profile=random` draws others, and more.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
@@ -24,6 +24,7 @@ settings.load_profile("fixed")
 ROOT = Path(__file__).parents[1]
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+COMPILED = "SEESAY_TESTS_COMPILED"  # the file that the first worker makes when it has imported the tests
 LARGE = max(2 << 30, MEMORY // 3 // WORKERS)  # bytes; a browser and what tests start need some too
 
 
@@ -37,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
         threads = str(max(1, (os.cpu_count() or 1) // workers))
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, threads)
+        compiled = (Path(__file__).parent / "web" / "__pycache__").glob("test_*-pytest-*.pyc")
+        if "PYTEST_XDIST_WORKER" not in os.environ and not any(compiled):
+            os.environ[COMPILED] = str(Path(tempfile.mkdtemp()) / "compiled")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,9 +49,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection() -> None:
-    """Look for no garbage while modules are imported, which takes a quarter of the time and finds little."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while modules are imported, which takes a quarter of the time and finds little.
+
+    In a fresh checkout the first worker goes ahead: three at once would each compile every module.
+    """
     gc.disable()
+    worker, compiled = os.environ.get("PYTEST_XDIST_WORKER"), Path(os.environ.get(COMPILED, os.devnull))
+    until = time.monotonic() + 120
+    while worker not in (None, "gw0") and not compiled.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    found = yield
+    if worker == "gw0" and COMPILED in os.environ:
+        compiled.touch()
+    return found
 
 
 def pytest_collection_finish() -> None:
@@ -82,6 +98,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 @pytest.fixture(scope="session")
 def transformers() -> Any:
     """The library, which imports torchvision where it is installed."""
+    from tests.fit_torchvision import fit_torchvision  # which imports PyTorch
+
     fit_torchvision()
     return pytest.importorskip("transformers", reason="transformers is not installed")
 

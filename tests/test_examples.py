@@ -41,7 +41,7 @@ def test_own_matcher(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     import seesay
 
     module = example("own_matcher")
-    module.main(scenes, tmp_path, "a small red circle", epochs=6)
+    module.main(scenes, tmp_path, "a small red circle", epochs=1)
     printed = capsys.readouterr().out
     assert "mR" in printed
     assert printed.count(".jpg") == 3

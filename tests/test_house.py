@@ -21,6 +21,10 @@ def files_with(pattern: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path, text in SOURCES.items() if found.search(text)]
 
 
+def test_no_module_needs_what_windows_lacks():
+    assert not files_with(r"(?m)^(import|from) (fcntl|pwd|resource)\b")
+
+
 def test_the_architecture_lists_every_package_in_its_layer():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)

@@ -153,7 +153,12 @@ def test_the_tokenizer_cuts_what_is_too_long_for_the_network(opened, tokenizer: 
 def test_all_weights_fit_in_the_wheel() -> None:
     import zlib  # as a wheel compresses its files
 
-    total = sum(len(zlib.compress(path.read_bytes(), 6)) for path in WEIGHTS.rglob("*") if path.is_file())
+    sizes = {path: path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()}
+    total = sum(sizes.values())
+    for path in sorted(sizes, key=lambda path: (path.suffix != ".onnx", sizes[path])):
+        if total <= MOST_BYTES:
+            return  # the rest can only become smaller
+        total -= sizes[path] - len(zlib.compress(path.read_bytes(), 6))
     assert total <= MOST_BYTES
 
 

@@ -216,15 +216,6 @@ def test_a_kill_between_any_two_instructions_loses_nothing_acknowledged(tmp_path
         assert_holds(store, list(range(len(store))))
 
 
-def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
-    """As on Windows."""
-    code = "import sys; sys.modules['fcntl'] = None; import seesay.runs.all_pairs; " + (
-        "from seesay.encoders.stores import FeatureStore; "
-        f"FeatureStore(__import__('pathlib').Path({str(tmp_path)!r}), 'a', 'f00d', {{'pooled': 3}})"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize("number", [70_000.0, np.inf, np.nan])
 def test_a_number_that_half_precision_does_not_hold_is_refused(tmp_path: Path, number: float) -> None:
     store = open_store(tmp_path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from seesay.protocols.k_shot import BANDS
-from seesay.results.rows import Row
+from seesay.results.rows import Row, record_row
 
 
 def values(recipe: str = "irmatch-s", first: float = 20.0, seed: int = 1, **changed: Any) -> dict[str, Any]:
@@ -85,3 +86,8 @@ def _of(
 def cells(table: str) -> list[list[str]]:
     """The cells of a Markdown table, line by line."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def record_seeds(folder: str, first: str) -> None:
+    for seed in range(int(first), int(first) + 4):
+        record_row(Path(folder), "flickr8k", row(seed=seed))

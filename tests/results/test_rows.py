@@ -46,18 +46,13 @@ def test_a_row_reads_back_as_it_was_written(tmp_path, made):
 
 
 def test_processes_that_record_at_once_lose_nothing(tmp_path):
-    script = "import sys; from tests.results.test_rows import record_seeds; record_seeds(*sys.argv[1:])"
+    script = "import sys; from tests.results.made import record_seeds; record_seeds(*sys.argv[1:])"
     writers = [
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path), first], cwd=ROOT) for first in "15"
     ]
     assert [writer.wait() for writer in writers] == [0, 0]
     rows = read_rows(tmp_path / "flickr8k.jsonl")
     assert [each.provenance.seed for each in rows] == list(range(1, 9))
-
-
-def record_seeds(folder: str, first: str) -> None:
-    for seed in range(int(first), int(first) + 4):
-        record_row(Path(folder), "flickr8k", row(seed=seed))
 
 
 def test_an_untouched_line_stays_as_it_is(tmp_path):

@@ -40,6 +40,10 @@ def index(tmp_path: Path, matcher: Colours, request: pytest.FixtureRequest):
         yield made
 
 
+# Of files, locks and folders alone: wherever the vectors are searched, nothing else happens.
+_OF_FILES = pytest.mark.parametrize("index", ["embedded"], indirect=True)
+
+
 def counts(report) -> dict[str, int]:
     names = ("added", "changed", "moved", "deleted", "unchanged")
     return {name: getattr(report, name) for name in names if getattr(report, name)}
@@ -240,6 +244,7 @@ def test_a_full_disk_says_so_and_keeps_what_was_finished(index: Index, photos: P
     assert counts(index.update_images(photos)) == {"added": 60, "unchanged": 4}
 
 
+@_OF_FILES
 def test_what_a_killed_update_left_is_swept(index: Index, photos: Path) -> None:
     left = index.folder / "vectors-image.faiss.123.456.tmp"
     left.write_bytes(b"half")
@@ -279,6 +284,7 @@ def test_an_update_embeds_only_what_is_new(index: Index, photos: Path, matcher: 
     assert counts(index.update_images(photos)) == {"unchanged": 5}
 
 
+@_OF_FILES
 @pytest.mark.parametrize(("seconds", "year"), [(10**10, "2262"), (-(10**10), "1677")])
 def test_a_file_of_a_far_time_is_indexed_and_listed(
     index: Index, photos: Path, seconds: int, year: str
@@ -291,6 +297,7 @@ def test_a_file_of_a_far_time_is_indexed_and_listed(
     assert year in {facts.time[:4] for facts in index.store.newest(4)}
 
 
+@_OF_FILES
 @pytest.mark.parametrize("was_broken", [False, True])
 def test_a_photo_replaced_by_one_of_the_same_size_and_time_is_noticed(
     index: Index, photos: Path, was_broken: bool
@@ -320,6 +327,7 @@ def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matche
     assert index.search("blue")[0].path == "red.png"
 
 
+@_OF_FILES
 def test_broken_images_are_listed_and_tried_again_when_they_change(
     index: Index, photos: Path, matcher: Colours
 ) -> None:
@@ -381,6 +389,7 @@ def test_a_folder_without_permissions_is_listed(tmp_path: Path, mode: int) -> No
     assert said.endswith("False\n")
 
 
+@_OF_FILES
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems make no such path")
 def test_a_path_too_long_for_the_system_is_listed(index: Index, photos: Path) -> None:
     here = Path.cwd()
@@ -400,6 +409,7 @@ def test_a_path_too_long_for_the_system_is_listed(index: Index, photos: Path) ->
     subprocess.run(["rm", "-rf", photos], check=True)  # shutil and pytest fail on such paths
 
 
+@_OF_FILES
 def test_hidden_files_links_and_loops(index: Index, photos: Path, tmp_path: Path) -> None:
     gallery(photos, ".git/white.png")
     (photos / ".hidden.png").write_bytes(picture("white"))
@@ -422,6 +432,7 @@ def test_an_index_inside_the_photos_does_not_index_itself(photos: Path) -> None:
     index.close()
 
 
+@_OF_FILES
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such file names")
 def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
     (Path(os.fsdecode(os.fsencode(photos) + b"/\xe9.png"))).write_bytes(picture("red"))
@@ -429,6 +440,7 @@ def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
     assert report.skipped == [("\\udce9.png", "its name is not valid UTF-8; rename it")]
 
 
+@_OF_FILES
 def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="contains other files"):
         Index.create(photos, Colours())
@@ -445,6 +457,7 @@ def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, t
     assert index.count("image") == 4
 
 
+@_OF_FILES
 def test_a_moved_folder_is_the_same(index: Index, photos: Path, tmp_path: Path) -> None:
     index.update_images(photos)
     photos.rename(tmp_path / "elsewhere")
@@ -452,6 +465,7 @@ def test_a_moved_folder_is_the_same(index: Index, photos: Path, tmp_path: Path) 
     assert [root.folder for root in index.roots()] == [tmp_path / "elsewhere"]
 
 
+@_OF_FILES
 def test_another_run_is_refused(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for open_ in (Index.open, Index.open_or_create):
@@ -459,6 +473,7 @@ def test_another_run_is_refused(index: Index, photos: Path) -> None:
             open_(index.folder, Colours(fingerprint="2"))
 
 
+@_OF_FILES
 def test_a_moved_run_is_recorded(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for update in (lambda opened: opened.update_images(photos), lambda opened: opened.add_sentences(["red"])):
@@ -527,6 +542,7 @@ def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) ->
     reader.close()
 
 
+@_OF_FILES
 def test_two_updates_at_once_are_refused(index: Index, photos: Path) -> None:
     def meanwhile(done: int, total: int) -> None:
         with pytest.raises(SeesayError, match="another update"):
@@ -535,6 +551,7 @@ def test_two_updates_at_once_are_refused(index: Index, photos: Path) -> None:
     index.update_images(photos, progress=meanwhile)
 
 
+@_OF_FILES
 def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
     said: list[tuple[int, int]] = []
     index.update_images(photos, progress=lambda done, total: said.append((done, total)))
@@ -643,6 +660,7 @@ def test_queries_are_embedded_at_once_and_fail_one_by_one(index: Index, photos: 
         assert index.search(ready) == index.search(query)
 
 
+@_OF_FILES
 def test_a_query_is_corrected_and_embedded_once(index: Index, photos: Path) -> None:
     class Counting(Colours):
         def __init__(self) -> None:
@@ -674,6 +692,7 @@ def test_a_name_that_no_index_can_have_is_one_line(tmp_path: Path) -> None:
         Index.open(tmp_path / ("a" * 300))
 
 
+@_OF_FILES
 def test_an_index_that_is_deleted_has_no_last_change(index: Index, photos: Path) -> None:
     index.update_images(photos)
     shutil.rmtree(index.folder)
@@ -681,6 +700,7 @@ def test_an_index_that_is_deleted_has_no_last_change(index: Index, photos: Path)
         index.changed()
 
 
+@_OF_FILES
 def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
     index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

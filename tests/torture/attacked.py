@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from tools.torture import __main__  # noqa: F401  # which registers the attacks
 from tools.torture.base import ATTACKS, Stage
 
@@ -42,6 +44,8 @@ SEED = 1
 def check_survived(name: str, seconds: float, folder: Path) -> None:
     """Attack for so long; fail with what repeats the attack."""
     outcome = ATTACKS[name][1](Stage(seconds, random.Random(f"{SEED} {name}"), folder))
+    if outcome.measured.startswith("not tried"):
+        pytest.skip(outcome.measured)
     assert not outcome.failures, (
         f"python -m tools.torture --only '{name}' --seed {SEED}: {outcome.failures[:3]}"
     )

@@ -31,7 +31,7 @@ LSTM = (
     "matcher.lstm=32",
     "matcher.word_dim=32",
     "optimizer.lr=0.01",
-    "schedule.epochs=25",
+    "schedule.epochs=8",
     "schedule.patience=null",
 )
 
@@ -42,7 +42,7 @@ LSTM = (
         ("two-branch-linear-one", SMALL),
         ("two-branch-full", SMALL),
         ("two-branch-lstm", SMALL + LSTM),
-        ("two-branch-similarity", (*SMALL, "schedule.epochs=20", "schedule.patience=null")),
+        ("two-branch-similarity", (*SMALL, "schedule.epochs=8", "schedule.patience=null")),
         ("cca-gmm+hglmm", ("encoders=[efficientnet-lite0]", "matcher.dim=16", "sentence_dim=40")),
         ("cca-mean", ("encoders=[efficientnet-lite0]", "matcher.dim=8")),
     ],

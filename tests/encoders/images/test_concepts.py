@@ -258,10 +258,12 @@ def test_fingerprints_are_of_weights_and_not_of_folders(run: Path, tmp_path: Pat
 
 
 def test_a_moved_run_finds_its_stored_regions(run: Path, tmp_path: Path) -> None:
-    moved = _write_run(tmp_path / "moved", seed=1)
+    moved, stores = _write_run(tmp_path / "moved", seed=1), set()
     for folder in (run, moved):
         encoder = load_image_encoder(f"concepts-regions:{folder}")
-        FeatureStore(tmp_path / "stores", encoder.name, encoder.fingerprint, encoder.dims)
+        store = FeatureStore(tmp_path / "stores", encoder.name, encoder.fingerprint, encoder.dims)
+        stores.add(store.folder)
+    assert len(stores) == 1
 
 
 def test_a_hidden_layer(tmp_path: Path) -> None:
