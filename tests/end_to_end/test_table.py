@@ -118,6 +118,7 @@ def test_tables_are_listed() -> None:
             "No metric 'R@7' in this table; there are:",
         ),
         (("two-branch-2", "--set", "batch_size=7"), "--set needs a corpus to measure on"),
+        (("two-branch-2", "--seeds", "77", "--no-train"), "--seeds needs a corpus to measure on"),
         (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is for runs"),
         (("seesay-small", "--rows", "x"), "--rows is for tables"),

@@ -331,6 +331,7 @@ def table(
         )
     elif data is None:
         needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
+        needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
         _refuse(needing, "needs a corpus to measure on; name it with --data.")
         rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
         shown = recorded_table(definition, rows_of, split, columns)
