@@ -164,6 +164,7 @@ class Store:
         self._connection = connection
         self._lock = threading.RLock()
         self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
+        self._known_roots: tuple[int, list[Root]] = -1, []
         self._in_folders = -1, Counter[str]()  # images by folder, with the generation
         with file_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
@@ -301,14 +302,16 @@ class Store:
     def roots(self) -> list[Root]:
         """Return the image folders; none before the first update."""
         with self._read() as connection:
-            query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
-            rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
-            if len(rows) > MOST_ROOTS:
-                raise self._damaged(f"more than {MOST_ROOTS} folders")
-            roots = [Root(name, path_of(folder), seal) for name, folder, seal in rows]
-            if not all(is_possible(root.folder) for root in roots):
-                raise self._damaged("a folder that cannot be")
-            return roots
+            if self._known_roots[0] != (generation := self._generation()):  # asked for with every hit
+                query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
+                rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
+                if len(rows) > MOST_ROOTS:
+                    raise self._damaged(f"more than {MOST_ROOTS} folders")
+                roots = [Root(name, path_of(folder), seal) for name, folder, seal in rows]
+                if not all(is_possible(root.folder) for root in roots):
+                    raise self._damaged("a folder that cannot be")
+                self._known_roots = generation, roots
+            return list(self._known_roots[1])
 
     def not_read(self) -> dict[str, int]:
         """Return the number of skipped files of each kind in the last updates of the folders."""
