@@ -39,8 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, threads)
         compiled = (Path(__file__).parent / "web" / "__pycache__").glob("test_*-pytest-*.pyc")
-        if "PYTEST_XDIST_WORKER" not in os.environ and not any(compiled):
-            os.environ[COMPILED] = str(Path(tempfile.mkdtemp()) / "compiled")
+        if not (sys.dont_write_bytecode or "PYTEST_XDIST_WORKER" in os.environ or any(compiled)):
+            os.environ[COMPILED] = str(Path(tempfile.gettempdir()) / f"seesay-tests-compiled-{os.getpid()}")
+
+
+def pytest_unconfigure() -> None:
+    """Remove the file that the first worker has made."""
+    if COMPILED in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        Path(os.environ[COMPILED]).unlink(missing_ok=True)
 
 
 @pytest.hookimpl(optionalhook=True)

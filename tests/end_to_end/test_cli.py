@@ -462,6 +462,14 @@ def test_names_that_are_no_text_can_be_printed(tmp_path: Path) -> None:
     assert "\udcff" in json.loads(out.buffer.getvalue())["error"]
 
 
+def test_a_folder_with_a_sign_in_its_name_is_confirmed(tmp_path: Path) -> None:
+    from seesay.cli.use import _roots
+
+    there = tmp_path / "a=b" / "c=d"
+    there.mkdir(parents=True)
+    assert _roots([f"a=b={there}", f"other={tmp_path}"]) == {"a=b": str(there), "other": str(tmp_path)}
+
+
 def test_output_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(name: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

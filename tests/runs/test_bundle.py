@@ -183,6 +183,17 @@ def test_a_run_that_reads_concepts_names_no_folder(scenes: Path, tmp_path: Path)
     assert Run.load(str(bundle.folder)).embed_images([data]).shape[0] == 1
 
 
+def test_files_that_a_training_read_lose_their_folders(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    config = RunConfig.load(tmp_path / "run")
+    recipe = dict(config.recipe) | {"changes": ["words={vectors: /home/me/v.txt}", "loss.teacher=../a/b"]}
+    replace(config, recipe=recipe).save(tmp_path / "run")
+    bundle = write_bundle(str(tmp_path / "run"), tmp_path / "given")
+    text = (bundle.folder / "run.json").read_text()
+    assert json.loads(text)["recipe"]["changes"] == ["words={vectors: v.txt}", "loss.teacher=b"]
+    assert "/home/me" not in text
+
+
 def test_word_vectors_of_ones_own_are_not_brought(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     config = RunConfig.load(tmp_path / "run")

@@ -61,7 +61,7 @@ def train(
         try:
             raise typer.Exit(launch(context.obj, devices))
         except KeyboardInterrupt:
-            _stop(context.obj, not resume)
+            _stop(context.obj, not resume and (out or opt.RUNS / recipe).exists())
     from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run

@@ -105,11 +105,9 @@ def index(
     if not index_exists(out):
         check_images(photos)
     embedder = run if detector is None else with_detector(out, run, detector)
-    if root:
-        opening = Index.open(out, embedder, _roots(root), store)
-    else:
-        opening = Index.open_or_create(out, embedder, store, photos, shards)
-    with opening as opened:
+    if root and photos:
+        raise SeesayError("--root: says where the index's own folders are; add others in a second call.")
+    with Index.open_or_create(out, embedder, store, photos, shards, _roots(root or [])) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):
@@ -394,6 +392,9 @@ def _roots(given: list[str]) -> str | dict[str, str] | None:
     named = dict[str, str]()
     for each in given:
         name, sign, folder = each.partition("=")
+        while "=" in folder and not Path(folder).is_dir():  # the name may have such a sign, too
+            more, _, folder = folder.partition("=")
+            name = f"{name}={more}"
         if not sign:
             raise SeesayError(f"--root {each}: write NAME=FOLDER for each folder of the index.")
         named[name] = folder

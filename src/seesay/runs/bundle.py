@@ -7,10 +7,11 @@ config.json by which hubs recognise a model, but nothing about the machine.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 CARD, CONFIG = "README.md", "config.json"
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
+_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # in a change
 _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 
@@ -148,19 +150,31 @@ def _with_towers(config: RunConfig, target: Path) -> RunConfig:
         recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)
     recipe["encoders"] = [given.get(name, name) for name in config.encoders]
     recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
-    return replace(config, recipe=_without_folders(recipe, config))
+    return replace(config, recipe=_without_folders(recipe))
 
 
-def _without_folders(recipe: dict[str, Any], config: RunConfig) -> dict[str, Any]:
+def _without_folders(recipe: dict[str, Any]) -> dict[str, Any]:
     """Name what a training has read, such as a run of concepts, without the folders of this machine."""
-    specs = [EncoderSpec.parse(name) for name in config.encoders if not is_two_tower(name)]
-    read = [spec.variant for spec in specs if spec.weights]
-    read += [(recipe.get("words") or {}).get("vectors") or "", recipe.get("loss", {}).get("teacher") or ""]
-    text = json.dumps(recipe)
-    for path in sorted(filter(None, read), key=len, reverse=True):
-        if not is_two_tower(path) and Path(path).name != path:
-            text = text.replace(json.dumps(path)[1:-1], json.dumps(Path(path).name)[1:-1])
-    return cast("dict[str, Any]", json.loads(text))
+    files = {"words": "vectors", "loss": "teacher", "matcher": "word_vectors"}
+    short = {
+        holder: values | {key: _short(values[key])}
+        for holder, key in files.items()
+        if (values := recipe.get(holder)) and values.get(key)
+    }
+    short["encoders"] = [
+        _short(name) if EncoderSpec.parse(name).weights else name for name in recipe["encoders"]
+    ]
+    short["changes"] = [_FOLDERS.sub(r"\1", change) for change in recipe["changes"]]
+    return recipe | short
+
+
+def _short(name: str) -> str:
+    """The name of a file or encoder without folders, unless it is a library's model."""
+    if is_two_tower(name):
+        return name
+    spec = EncoderSpec.parse(name)
+    short = Path(spec.variant or spec.name).name or "run"
+    return str(replace(spec, variant=short) if spec.variant else replace(spec, name=short))
 
 
 def _copied_towers(name: str, run: Path) -> str:

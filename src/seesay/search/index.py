@@ -139,6 +139,7 @@ class Index(Searcher):
         store: str = "",
         photos: Sequence[Path] | None = None,
         shards: int = 1,
+        root: str | Path | Mapping[str, str | Path] | None = None,
     ) -> Index:
         """Open the index in a folder, or create one with the run, by default seesay-small.
 
@@ -149,6 +150,7 @@ class Index(Searcher):
             photos: the folders that it will be updated with; a new index needs existing ones, so that a
                 mistyped name leaves nothing behind.
             shards: see `create`; an existing index keeps its number. Lost shards are created again, empty.
+            root: see `open`.
 
         Raises:
             SeesayError: as `open` and `create`, or a new index has no folders, or missing ones, or an
@@ -164,7 +166,7 @@ class Index(Searcher):
                 raise SeesayError(
                     f"--shards {shards}: {folder} has {there}; create a new index to change the number."
                 )
-            return cls.open(folder, run, store=store)
+            return cls.open(folder, run, root, store)
         if photos is not None and not photos:
             raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")
         for each in photos or ():

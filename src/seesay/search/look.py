@@ -290,8 +290,8 @@ def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) 
                 named = f"{root.name}={folder}" if root.name else str(folder)
                 partly = partly or (
                     f"{folder}: has {same} of the {len(sizes)} images of {root.folder}, which is missing. If "
-                    f"that folder is away, connect it first. If it was moved here and changed, say so: "
-                    f"seesay index --out {quote(str(store.path.parent))} --root {quote(named)}."
+                    f"that folder is away, connect it first. If it was moved here and changed, give "
+                    f"--root {quote(named)} in place of its name."
                 )
     if partly:
         raise SeesayError(partly)

@@ -124,10 +124,10 @@ def combine_members(
     _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
     summary = summarize(run, corpus, task, history, about, gates)
-    # Were it left, a member that was trained anew would be passed over for it.
-    (out / CHECKPOINT).unlink(missing_ok=True)
     run = Run.load(str(out))
     finish(run, corpus, summary)
+    # Were it left, a member that was trained anew would be passed over for it.
+    (out / CHECKPOINT).unlink(missing_ok=True)
     return run
 
 

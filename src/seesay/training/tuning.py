@@ -13,6 +13,7 @@ during training.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -396,5 +397,9 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
     ]
     for file in sorted(path.iterdir()) if hasattr(os, "posix_fallocate") else ():
         with file.open("r+b") as opened:  # or a full disk would end the process when a page is written
-            os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+            try:
+                os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # file systems without it
+                    raise
     return Seen(*files)

@@ -321,10 +321,11 @@ async function describe(state, mine) {
 
 function showChips(state, parts) {
   const conditions = conditionsIn(state.where);
+  const file = state.image ? given?.file : null;
   replaceIn($("chips"), [
-    ...(given?.file ? [chip(given.name, () => go({ image: null }))] : []),
-    ...(given?.file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
-    ...(given?.file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
+    ...(file ? [chip(given.name, () => go({ image: null }))] : []),
+    ...(file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
+    ...(file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
     ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
     ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
@@ -414,12 +415,12 @@ async function look(state) {
   try {
     indexes = await api.indexes();
   } catch (failure) {
-    if (asked !== state) return;
+    if (read().index !== state.index) return;
     served = {};
-    fail(failure);
+    if (asked === state) fail(failure);
     return;
   }
-  if (asked !== state) return;
+  if (read().index !== state.index) return;
   served = panel.take(indexes) ?? {};
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
