@@ -154,7 +154,10 @@ def _with_towers(config: RunConfig, target: Path) -> RunConfig:
 
 
 def _without_folders(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Name what a training has read, such as a run of concepts, without the folders of this machine."""
+    """Name what a training has read, such as a run of concepts, without the folders of this machine.
+
+    Changes that name the towers in the exported folder stay as they are.
+    """
     files = {"words": "vectors", "loss": "teacher", "matcher": "word_vectors"}
     short = {
         holder: values | {key: _short(values[key])}
@@ -162,19 +165,18 @@ def _without_folders(recipe: dict[str, Any]) -> dict[str, Any]:
         if (values := recipe.get(holder)) and values.get(key)
     }
     short["encoders"] = [
-        _short(name) if EncoderSpec.parse(name).weights else name for name in recipe["encoders"]
+        str(replace(spec, variant=_short(spec.variant))) if spec.weights and spec.variant else name
+        for name, spec in ((name, EncoderSpec.parse(name)) for name in recipe["encoders"])
     ]
-    short["changes"] = [_FOLDERS.sub(r"\1", change) for change in recipe["changes"]]
+    short["changes"] = [
+        change if f"{EXPORTED}:." in change else _FOLDERS.sub(r"\1", change) for change in recipe["changes"]
+    ]
     return recipe | short
 
 
 def _short(name: str) -> str:
-    """The name of a file or encoder without folders, unless it is a library's model."""
-    if is_two_tower(name):
-        return name
-    spec = EncoderSpec.parse(name)
-    short = Path(spec.variant or spec.name).name or "run"
-    return str(replace(spec, variant=short) if spec.variant else replace(spec, name=short))
+    """The name of a file or run without its folder, unless it is a library's model."""
+    return name if is_two_tower(name) else Path(name).name or "run"
 
 
 def _copied_towers(name: str, run: Path) -> str:
