@@ -203,7 +203,7 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     found = as_array(probabilities, "probabilities", "n")
     came_true = as_array(outcomes, "outcomes", len(found), kinds="fiub")
     refuse_nan(found, "probabilities")
-    _check_binary(came_true[came_true == came_true], "outcomes")
+    _check_binary(came_true[~np.isnan(came_true)], "outcomes")
     if found.size and not 0 <= found.min() <= found.max() <= 1:
         wrong = found[(found < 0) | (found > 1)][0]
         raise SeesayError(f"probabilities: expected numbers from 0 to 1, got {wrong:g}.")

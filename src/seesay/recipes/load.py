@@ -65,8 +65,9 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
     """
     changes: list[str] = []
     for key, value in keywords.items():
-        is_none = key == "beside" and not value  # of several corpora; other mappings have fixed keys
-        if isinstance(value, Mapping) and "kind" not in value and not is_none:
+        # Without a key, `beside` names no corpus; other mappings, whose keys are fixed, stay as they are.
+        has_no_corpus = key == "beside" and not value
+        if isinstance(value, Mapping) and "kind" not in value and not has_no_corpus:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
         else:
             changes.append(f"{key}={_flow(value)}")

@@ -65,7 +65,7 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
 
 
 def _label(name: str) -> str:
-    """A name in the legend, from which Matplotlib leaves out those that begin with an underscore."""
+    """Return a name for the legend; Matplotlib leaves out labels that begin with an underscore."""
     return f"\u200b{name}" if name.startswith("_") else name
 
 

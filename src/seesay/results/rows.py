@@ -351,7 +351,9 @@ def _read(path: Path) -> list[tuple[Row, str]]:
     if not path.exists():
         return []
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # a sentence may hold other ends of lines
+        lines = path.read_text(encoding="utf-8").split(
+            "\n"
+        )  # names may contain other line separators, such as U+2028
     except (OSError, UnicodeDecodeError) as error:
         raise SeesayError(f"{path}: cannot be read ({error}).") from error
     rows = []

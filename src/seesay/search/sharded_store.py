@@ -78,7 +78,7 @@ class ShardedStore:
         return max(self._stores, key=lambda store: len(store.roots())).not_read()
 
     def background(self) -> str | None:
-        """Return what tells that the gallery is another; each shard has that of its own images."""
+        """Return a text that changes with the gallery of any shard; each has that of its own images."""
         each = [store.background() or "" for store in self._stores]
         return f"of shards: {' '.join(each)}" if any(each) else None
 

@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -226,13 +226,20 @@ def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None
     return None
 
 
-def _is_file(path: Path) -> bool:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Convert an error about what is not readable, such as a folder of another user; disks fail otherwise."""
     try:
-        return path.is_file()
-    except OSError as error:  # such as of a folder of another user
-        if failure_of_disk(error):
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) or failure_of_disk(error):
             raise
-        raise SeesayError(f"{path.parent}: cannot be read ({error.strerror}).") from error
+        raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _is_file(path: Path) -> bool:
+    with _readable(path.parent):
+        return path.is_file()
 
 
 def _check_journal(path: Path) -> None:
@@ -241,21 +248,16 @@ def _check_journal(path: Path) -> None:
     SQLite names one where a transaction is of several databases, which none of seesay's is. Whoever packs an
     index can name any file.
     """
-    journal = path.with_name(f"{path.name}-journal")
-    try:
-        is_regular = stat.S_ISREG(journal.lstat().st_mode)
-        with journal.open("rb") if is_regular else nullcontext() as file:
-            if file is not None:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - len(_NAMES_ANOTHER)))
-            end = b"" if file is None else file.read()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        if failure_of_disk(error):
-            raise
-        raise SeesayError(f"{journal}: cannot be read ({error.strerror}).") from error
-    if not is_regular or end == _NAMES_ANOTHER:
-        raise SeesayError(f"{journal}: damaged; delete the folder of the index and index again.")
+    journal, end = path.with_name(f"{path.name}-journal"), b""
+    with suppress(FileNotFoundError), _readable(journal):
+        there = journal.lstat()
+        is_regular = stat.S_ISREG(there.st_mode)
+        if is_regular:
+            with journal.open("rb") as file:
+                file.seek(max(0, there.st_size - len(_NAMES_ANOTHER)))
+                end = file.read()
+        if not is_regular or end == _NAMES_ANOTHER:
+            raise SeesayError(f"{journal}: damaged; delete the folder of the index and index again.")
 
 
 def _is_read_only(path: Path) -> bool:

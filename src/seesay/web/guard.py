@@ -98,8 +98,8 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have believed the other one, and take the rest for a request of somebody else.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
-        _, options = parse_options_header(headers.get("content-type", ""))
-        if _is_multipart(headers) and options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        form = _form_options(headers) or {}
+        if form.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
             # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
             return problem(400, "Forms are read as UTF-8; name no other charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
@@ -123,7 +123,7 @@ class Guard:
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
         # Other bodies, such as that of a login, are parsed as a whole.
-        limit = self._limits.upload_bytes if _is_multipart(headers) else _ENVELOPE_BYTES
+        limit = _ENVELOPE_BYTES if _form_options(headers) is None else self._limits.upload_bytes
         left = limit + _ENVELOPE_BYTES
         length = headers.get("content-length", "0")
         announced = int(length) if length.isdecimal() else 0
@@ -184,9 +184,10 @@ class Compressed(GZipMiddleware):
         await (self.app if is_part else super().__call__)(scope, receive, send)
 
 
-def _is_multipart(headers: Headers) -> bool:
-    kind, _ = parse_options_header(headers.get("content-type", ""))
-    return kind.startswith(b"multipart/")
+def _form_options(headers: Headers) -> dict[bytes, bytes] | None:
+    """The options of a multipart form, as its parser reads them; None for any other body."""
+    kind, options = parse_options_header(headers.get("content-type", ""))
+    return options if kind.startswith(b"multipart/") else None
 
 
 def _client(scope: Scope) -> str:

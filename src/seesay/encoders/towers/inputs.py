@@ -198,7 +198,7 @@ class Tokens:
         clean = CLEANINGS[self.settings.clean]
         try:
             codes = [code.ids for code in self.tokenizer.encode_batch([clean(text) for text in texts])]
-        except Exception as failure:  # tokenizers has no class of its own
+        except Exception as failure:  # tokenizers raises nothing more specific
             raise SeesayError(f"The model's tokenizer cannot read these texts ({failure}).") from failure
         width = self.settings.length if self.settings.fixed else max((len(code) for code in codes), default=0)
         ids = np.full((len(codes), width), self.settings.pad_id, np.int64)
