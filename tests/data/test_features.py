@@ -258,6 +258,14 @@ def test_rows_of_one_part_are_as_they_are_stored():
     assert rows.as_stored([2, 3]).dtype == rows.as_stored([5, 6]).dtype == np.float32
 
 
+@pytest.mark.parametrize("wanted", [[2, 0, 1], [0, 2], [1, 2, 3, 4]])
+def test_copies_of_half_precision_keep_it(wanted: list[int]) -> None:
+    whole = np.random.default_rng(0).random((5, 2)).astype(np.float16)
+    stored = FeatureRows([whole[:3], whole[3:]]).as_stored(wanted)
+    assert stored.dtype == np.float16
+    np.testing.assert_array_equal(stored, whole[wanted])
+
+
 def test_rows_out_of_range_and_parts_that_do_not_fit_are_refused():
     with pytest.raises(IndexError, match="4 rows"):
         FeatureRows([np.zeros((4, 2))])[[4]]

@@ -121,7 +121,7 @@ Protocol = Annotated[
     typer.Option(
         help="standard, coco-1k, coco-5k, graded, agreement, sentence-to-sentence, "
         "composition, no-match, many-matches, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; "
-        "concepts or concepts-regions for a run of concepts."
+        "concepts for a run of concepts."
     ),
 ]
 Combine = Annotated[

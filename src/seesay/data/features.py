@@ -33,6 +33,9 @@ class RowSource(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102
 
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
@@ -40,7 +43,7 @@ class FeatureRows:
     """Feature arrays stacked along their first axis without copying.
 
     Parts have shape (rows, d) or (rows, r, d), differ only in their number of rows, and may be memory-mapped.
-    Indexed with an array of rows, it returns float32.
+    Indexed with an array of rows, it returns a copy of them in float32.
     """
 
     def __init__(self, parts: Sequence[RowSource]) -> None:
@@ -51,20 +54,24 @@ class FeatureRows:
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *parts[0].shape[1:])
 
     def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
-        """Return rows of a part that lie end to end as they are, in half or single precision, else a copy."""
+        """Return rows in half precision if all parts have it: a view if they lie end to end, else a copy."""
         first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
         number = int(np.searchsorted(self._starts, first, side="right")) - 1
         part, start = self._parts[number], int(self._starts[number])
         plain = isinstance(part, np.ndarray) and part.dtype in (np.float16, np.float32)
         if not plain or stop > self._starts[number + 1] or not np.array_equal(rows, np.arange(first, stop)):
-            return self[rows]
+            half = all(each.dtype == np.float16 for each in self._parts)
+            return self._copied(rows, np.dtype(np.float16 if half else np.float32))
         return np.asarray(part[first - start : stop - start])
 
     def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
+        return self._copied(rows, np.dtype(np.float32))
+
+    def _copied(self, rows: NDArray[np.integer] | Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
         wanted = np.asarray(rows, np.int64)
         if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.shape[0]):
             raise IndexError(f"row out of range for {self.shape[0]} rows")
-        out = np.empty((len(wanted), *self.shape[1:]), np.float32)
+        out = np.empty((len(wanted), *self.shape[1:]), dtype)
         part_of = np.searchsorted(self._starts, wanted, side="right") - 1
         for number in np.unique(part_of):
             here = part_of == number
@@ -175,7 +182,7 @@ class _Hdf5Rows:
     """An array in HDF5, which can only be indexed with ascending rows."""
 
     def __init__(self, array: Any) -> None:
-        self._array, self.shape = array, array.shape
+        self._array, self.shape, self.dtype = array, array.shape, array.dtype
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.generic]:
         ascending, back = np.unique(rows, return_inverse=True)
@@ -215,6 +222,8 @@ def _bytes_in(text: bytes) -> int:
 
 class _TsvRows:
     """Lines of a TSV, decoded when they are indexed; missing regions are zeros."""
+
+    dtype = np.dtype(np.float32)
 
     def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
         self._path, self._starts, self.shape = path, starts, shape

@@ -104,7 +104,8 @@ def split_inputs(
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
     With `as_stored`, features keep the files' half precision, and contiguous ones of a single array are
-    memory-mapped: for 113,000 images with 36 instances, a copy in single precision has 16 GB.
+    memory-mapped: for 113,000 images with 36 instances, a copy in single precision has 16 GB. Regions that
+    become one vector, their mean, are read some at a time.
 
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
@@ -188,8 +189,11 @@ def _precomputed_features(
     kept = [i for i, row in enumerate(rows) if row is not None]
     missing = [ImageError(f"{image.name}: no features.") for image in part.images if image.row is None]
     there = [row for row in rows if row is not None]
-    given: NDArray[np.floating]
-    if as_stored and isinstance(part.features, FeatureRows):
+    instances = recipe.matcher.instances_per_image
+    if len(part.features.shape) == 3 and instances is None:  # all regions at once would have gigabytes
+        some = (there[start : start + _IMAGES] for start in range(0, max(len(there), 1), _IMAGES))
+        given = np.concatenate([part.features[rows].mean(axis=1, dtype=np.float32) for rows in some])
+    elif as_stored and isinstance(part.features, FeatureRows):
         given = part.features.as_stored(there)
     else:
         given = np.asarray(part.features[there], np.float32)
@@ -198,10 +202,9 @@ def _precomputed_features(
         if not finite.all():
             name = part.images[kept[start + int(np.argwhere(~finite)[0, 0])]].name
             raise SeesayError(f"{part.root}: the features of image {name} contain NaN or infinity.")
-    if (instances := recipe.matcher.instances_per_image) is not None:
-        return _joined_instances(given, instances, part.root), kept, missing
-    # Regions (n, r, d) become one global vector: their mean.
-    return (given.mean(axis=1, dtype=np.float32) if given.ndim == 3 else given), kept, missing
+    if instances is not None:
+        given = _joined_instances(given, instances, part.root)
+    return given, kept, missing
 
 
 def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> NDArray[np.floating]:
