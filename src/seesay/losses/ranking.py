@@ -75,8 +75,8 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
-        reduction: "mean" over the pairs, or their "sum", as printed with eq. 2 and 3 of GVSE, where a clip
-            of the gradients gives the sum a meaning.
+        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one pair; its
+            clip of the gradients makes the two differ.
         slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
             largest violations then count.
 
