@@ -116,11 +116,14 @@ def images(
     order = np.random.default_rng([seed, epoch]).permutation(int(image_of_sentence.max(initial=0)) + 1)
     rank = order[image_of_sentence]
     dealt = np.argsort(rank, kind="stable")
-    # A batch ends before the image that the pair behind it belongs to.
+    # A batch ends before the image that the pair behind it belongs to; an image alone begins the next one.
     ends = np.unique(np.searchsorted(rank[dealt], rank[dealt][batch_size::batch_size]))
-    for sentences in np.split(dealt, ends):
-        if len(sentences) and _has_negatives(image_of_sentence[sentences]):
+    sentences = dealt[:0]
+    for more in np.split(dealt, ends):
+        sentences = np.concatenate([sentences, more])
+        if _has_negatives(image_of_sentence[sentences]):
             yield image_of_sentence[sentences], sentences
+            sentences = dealt[:0]
 
 
 def _has_negatives(images: Positions) -> bool:

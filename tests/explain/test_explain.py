@@ -142,7 +142,7 @@ def test_words_beyond_the_thirtieth_are_cut_off(level: str) -> None:
     assert found.cut == len(WORDS) * 2 - 30
     assert len(found.words) == len(WORDS) * 2
     assert len(found.readings[0].words) == 30
-    assert f"The last {found.cut} words were ignored: m-CNN reads 30." in found.notes()[0]
+    assert f"The last {found.cut} words were ignored: the run reads 30." in found.notes()[0]
     assert "".join(text for text, _ in found.pieces(found.readings[0])) == long
     short = explain(run_of(level), png(), "x", " ".join((WORDS * 2)[:30]))
     assert short.readings == found.readings

@@ -226,6 +226,13 @@ def test_the_loss_is_eq_1_with_signs_and_logits(rows: list[list[tuple[float, boo
     assert MultiLabelLoss()(logits, targets).item() == pytest.approx(sum(one) / len(one))
 
 
+def test_targets_may_be_probabilities() -> None:
+    logits, targets = torch.tensor([[3.0, -2.0, 0.5]]), torch.tensor([[0.5, 0.3, 0.9]])
+    shares = torch.sigmoid(logits)
+    expected = -(targets * shares.log() + (1 - targets) * (1 - shares).log()).sum()
+    torch.testing.assert_close(MultiLabelLoss()(logits, targets), expected)
+
+
 def test_the_loss_of_large_logits_is_finite() -> None:
     logits = torch.tensor([[1e4, -1e4], [-1e4, 1e4]], requires_grad=True)
     loss = MultiLabelLoss()(logits, torch.tensor([[True, False], [True, False]]))

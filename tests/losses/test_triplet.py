@@ -128,3 +128,10 @@ def test_only_hinges_that_there_are_can_be_active() -> None:
     loss(units(3, 0), units(3, 1), torch.arange(3))  # two negatives each, of ten
     assert loss.active_share is not None
     assert loss.active_share.item() == 1
+
+
+def test_double_precision_is_kept() -> None:
+    x, y = (functional.normalize(torch.rand(4, 3, dtype=torch.float64), dim=1) for _ in range(2))
+    x.requires_grad_()
+    loss = TripletLoss(margin=0.1)
+    assert torch.autograd.gradcheck(lambda vectors: loss(vectors, y, torch.arange(4)), (x,))

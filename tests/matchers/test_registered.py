@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -244,6 +245,46 @@ def test_compiled_as_eager(kind: str) -> None:
     compiled = torch.compile(matcher, backend="eager", fullgraph=whole)
     texts = TEXTS.vectors if whole else TEXTS
     torch.testing.assert_close(compiled(images(), texts), matcher(images(), texts), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in NEEDS_NO_WORDS if kind in EMBEDDING])
+@torch.no_grad()
+def test_exported_for_any_number_of_images_and_sentences(kind: str) -> None:
+    matcher, vectors = fitted(kind), torch.randn(5, VECTOR)
+    shapes = tuple({0: torch.export.Dim(name, min=2, max=64)} for name in ("n", "m"))
+    exported = torch.export.export(matcher, (images(), TEXTS.vectors), dynamic_shapes=shapes).module()
+    torch.testing.assert_close(exported(images(n=7), vectors), matcher(images(n=7), vectors))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EMBEDDING if kind != "cca"])  # it has no gradients
+def test_features_of_zeros_do_not_enlarge_gradients(kind: str) -> None:
+    """Of a division by the length of a vector, which is zero at first."""
+    torch.manual_seed(0)
+    matcher = settings_of(kind).build(INPUTS)
+    assert isinstance(matcher, Matcher)
+    x, vectors = images(), TEXTS.vectors.clone()
+    x[0], vectors[0] = 0, 0
+    matcher(x, replace(TEXTS, vectors=vectors)).sum().backward()
+    gradients = [p.grad for p in matcher.parameters() if p.grad is not None]
+    assert all(each.abs().max() < 1e4 for each in gradients)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EMBEDDING if kind != "fine-tuned"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.inference_mode()
+def test_features_of_zeros_in_half_precision(kind: str, dtype: torch.dtype) -> None:
+    x, vectors = images().to(dtype), TEXTS.vectors.to(dtype)
+    x[0], vectors[0] = 0, 0
+    assert fitted(kind).to(dtype)(x, replace(TEXTS, vectors=vectors)).isfinite().all()
+
+
+@every_matcher
+def test_copied_in_training(kind: str) -> None:
+    matcher = fitted(kind).train()
+    scores = matcher(images(), TEXTS)
+    copied = copy.deepcopy(matcher)
+    assert scores.shape == copied(images(), TEXTS).shape
 
 
 @every_matcher

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.concepts import PARTS_OF_SPEECH, Concept, ConceptVocabulary, concept_targets, content_words
+from seesay.text.concepts import (
+    PARTS_OF_SPEECH,
+    Concept,
+    ConceptVocabulary,
+    concept_targets,
+    content_words,
+    lemma,
+)
 
 SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
 
@@ -105,6 +112,13 @@ def test_the_forms_of_a_verb_are_one_word(verb: str) -> None:
     for tag in ("VBZ", "VBG", "VBD"):
         (form, *_) = getInflection(verb, tag)
         assert f"{verb}/v" in _tagged(f"a man {form} the ball"), form
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("café", "cafe"), ("piñatas", "pinata"), ("собаки", "собаки")]
+)
+def test_letters_with_accents_are_no_endings(word: str, expected: str) -> None:
+    assert lemma(word, "noun") == expected
 
 
 @given(st.text(max_size=60))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, tokenize
 from seesay.text.words import corrections, description_in, is_word, unknown_words
 from tests.linear import check_linear
 
@@ -112,6 +114,12 @@ def test_forms_of_words_are_known_to_a_vocabulary_of_base_forms() -> None:
 
 def test_words_in_other_scripts_are_left() -> None:
     assert corrections(["велосипед", "自転車自転車"], VOCABULARY, english=True) == {}
+
+
+@given(st.text("kedisi\u0307x\u030c'’", max_size=12))
+def test_letters_with_accents_of_their_own_and_apostrophes_are_read(text: str) -> None:
+    for word in tokenize(text):
+        corrections([word], VOCABULARY, english=True)
 
 
 def test_what_may_be_another_language_is_left() -> None:

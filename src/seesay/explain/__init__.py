@@ -127,7 +127,9 @@ class Explanation:
         if self.unknown:
             notes.append(f"Unknown to the run: {', '.join(self.unknown)}.")
         if self.cut:
-            notes.append(f"The last {self.cut} words were ignored: m-CNN reads {len(self.words) - self.cut}.")
+            notes.append(
+                f"The last {self.cut} words were ignored: the run reads {len(self.words) - self.cut}."
+            )
         return notes
 
     def text(self, window: Window) -> str:
@@ -179,11 +181,6 @@ class WindowMatcher(Protocol):
         """A key of `TITLES`."""
         ...
 
-    @property
-    def max_words(self) -> int:
-        """The maximum number of words that are read."""
-        ...
-
     def windows(self, words: int) -> list[tuple[int, int]]:
         """Return (first word, one past the last) of each window; none if words are to be left out."""
         ...
@@ -200,7 +197,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
         run: matches whole images; an ensemble is explained member by member.
         image: encoded.
         name: of the image, for messages.
-        sentence: m-CNN reads its first thirty words.
+        sentence: as many of its words as the run reads are explained, m-CNN's first thirty.
 
     Raises:
         ImageError: the image cannot be decoded.
@@ -212,8 +209,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)
-    limits = [member.max_words for member in members if isinstance(member, WindowMatcher)]
-    read = words[: min(limits, default=None)]
+    read = words[: run.config.max_words]
     text = sentence[: read[-1].end] if len(read) < len(words) else sentence
     encoded = encode_images(run.encoders, [image], [name])
     features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)

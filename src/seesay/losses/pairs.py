@@ -180,7 +180,8 @@ class MultiLabelLoss(Loss):
 
     The sum over concepts of log(1 + exp(-y z)), its mean over images. The paper prints y in {0, 1} and
     sigmoid(z) instead of z; an absent concept would then always cost log 2, and all scores could become 1.
-    With y in {-1, 1} and the logit z it is the logistic loss, computed without overflow.
+    With y in {-1, 1} and the logit z it is the logistic loss: the binary cross-entropy of targets in {0, 1},
+    which may also be probabilities.
 
     Args:
         reduction: "mean" over the images, or their "sum".
@@ -199,12 +200,12 @@ class MultiLabelLoss(Loss):
         self.reduction = reduction
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of logits z, (n, K), with targets (n, K): 1 for present concepts, else 0."""
+        """Return the loss of logits z, (n, K), with targets (n, K): 1 for present concepts, 0 for absent."""
         check_equal_shapes(logits=logits, targets=targets)
         if not bool(((targets >= 0) & (targets <= 1)).all()):
             raise SeesayError("targets: expected numbers in 0..1, got others.")
-        signs = 2 * targets.to(logits.dtype) - 1
-        return reduced(functional.softplus(-signs * logits).sum(), len(logits), self.reduction)
+        total = functional.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="sum")
+        return reduced(total, len(logits), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a classifier of concepts."""

@@ -141,9 +141,9 @@ def _hardest_violations(
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
     """Return distances of unit vectors, (n, m), clamped above zero, where the gradient is undefined."""
-    # Half precision would lose what a margin of 0.05 needs.
+    exact = torch.promote_types(left.dtype, torch.float32)  # half loses what a margin of 0.05 needs
     with torch.autocast(left.device.type, enabled=False):
-        return (2 - 2 * left.float() @ right.float().T).clamp_min(1e-8).sqrt()
+        return (2 - 2 * left.to(exact) @ right.to(exact).T).clamp_min(1e-8).sqrt()
 
 
 def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:

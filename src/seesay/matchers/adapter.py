@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.layers import unit_vectors
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -55,11 +56,11 @@ class Cosine(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         check_images(images, self.dim)
-        return functional.normalize(images, dim=1)
+        return unit_vectors(images)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        return functional.normalize(read_vectors(sentences, self.dim), dim=1)
+        return unit_vectors(read_vectors(sentences, self.dim))
 
 
 def check_one_space(image_dim: int, sentence_dim: int) -> None:
@@ -133,14 +134,12 @@ class Adapter(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        return self._adapted(read_vectors(sentences, self.dim), self.sentences)
+        return self._adapted(read_vectors(sentences, self.dim, self.sentences.first.weight), self.sentences)
 
     def _adapted(self, vectors: Tensor, residual: nn.Module) -> Tensor:
-        unit = functional.normalize(vectors, dim=1)
+        unit = unit_vectors(vectors)
         added = residual(unit)
-        return functional.normalize(
-            unit + (added if self.training else self.get_buffer("alpha") * added), dim=1
-        )
+        return unit_vectors(unit + (added if self.training else self.get_buffer("alpha") * added))
 
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
         """Return the alpha that `calibrate` chose last."""

@@ -17,11 +17,16 @@ from typing import ClassVar, cast
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
-from seesay.matchers.layers import instance_width, missing_instances, normalised_instances, xavier
+from seesay.matchers.layers import (
+    instance_width,
+    missing_instances,
+    normalised_instances,
+    unit_vectors,
+    xavier,
+)
 from seesay.matchers.projection import CLASSES
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
@@ -169,16 +174,16 @@ class UncommonVSE(EmbeddingMatcher):
         instances = self._instances(images)
         missing = missing_instances(instances)
         if self.relation is not None:
-            return functional.normalize(self.relation(self.dropout(instances), missing)[0], dim=1)
+            return unit_vectors(self.relation(self.dropout(instances), missing)[0])
         assert self.image_map is not None
         there = (~missing).to(instances.dtype)
         mean = (self.dropout(instances) * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
-        return functional.normalize(self.image_map(mean), dim=1)
+        return unit_vectors(self.image_map(mean))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit sentence vectors, (m, H)."""
         vectors = read_vectors(sentences, self.sentence_map.in_features, self.sentence_map.weight)
-        return functional.normalize(self.sentence_map(self.dropout(vectors)), dim=1)
+        return unit_vectors(self.sentence_map(self.dropout(vectors)))
 
     def saliencies(self, images: Tensor) -> Tensor:
         """Return the attention of each step to each instance, p of eq. 1, (n, T, I); only for T > 0."""
@@ -234,11 +239,11 @@ class ClassNames(nn.Module):
                 f"classes, the {CLASSES} of ImageNet and a detector's; set class_names: false."
             )
         every = torch.cat([vectors, object_vectors]) - vectors.mean(dim=0)
-        self.classes.copy_(functional.normalize(every, dim=1))
+        self.classes.copy_(unit_vectors(every))
 
     def forward(self, weights: Tensor, instances: Tensor) -> Tensor:
         """Join instances (n, I, F) and class names of weights (n, I, K), and normalise."""
-        names = functional.normalize(weights @ self.classes, dim=2)
+        names = unit_vectors(weights @ self.classes, dim=2)
         joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
         return joined
 

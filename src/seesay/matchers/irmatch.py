@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import Standardise, WordEmbedding, standardised
+from seesay.matchers.layers import Standardise, WordEmbedding, standardised, unit_vectors
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words, word_places
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -180,9 +180,9 @@ class IRMatch(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors by eq. 1, (n, dim)."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
-        return functional.normalize(self.image_map(self.dropout(self.standard(images))), dim=1)
+        return unit_vectors(self.image_map(self.dropout(self.standard(images))))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors by eq. 2, (m, dim)."""
         read = read_words(sentences, self.sentence_cnn.embedding.num_embeddings)
-        return functional.normalize(self.dropout(self.sentence_cnn(read)), dim=1)
+        return unit_vectors(self.dropout(self.sentence_cnn(read)))

@@ -243,6 +243,15 @@ def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool =
     return layer
 
 
+def unit_vectors(vectors: Tensor, dim: int = 1) -> Tensor:
+    """Divide vectors by their lengths; zeros stay zeros and do not enlarge gradients.
+
+    `functional.normalize` divides them by 1e-12: gradients grow by 1e12, and half precision makes it 0 / 0.
+    """
+    lengths: Tensor = vectors.norm(dim=dim, keepdim=True)
+    return vectors / lengths.masked_fill(lengths == 0, 1)
+
+
 def instance_width(image_dim: int, instances: int) -> int:
     """Return the width of each of the concatenated instances; raise `SeesayError` if it is not whole."""
     if image_dim % instances:
@@ -253,12 +262,9 @@ def instance_width(image_dim: int, instances: int) -> int:
 
 
 def normalised_instances(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
-    """Split joined instances (n, I·F) to (n, I, F), take signed square roots and normalise each.
-
-    Computed in single precision: in half, the epsilon of `normalize` is zero, which makes padding NaN.
-    """
+    """Split joined instances (n, I·F) to (n, I, F), take signed square roots and normalise in float32."""
     rows = images.view(images.shape[0], instances, images.shape[1] // instances).float()
-    return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2).to(dtype)
+    return unit_vectors(rows.sign() * rows.abs().sqrt(), dim=2).to(dtype)
 
 
 def missing_instances(instances: Tensor) -> Tensor:

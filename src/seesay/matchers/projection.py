@@ -18,11 +18,10 @@ from typing import Any, cast
 import torch
 from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
-from seesay.matchers.layers import mean_words
+from seesay.matchers.layers import mean_words, unit_vectors
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout, NonNegative, Positive
@@ -63,11 +62,11 @@ class Member(nn.Module):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors (n, dim)."""
-        return functional.normalize(self.image_map(images), dim=1)
+        return unit_vectors(self.image_map(images))
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Return unit vectors (m, dim)."""
-        return functional.normalize(self.sentence_map(_joined(self.words, sentences)), dim=1)
+        return unit_vectors(self.sentence_map(_joined(self.words, sentences)))
 
 
 def _joined(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
@@ -95,18 +94,19 @@ class ClassEvidence(nn.Module):
         """Set the vectors of the classes, (1000, sentence_dim), which are saved with the weights."""
         mean = vectors.mean(dim=0)
         self.get_buffer("class_mean").copy_(mean)
-        self.get_buffer("classes").copy_(functional.normalize(vectors - mean, dim=1))
+        self.get_buffer("classes").copy_(unit_vectors(vectors - mean))
 
     def embed_images(self, logits: list[Tensor]) -> Tensor:
         """Return unit vectors (n, 1000): roots of the probabilities, averaged over the classifiers."""
-        return torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0).sqrt()
+        shares = torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0)
+        return shares.clamp_min(torch.finfo(shares.dtype).tiny).sqrt()  # a root of zero has no gradient
 
     def embed_sentences(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return unit vectors (m, 1000), and the weight (m, 1) of each relative to other scores.
 
         A sentence that means no particular class is a flat mixture and has little weight.
         """
-        near = functional.normalize(vectors - self.get_buffer("class_mean"), dim=1)
+        near = unit_vectors(vectors - self.get_buffer("class_mean"))
         shares = (_SHARPNESS * (near @ self.get_buffer("classes").T)).softmax(dim=1)
         lengths = shares.norm(dim=1, keepdim=True)
         return shares / lengths, self.weight * lengths**_TRUST
@@ -149,7 +149,7 @@ class _OfPackagedVectors(EmbeddingMatcher):
     def _pooled(self, images: Tensor) -> Tensor:
         check_images(images, sum(self.image_dims), next(self.parameters()))
         parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
-        joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
+        joined = torch.cat([unit_vectors(part) for part in parts], dim=1)
         return joined * math.sqrt(joined.shape[1] / len(parts))
 
     def _logits(self, images: Tensor) -> list[Tensor]:
@@ -246,9 +246,7 @@ class Projection(_OfPackagedVectors):
         members = self._mean([member.embed_sentences(sentences) for member in self.parts()])
         if self.evidence is None:
             return members
-        return functional.normalize(
-            torch.cat([members, self._classes_of(self.evidence, sentences)], dim=1), dim=1
-        )
+        return unit_vectors(torch.cat([members, self._classes_of(self.evidence, sentences)], dim=1))
 
     def parts(self) -> list[Member]:
         """Return the members."""
@@ -326,7 +324,7 @@ class JointProjection(_OfPackagedVectors):
         """Return unit vectors, (n, dim)."""
         seen = self.evidence.embed_images(self._logits(images))
         pooled = self.image_dropout(self._pooled(images))
-        return functional.normalize(self.image_map(pooled) + self.image_classes(seen), dim=1)
+        return unit_vectors(self.image_map(pooled) + self.image_classes(seen))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
@@ -337,7 +335,7 @@ class JointProjection(_OfPackagedVectors):
         ]
         meant = self.sentence_classes(self._classes_of(self.evidence, read))
         joined = self.hidden_dropout(torch.cat(layers, dim=1))
-        return functional.normalize(self.sentence_map(joined) + meant, dim=1)
+        return unit_vectors(self.sentence_map(joined) + meant)
 
     @torch.no_grad()
     def take_over(

@@ -7,12 +7,11 @@ concepts (section 3.3.2); see `decoder.py`. The concepts are predicted by a mult
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
@@ -25,6 +24,7 @@ from seesay.matchers.layers import (
     instance_width,
     missing_instances,
     normalised_instances,
+    unit_vectors,
     xavier,
 )
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
@@ -84,8 +84,8 @@ class GatedFusion(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return image vectors v, (n, H), from joined arrays (n, d)."""
-        x = functional.normalize(images[:, : self.context_dim], dim=1)
-        p = functional.normalize(images[:, self.context_dim :], dim=1)
+        x = unit_vectors(images[:, : self.context_dim])
+        p = unit_vectors(images[:, self.context_dim :])
         if self.concepts is None:
             return _unit(self.context, x)
         if self.context is None:
@@ -163,11 +163,11 @@ class SCO(EmbeddingMatcher):
         if self.matches_by_sentence:
             decoder, table = self._decoder()
             return self.embed_sentences(decoder.greedy(vectors, table, self.max_length))
-        return functional.normalize(vectors, dim=1)
+        return unit_vectors(vectors)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit sentence vectors, (m, H)."""
-        return functional.normalize(self.reader(self._read(sentences)), dim=1)
+        return unit_vectors(self.reader(self._read(sentences)))
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
         """Return λ·L_gen of eq. 4, averaged over the pairs; scheduled sampling grows with progress.
@@ -195,6 +195,10 @@ class SCO(EmbeddingMatcher):
         shown = {"generation loss": vectors, "generation loss, another image": vectors.roll(1, dims=0)}
         return {name: decoder.loss(each, read, table).item() for name, each in shown.items()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs: not the last batch, whose graph cannot be copied."""
+        return {**self.__dict__, "_batch": None}
+
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
         """Return the `count` most likely sentences of each image, (n, d): word ids and log-likelihood."""
         decoder, table = self._decoder()
@@ -219,7 +223,7 @@ class SCO(EmbeddingMatcher):
 
 def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:
     assert matrix is not None
-    return functional.normalize(matrix(vectors), dim=1)
+    return unit_vectors(matrix(vectors))
 
 
 _RARE = -4.0  # the logit of a concept that one image in 55 shows

@@ -101,7 +101,8 @@ class Sentences:
                 f"sentences: expected float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
                 "pass word numbers as (padded ids, lengths)."
             )
-        lengths = torch.zeros(len(vectors), dtype=torch.int64, device=vectors.device)
+        # Not len(), which a trace with a dynamic number of sentences would fix.
+        lengths = torch.zeros(vectors.shape[0], dtype=torch.int64, device=vectors.device)
         return cls(lengths[:0], lengths, vectors)
 
     @classmethod
@@ -230,7 +231,7 @@ def read_vectors(sentences: SentencesLike, dim: int, like: Tensor | None = None)
     vectors = read.vectors
     if vectors.shape[1:] != (dim,):
         raise SeesayError(f"sentences: expected vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
-    if len(vectors) != len(read):
+    if vectors.shape[0] != read.lengths.shape[0]:
         raise SeesayError(f"sentences: expected {len(read)} vectors, one per sentence, got {len(vectors)}.")
     check_dtype("sentences", vectors, like)
     return vectors

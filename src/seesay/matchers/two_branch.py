@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, NonNegativeInt, PositiveInt, ValidationInfo
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
-from seesay.matchers.layers import ScoreLayer, Standardise, WordLSTM, image_input, xavier
+from seesay.matchers.layers import ScoreLayer, Standardise, WordLSTM, image_input, unit_vectors, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -77,7 +76,7 @@ class _TwoBranch(Matcher):
     def image_vectors(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         check_images(images, self.image_dim, next(self.branches["image_map"].parameters()))
-        return functional.normalize(self.branches["image_map"](self.image_input(images)), dim=1)
+        return unit_vectors(self.branches["image_map"](self.image_input(images)))
 
     def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
@@ -86,7 +85,7 @@ class _TwoBranch(Matcher):
         else:
             like = next(self.branches["sentence_map"].parameters())
             read = self.sentence_dropout(read_vectors(sentences, self.sentence_dim, like))
-        return functional.normalize(self.branches["sentence_map"](read), dim=1)
+        return unit_vectors(self.branches["sentence_map"](read))
 
 
 @register_matcher("embedding-network")

@@ -28,7 +28,7 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, without_accents
 
 PartOfSpeech = Literal["noun", "adjective", "verb", "number"]
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
@@ -65,7 +65,9 @@ def lemma(word: str, part: PartOfSpeech) -> str:
         return word
     if part == "noun" and word in _LEMMAS:
         return _LEMMAS[word]
-    lemmas: tuple[str, ...] = getLemma(word, _UPOS[part])  # by rules where the dictionary lacks it
+    word = plain if (plain := without_accents(word)).isascii() else word
+    # By rules where the dictionary lacks it; they are those of English letters, and "café" would be "caf".
+    lemmas: tuple[str, ...] = getLemma(word, _UPOS[part]) if word.isascii() else ()
     found = lemmas[0] if lemmas else word
     return _SAME.get(found, found)
 

@@ -118,7 +118,10 @@ def _meant(word: str, vocabulary: Vocabulary, english: bool) -> str | None:
     candidates = list[tuple[bool, bool, int, str]]()
     for other in _one_slip_away(word):
         has_others = set(other) != set(word)
-        (number,) = vocabulary.encode(other)
+        numbers = vocabulary.encode(other)
+        if len(numbers) != 1:  # a letter and its accent changed places, so that it is two words
+            continue
+        number = numbers[0]
         known = number != UNKNOWN
         if (known or other in ranks) and (len(word) >= _LONG or not has_others):
             candidates.append((has_others, not known, number if known else ranks[other], other))

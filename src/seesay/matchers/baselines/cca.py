@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 from scipy import linalg
 from torch import Tensor
-from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.layers import unit_vectors
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 from seesay.settings import NonNegative
@@ -288,6 +288,7 @@ class CCA(EmbeddingMatcher):
 
     def project(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
         """Return unit vectors of one side's features."""
-        centred = features.float() - self.get_buffer(f"{side}_mean")
+        mean = self.get_buffer(f"{side}_mean")
+        centred = features.to(mean.dtype) - mean
         projected = centred @ self.get_buffer(f"{side}_map")
-        return functional.normalize(projected * (1 + self.get_buffer("correlations")) ** self.power, dim=1)
+        return unit_vectors(projected * (1 + self.get_buffer("correlations")) ** self.power)

@@ -19,11 +19,10 @@ from itertools import pairwise
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.baselines.cca import CCA, Covariances, solve_cca
-from seesay.matchers.layers import xavier
+from seesay.matchers.layers import unit_vectors, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout, NonNegative
@@ -106,7 +105,7 @@ class DCCA(EmbeddingMatcher):
 
 def _scaled(inputs: Tensor) -> Tensor:
     length: float = inputs.shape[1] ** 0.5
-    return functional.normalize(inputs, dim=1) * length
+    return unit_vectors(inputs) * length
 
 
 def _perceptron(widths: Sequence[int], dim: int, dropout: float) -> nn.Sequential:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.layers import unit_vectors
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 
@@ -52,13 +52,13 @@ class DeViSE(EmbeddingMatcher):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return M v brought to unit length, (n, sentence_dim)."""
-        return functional.normalize(self._project(images), dim=1)
+        return unit_vectors(self._project(images))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return t, (m, sentence_dim)."""
-        return functional.normalize(read_vectors(sentences, self.image_map.out_features), dim=1)
+        return unit_vectors(read_vectors(sentences, self.image_map.out_features, self.image_map.weight))
 
     def _project(self, images: Tensor) -> Tensor:
         check_images(images, self.image_map.in_features, self.image_map.weight)
-        projected: Tensor = self.image_map(functional.normalize(images, dim=1))
+        projected: Tensor = self.image_map(unit_vectors(images))
         return projected

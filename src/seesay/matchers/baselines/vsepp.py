@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
-from seesay.matchers.layers import Standardise, WordEmbedding, image_input, last_states, xavier
+from seesay.matchers.layers import Standardise, WordEmbedding, image_input, last_states, unit_vectors, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
@@ -48,9 +48,7 @@ class LinearAndGRU(Matcher):
     def image_vectors(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim); features are normalised first, as by its authors."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
-        return functional.normalize(
-            self.image_map(functional.normalize(self.image_input(images), dim=1)), dim=1
-        )
+        return unit_vectors(self.image_map(unit_vectors(self.image_input(images))))
 
     def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
@@ -58,7 +56,7 @@ class LinearAndGRU(Matcher):
         if not len(read):
             return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
         words = self.dropout(self.embedding(read.words))
-        return functional.normalize(self.dropout(last_states(self.gru, read, words)), dim=1)
+        return unit_vectors(self.dropout(last_states(self.gru, read, words)))
 
 
 @register_matcher("vse++")
