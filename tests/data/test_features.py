@@ -45,19 +45,11 @@ def write_npy(path: Path, rows: np.ndarray, ids: list[str]) -> None:
     path.with_name(f"{path.stem}_ids.txt").write_text("\n".join(ids) + "\n")
 
 
-def write_hdf5(path: Path, rows: np.ndarray, ids: list[str]) -> None:
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
-    with h5py.File(path, "w") as file:
-        file["features"] = rows
-        file["image_id"] = np.array([int(each) for each in ids])
-
-
 WRITERS = {
     "f.tsv": write_tsv,
     "f.tsv.0": write_tsv,
     "f.npz": write_npz,
     "f.npy": write_npy,
-    "f.h5": write_hdf5,
 }
 
 
@@ -97,7 +89,7 @@ def test_an_image_that_is_there_twice_is_named(tmp_path: Path, name: str) -> Non
         RegionFiles(find_region_files(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["f.npz", "f.npy", "f.h5"])
+@pytest.mark.parametrize("name", ["f.npz", "f.npy"])
 def test_another_number_of_images_than_of_ids(tmp_path: Path, name: str) -> None:
     WRITERS[name](tmp_path / name, features(), ["7", "8"])
     with pytest.raises(SeesayError, match="2 ids for the features of 3 images"):
@@ -105,8 +97,8 @@ def test_another_number_of_images_than_of_ids(tmp_path: Path, name: str) -> None
 
 
 def test_features_that_are_no_regions_or_have_no_ids(tmp_path: Path) -> None:
-    write_npz(tmp_path / "f.npz", features()[:, 0], IDS)
-    with pytest.raises(SeesayError, match=r"\(3, 5\).*images, regions, numbers"):
+    write_npz(tmp_path / "f.npz", features()[:, 0, 0], IDS)
+    with pytest.raises(SeesayError, match=r"expected numbers of shape.*\(3,\)"):
         RegionFiles([tmp_path / "f.npz"])
     np.savez(tmp_path / "g.npz", features=features(), names=np.array(IDS))
     with pytest.raises(SeesayError, match="no image ids"):
@@ -158,7 +150,7 @@ def test_what_is_no_base64(tmp_path: Path) -> None:
         files.features[[0]]
 
 
-@pytest.mark.parametrize("name", ["f.npz", "f.npy", "f.h5"])
+@pytest.mark.parametrize("name", ["f.npz", "f.npy"])
 def test_damaged_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     WRITERS[name](path, features(), IDS)
@@ -167,11 +159,55 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
         RegionFiles([path])
 
 
-def test_hdf5_without_h5py_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
-    (tmp_path / "f.h5").write_bytes(b"")
-    with pytest.raises(SeesayError, match="pip install h5py"):
-        RegionFiles([tmp_path / "f.h5"])
+def test_damage_within_a_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    np.savez_compressed(path, features=features(50), img_id=np.arange(50))
+    data = bytearray(path.read_bytes())
+    data[300:340] = bytes(byte ^ 0xFF for byte in data[300:340])
+    path.write_bytes(data)
+    with pytest.raises(SeesayError, match="not arrays of numbers and ids"):
+        RegionFiles([path])
+
+
+def test_features_that_grow_a_hundredfold_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.npz"
+    np.savez_compressed(path, features=np.zeros((100, 300, 1000), np.float32), img_id=np.arange(100))
+    with pytest.raises(SeesayError, match="grow 100 times or more"):
+        RegionFiles([path])
+
+
+@pytest.mark.parametrize("rows", [np.full((3, 6, 5), "x"), np.ones((3, 5), complex), np.ones((3, 0))])
+def test_other_arrays_than_of_numbers_are_refused(tmp_path: Path, rows: np.ndarray) -> None:
+    write_npy(tmp_path / "f.npy", rows, IDS)
+    with pytest.raises(SeesayError, match="expected numbers of shape"):
+        RegionFiles([tmp_path / "f.npy"])
+
+
+def test_a_number_that_is_cut_off(tmp_path: Path) -> None:
+    rows = np.zeros((2, 5), np.float32)
+    encoded = (base64.b64encode(each) for each in (BOXES[:2].tobytes(), rows.tobytes() + b"x"))
+    (tmp_path / "f.tsv").write_bytes(b"\t".join([b"1", b"640", b"480", b"2", *encoded]) + b"\n")
+    with pytest.raises(SeesayError, match="is the line truncated"):
+        RegionFiles([tmp_path / "f.tsv"])
+
+
+def test_parts_of_different_numbers_of_regions_are_padded(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "f.tsv.0", features(1, 3), ["1"])
+    write_tsv(tmp_path / "f.tsv.1", features(1, 2), ["2"])
+    found = RegionFiles(find_region_files(tmp_path)).features[[0, 1]]
+    np.testing.assert_array_equal(found[0], features(1, 3)[0])
+    np.testing.assert_array_equal(found[1], np.pad(features(1, 2)[0], ((0, 1), (0, 0))))
+
+
+def test_ids_are_lines(tmp_path: Path) -> None:
+    np.save(tmp_path / "f.npy", features(3))
+    ids = "my photo.jpg\r\ndog_12.jpg\r\n12\r\n"
+    (tmp_path / "f_ids.txt").write_bytes(("\ufeff" + ids).encode())
+    files = RegionFiles([tmp_path / "f.npy"])
+    assert [files.row(name) for name in ("my photo.jpg", "dog_12.jpg", "12.jpg")] == [0, 1, 2]
+    assert files.row("cat_12.jpg") is None
+    assert files.row("x.jpg", 0) is None
+    assert files.row("COCO_val2014_000000000012.jpg") == 2
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Bottom-up attention (Anderson et al., CVPR 2018) was published as TSV: a line per image with image_id
 image_w image_h num_boxes boxes features, the last two base64 of float32, (num_boxes, 4) and (num_boxes, d).
-Later work has `.npz` with `features` (n, r, d) and `img_id`, HDF5 with the same names, or `.npy` (n, r, d)
+Later work has `.npz` with `features` (n, r, d) and `img_id`, or `.npy` (n, r, d), or (n, d) of whole images,
 with the ids in `<name>_ids.txt`, one per line. Rows are looked up by id, in any order.
 """
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +25,13 @@ from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _FIELDS = 6
+_COCO_NAME = re.compile(r"COCO_.*_0*([0-9]+)")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
-_HDF5 = (".h5", ".hdf5")
+_MOST_GROWTH = 100  # times the compressed size of features; what grows more is no measurement
+_UNREADABLE = (
+    *(OSError, ValueError, EOFError, SyntaxError, TypeError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),  # the last for a damaged header
+)
 
 
 class RowSource(Protocol):
@@ -80,29 +87,31 @@ class FeatureRows:
 
 
 class RegionFiles:
-    """The region features of several files: `features` (n, r, d), and each image's row."""
+    """The features of several files: `features` (n, r, d) or (n, d), and each image's row."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        parts: list[RowSource] = []
+        opened = [_open(path) for path in paths]
+        parts = [rows for _, rows in opened]
+        _pad_alike([rows for rows in parts if isinstance(rows, _TsvRows)])
         self._rows: dict[str, int] = {}
-        for path in paths:
-            ids, rows = _open(path)
-            if parts and rows.shape[1:] != parts[0].shape[1:]:
+        for path, (ids, rows) in zip(paths, opened, strict=True):
+            if rows.shape[1:] != parts[0].shape[1:]:
                 raise SeesayError(
-                    f"{path}: an image's regions have shape {rows.shape[1:]}, and {parts[0].shape[1:]} in "
+                    f"{path}: an image's features have shape {rows.shape[1:]}, and {parts[0].shape[1:]} in "
                     f"{paths[0].name}; use files of one shape."
                 )
             for each in ids:
                 if each in self._rows:
                     raise SeesayError(f"{path}: image {each} occurs twice; keep one of its rows.")
                 self._rows[each] = len(self._rows)
-            parts.append(rows)
         self.features = FeatureRows(parts)
 
     def row(self, filename: str, number: object = None) -> int | None:
         """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""
         stem = Path(filename).stem
-        names = [filename, stem, str(number or stem), stem.rpartition("_")[2].lstrip("0")]
+        names = [filename, stem, stem if number is None else str(number)]
+        if number_in_name := _COCO_NAME.fullmatch(stem):
+            names.append(number_in_name[1])
         return next((self._rows[name] for name in names if name in self._rows), None)
 
 
@@ -122,72 +131,64 @@ def _is_region_file(path: Path) -> bool:
                 return {"features.npy"} < set(archive.namelist())
         except (OSError, zipfile.BadZipFile):
             return False
-    return path.suffix in _HDF5 or (path.suffix == ".npy" and _ids_beside(path).is_file())
+    return path.suffix == ".npy" and _ids_beside(path).is_file()
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """Map an array of numbers, (n, d) or (n, r, d); raise SeesayError if the file has none."""
+    try:
+        return _checked(np.load(path, mmap_mode="c", allow_pickle=False), path)
+    except _UNREADABLE as error:
+        raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
+
+
+def _checked(array: object, path: Path) -> NDArray[Any]:
+    numbers = isinstance(array, np.ndarray) and array.dtype.kind in "fiu" and array.ndim in (2, 3)
+    if not (isinstance(array, np.ndarray) and numbers and all(array.shape[1:])):
+        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
+    return array
 
 
 def _open(path: Path) -> tuple[list[str], RowSource]:
     if ".tsv" in path.suffixes:
         return _open_tsv(path)
-    ids, rows = _open_hdf5(path) if path.suffix in _HDF5 else _open_numpy(path)
-    if len(rows.shape) != 3:
-        raise SeesayError(f"{path}: features of shape {rows.shape}; expected (images, regions, numbers).")
-    if len(ids) != rows.shape[0]:
-        raise SeesayError(f"{path}: {len(ids)} ids for the features of {rows.shape[0]} images.")
+    ids, rows = _open_npz(path) if path.suffix == ".npz" else (_ids_of(path), load_array(path))
+    if len(ids) != len(rows):
+        raise SeesayError(f"{path}: {len(ids)} ids for the features of {len(rows)} images.")
     return ids, rows
 
 
-def _open_numpy(path: Path) -> tuple[list[str], RowSource]:
+def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
     try:
-        if path.suffix == ".npy":
-            ids = _ids_beside(path).read_text(encoding="utf-8").split()
-            return ids, np.load(path, mmap_mode="c", allow_pickle=False)
-        with np.load(path, allow_pickle=False) as archive:
+        with zipfile.ZipFile(path) as members, np.load(path, allow_pickle=False) as archive:
+            size = members.getinfo("features.npy")
+            if size.file_size > _MOST_GROWTH * max(size.compress_size, 1 << 20):
+                raise SeesayError(f"{path}: its features grow {_MOST_GROWTH} times or more; save them again.")
             key = next((key for key in _IDS if key in archive), None)
             if key is None:
                 raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
-            return _texts(archive[key]), archive["features"]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            ids = [
+                each.decode() if isinstance(each, bytes) else str(each)
+                for each in archive[key].reshape(-1).tolist()
+            ]
+            return ids, _checked(archive["features"], path)
+    except _UNREADABLE as error:
         raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
 
 
-def _open_hdf5(path: Path) -> tuple[list[str], RowSource]:
+def _ids_of(path: Path) -> list[str]:
+    """Read the ids beside an array, one a line."""
+    beside = _ids_beside(path)
     try:
-        import h5py  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:
-        raise SeesayError(f"{path}: HDF5 is read with h5py; pip install h5py.") from None
-    try:
-        file = h5py.File(path)
-        features = next((file[key] for key in ("features", "image_features") if key in file), None)
-        if features is None:
-            raise SeesayError(f"{path}: no 'features'; it contains {', '.join(file)}.")
-        beside = _ids_beside(path)
-        key = next((key for key in _IDS if key in file), None)
-        if key is None and not beside.is_file():
-            raise SeesayError(f"{path}: no image ids; add 'img_id' to it, or {beside.name} beside it.")
-        ids = _texts(file[key][:]) if key else beside.read_text(encoding="utf-8").split()
-    except OSError as error:
-        raise SeesayError(f"{path}: not HDF5, or truncated ({error}).") from error
-    return ids, _Hdf5Rows(features)
+        lines = beside.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise SeesayError(f"{beside}: not a UTF-8 text file of ids ({error}).") from error
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _ids_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}_ids.txt")
-
-
-def _texts(ids: NDArray[Any]) -> list[str]:
-    return [each.decode() if isinstance(each, bytes) else str(each) for each in ids.reshape(-1).tolist()]
-
-
-class _Hdf5Rows:
-    """An array in HDF5, which can only be indexed with ascending rows."""
-
-    def __init__(self, array: Any) -> None:
-        self._array, self.shape, self.dtype = array, array.shape, array.dtype
-
-    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.generic]:
-        ascending, back = np.unique(rows, return_inverse=True)
-        found: NDArray[np.generic] = self._array[ascending][back]
-        return found
 
 
 def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
@@ -201,12 +202,12 @@ def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
             fields = line.rstrip(b"\r\n").split(b"\t")
             if len(fields) != _FIELDS or not _COUNT.fullmatch(fields[3]):
                 raise SeesayError(f"{where}: expected image_id image_w image_h num_boxes boxes features.")
-            count, numbers = int(fields[3]), _bytes_in(fields[5]) // 4
-            width = width or numbers // count
-            if not width or numbers != count * width or _bytes_in(fields[4]) != 16 * count:
+            count, size = int(fields[3]), _bytes_in(fields[5])
+            width = width or size // (4 * count)
+            if not width or size != 4 * count * width or _bytes_in(fields[4]) != 16 * count:
                 raise SeesayError(
-                    f"{where}: {numbers} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} regions "
-                    f"of {width}; is the line truncated?"
+                    f"{where}: {size / 4:g} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} "
+                    f"regions of {width}; is the line truncated?"
                 )
             ids.append(fields[0].decode(errors="replace"))
             starts.append(start)
@@ -240,3 +241,10 @@ class _TsvRows:
                     raise SeesayError(f"{self._path}: line {row + 1} is not base64 ({error}).") from error
                 found[at, : len(numbers) // self.shape[2]] = numbers.reshape(-1, self.shape[2])
         return found
+
+
+def _pad_alike(parts: Sequence[_TsvRows]) -> None:
+    """Give the images of all parts as many regions as the one that has the most; missing ones are zeros."""
+    most = max((part.shape[1] for part in parts), default=0)
+    for part in parts:
+        part.shape = (part.shape[0], most, part.shape[2])

@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -386,11 +387,13 @@ class Run(Embedder):
         Args:
             features: (n, d).
             sentences: m of them.
-            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that scoring can be
-                resumed.
+            keep: for a pair matcher, use PyTorch if it is installed, show progress and cache the rows, so
+                that scoring can be resumed.
         """
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
+        if keep and not self.embeds and find_spec("torch") is not None:
+            self.matcher  # noqa: B018 — for all pairs of a split it is many times faster than the graphs
         return self.backend.score_all(features, sentences, keep)
 
     def _check_embeds(self) -> None:

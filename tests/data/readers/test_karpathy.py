@@ -2,7 +2,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy.io import savemat
 
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
@@ -65,37 +64,15 @@ def test_coco_folders_and_restval(tmp_path, photos, content):
         read_corpus(tmp_path, "karpathy-without-restval")
 
 
-def test_matrix_of_features_when_there_are_no_images(tmp_path):
-    feats = np.arange(12, dtype=np.float32).reshape(4, 3)
-    savemat(tmp_path / "vgg_feats.mat", {"feats": feats})
-    write(tmp_path, record("b.jpg", imgid=2), record("a.jpg", "test", imgid=0))
+def test_features_of_whole_images_when_there_are_no_images(tmp_path):
+    features = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save(tmp_path / "vgg.npy", features)
+    (tmp_path / "vgg_ids.txt").write_text("a.jpg\nc.jpg\nb.jpg\n")
+    write(tmp_path, record("b.jpg"), record("a.jpg", "test"))
     corpus = read_corpus(tmp_path)
     assert corpus.images[0].source is None
     rows = [image.row for image in corpus.images]
-    assert corpus.features[rows].tolist() == feats.T[[2, 0]].tolist()
-
-
-def test_pixels_are_preferred_to_features(tmp_path, photos):
-    photos("a.jpg")
-    savemat(tmp_path / "vgg_feats.mat", {"feats": np.zeros((4, 1))})
-    write(tmp_path, record("a.jpg"))
-    corpus = read_corpus(tmp_path)
-    assert corpus.features is None
-    assert corpus.images[0].source is not None
-
-
-def test_features_that_do_not_fit_are_refused(tmp_path):
-    write(tmp_path, record("a.jpg", imgid=3))
-    savemat(tmp_path / "vgg_feats.mat", {"feats": np.zeros((4, 3))})
-    with pytest.raises(SeesayError, match="imgid 3 has no column"):
-        read_corpus(tmp_path)
-    for wrong in ({"other": np.zeros((4, 3))}, {"feats": np.array(["a", "b"])}):
-        savemat(tmp_path / "vgg_feats.mat", wrong)
-        with pytest.raises(SeesayError, match="feats"):
-            read_corpus(tmp_path)
-    (tmp_path / "vgg_feats.mat").write_bytes(b"nothing" * 100)
-    with pytest.raises(SeesayError, match=r"vgg_feats\.mat"):
-        read_corpus(tmp_path)
+    assert corpus.features[rows].tolist() == features[[2, 0]].tolist()
 
 
 def test_issues_are_counted_and_the_rest_is_kept(tmp_path, photos, content):

@@ -1,6 +1,6 @@
-"""Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it, or `vgg_feats.mat`.
+"""Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it.
 
-Region features, as published by bottom-up attention, may be beside it, with or without images.
+Features, such as those published by bottom-up attention, may be beside it, with or without images.
 
 Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code.
 """
@@ -10,16 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from seesay.data.features import RegionFiles, find_region_files
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
-
-FEATURES = "vgg_feats.mat"
 
 
 @register_reader
@@ -42,12 +37,8 @@ class KarpathyReader(Reader):
         records = need(document, "images", list, str(file))
         name = document.get("dataset")
         builder.name = name if isinstance(name, str) else file.stem
-        matrix, regions = file.parent / FEATURES, find_region_files(file.parent)
-        features: NDArray[np.float32] | RegionFiles | None = None
-        if regions:
-            features = RegionFiles(regions)
-        elif matrix.exists() and not _any_there(builder, records):
-            features = _load_matrix(matrix)
+        arrays = find_region_files(file.parent)
+        features = RegionFiles(arrays) if arrays else None
         seen: set[int] = set()
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
@@ -61,7 +52,7 @@ class KarpathyReader(Reader):
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
             )
-        builder.features = features.features if isinstance(features, RegionFiles) else features
+        builder.features = features.features if features else None
 
 
 @register_reader
@@ -76,29 +67,12 @@ class WithoutRestval(KarpathyReader):
         return False
 
 
-def _any_there(builder: CorpusBuilder, records: list[Any]) -> bool:
-    """Return True if any of the first listed images exists as a file."""
-    return any(
-        isinstance(record, dict)
-        and isinstance(record.get("filename"), str)
-        and builder.finder.find(record["filename"], str(record.get("filepath", ""))) is not None
-        for record in records[:1000]
-    )
-
-
-def _add_image(
-    builder: CorpusBuilder, record: Any, where: str, features: NDArray[np.float32] | RegionFiles | None
-) -> int | None:
+def _add_image(builder: CorpusBuilder, record: Any, where: str, features: RegionFiles | None) -> int | None:
     """Add an image; return its position, or None if it is missing."""
     filename = need(record, "filename", str, where)
     split = canonical_split(need(record, "split", str, where), where)
     if builder.has(filename):
         builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
-    if isinstance(features, np.ndarray):
-        row = need(record, "imgid", int, where)
-        if not 0 <= row < len(features):
-            raise SeesayError(f"{where}: imgid {row} has no column in {FEATURES}, which has {len(features)}.")
-        return builder.image(filename, split, row=row)
     known = features.row(filename, record.get("cocoid")) if features is not None else None
     return builder.find_image(filename, split, where, str(record.get("filepath") or ""), known)
 
@@ -116,16 +90,3 @@ def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str, 
         else:
             text = need(sentence, "raw", str, spot)
         builder.sentence(text, at, spot)
-
-
-def _load_matrix(path: Path) -> NDArray[np.float32]:
-    """Load `feats` of a MATLAB file, (d, n) there, as (n, d): row imgid is that image's."""
-    from scipy.io import loadmat  # slow to import, and rarely needed
-
-    try:
-        matrix = loadmat(path, variable_names=["feats"])["feats"]
-    except (OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
-        raise SeesayError(f"{path}: not a MATLAB 5 file that contains 'feats' ({error}).") from error
-    if not (isinstance(matrix, np.ndarray) and matrix.ndim == 2 and matrix.dtype.kind in "fiu"):
-        raise SeesayError(f"{path}: 'feats' must be a (d, n) matrix of numbers.")
-    return np.asarray(matrix.T, np.float32)

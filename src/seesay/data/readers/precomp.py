@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.features import FeatureRows
+from seesay.data.features import FeatureRows, load_array
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, read_lines
@@ -43,7 +43,7 @@ class PrecompReader(Reader):
         parts: list[NDArray[np.generic]] = []
         start = 0
         for stem in stems:
-            rows = _load(path / f"{stem}{_SUFFIX}")
+            rows = load_array(path / f"{stem}{_SUFFIX}")
             if parts and rows.shape[1:] != parts[0].shape[1:]:
                 raise SeesayError(
                     f"{path / stem}{_SUFFIX}: rows of shape {rows.shape[1:]}, "
@@ -53,17 +53,6 @@ class PrecompReader(Reader):
             parts.append(rows)
             start += len(rows)
         builder.features = FeatureRows(parts)
-
-
-def _load(path: Path) -> NDArray[np.generic]:
-    try:
-        rows = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiu" or rows.ndim not in (2, 3):
-        shape = getattr(rows, "shape", "?")
-        raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), not {shape}.")
-    return rows
 
 
 def _add_split(
@@ -101,8 +90,9 @@ def _run_starts(rows: NDArray[np.generic]) -> list[int]:
     """
     new = np.ones(len(rows), bool)
     for start in range(1, len(rows), _BLOCK):
-        block = np.asarray(rows[start - 1 : start + _BLOCK]).reshape(-1, rows[0].size)
-        new[start : start + _BLOCK] = (block[1:] != block[:-1]).any(axis=1)
+        block = np.ascontiguousarray(rows[start - 1 : start + _BLOCK]).reshape(-1, rows[0].size)
+        same = block.view(np.uint8)  # NaN is equal to itself
+        new[start : start + _BLOCK] = (same[1:] != same[:-1]).any(axis=1)
     fives = np.arange(len(rows)) % 5 == 0
     if len(rows) % 5 == 0 and not new[~fives].any():
         new = fives  # two neighbouring images may have equal features
