@@ -626,6 +626,14 @@ def test_limit_reads_only_the_first_headers(tmp_path):
     assert list(tar_members(tar, limit=3)) == ["0.jpg", "1.jpg", "2.jpg"]
 
 
+def test_a_tar_of_headers_about_headers_is_refused(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1
+    (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 2_000)
+    with pytest.raises(SeesayError, match=r"a\.tar: not a whole, uncompressed tar"):
+        tar_members(tmp_path / "a.tar")
+
+
 def test_compressed_truncated_and_foreign_tars_are_refused(tmp_path):
     whole = write_tar(tmp_path / "a.tar", [("a.jpg", b"x" * 5000)]).read_bytes()
     (tmp_path / "cut.tar").write_bytes(whole[:2500])

@@ -61,7 +61,10 @@ class FeatureRows:
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *parts[0].shape[1:])
 
     def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
-        """Return rows in half precision if all parts have it: a view if they lie end to end, else a copy."""
+        """Return rows that lie end to end in one part as they are, in half or single precision.
+
+        Others are copied, in half precision if all parts have it.
+        """
         first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
         number = int(np.searchsorted(self._starts, first, side="right")) - 1
         part, start = self._parts[number], int(self._starts[number])

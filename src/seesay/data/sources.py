@@ -108,7 +108,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
                     members[name] = TarMember(path, info.offset_data, info.size, version, held)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tarfile.TarError, ValueError, EOFError) as error:
+    except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:  # the last of many headers
         raise SeesayError(
             f"{path}: not a whole, uncompressed tar ({error}); decompress it, or copy it again."
         ) from error

@@ -44,7 +44,9 @@ def add_training(page: Page, run: Run) -> None:
     kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)
     order = np.argsort(x, kind="stable")
     curves_on_val = val_curves([history[i] for i in order])
-    alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val))} "  # a single line has no legend
+    alone = (
+        "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val), '')} "
+    )  # a single line has no legend
     val = {name: np.array(line, np.float64) for name, line in curves_on_val.items()}
     losses = np.array([history[i].loss for i in order], np.float64)
     curves = {"loss": {"train": losses}, f"{alone}on val, %": val}

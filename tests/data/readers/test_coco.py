@@ -32,12 +32,26 @@ def test_both_layouts(tmp_path, photos, content, year):
         tmp_path, f"captions_val{year}.json", [(3, "3.jpg"), (2, "2.jpg")], [(1, 2, "two"), (4, 3, "three")]
     )
     corpus = read_corpus(tmp_path)
-    assert corpus.name == f"coco{year}"
+    assert corpus.name == "coco"  # after which its recipes and published rows are named
     assert content(corpus) == {
         "1.jpg": ("train", ["one", "uno"]),
         "3.jpg": ("val", ["three"]),
         "2.jpg": ("val", ["two"]),
     }
+
+
+def test_images_of_one_name_in_the_folders_of_two_splits(tmp_path, photos, content):
+    photos("train/1.jpg", "val/1.jpg", "val/2.jpg")
+    write(tmp_path, "captions_train.json", [(1, "1.jpg")], [(1, 1, "one")])
+    write(tmp_path, "captions_val.json", [(1, "1.jpg"), (2, "2.jpg")], [(1, 1, "uno"), (2, 2, "two")])
+    corpus = read_corpus(tmp_path)
+    assert corpus.name == tmp_path.name
+    assert content(corpus) == {
+        "1.jpg": ("train", ["one"]),
+        "val/1.jpg": ("val", ["uno"]),
+        "2.jpg": ("val", ["two"]),
+    }
+    assert REPEATED_IMAGE not in corpus.issues.counts
 
 
 def test_one_file_finds_the_images_two_folders_up(tmp_path, photos, content):

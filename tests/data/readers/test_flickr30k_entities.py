@@ -12,6 +12,7 @@ XML = """<annotation><filename>{id}.jpg</filename>
 <bndbox><xmin>181</xmin><ymin>1</ymin><xmax>200</xmax><ymax>100</ymax></bndbox></object>
 <object><name>3</name><scene>1</scene><nobndbox>0</nobndbox></object>
 <object><name>4</name><scene>0</scene><nobndbox>1</nobndbox></object></annotation>"""
+BOX = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>20</xmax><ymax>20</ymax></bndbox>"
 SENTENCES = """[/EN#1/people Two men] hold [/EN#2/bodyparts/other a hand] in [/EN#3/scene a park] .
 [/EN#1/people The men] look at [/EN#0/notvisual each other] and [/EN#4/other the sky] .
 """
@@ -67,6 +68,8 @@ def test_lists_give_the_splits(entities, tmp_path):
         XML.replace("<xmin>1</xmin>", ""),
         XML.replace("<xmin>1</xmin>", "<xmin>nan</xmin>"),
         '<!DOCTYPE annotation [<!ENTITY a "b">]>' + XML,
+        '<?xml version="1.0" encoding="foo"?>' + XML,
+        XML.replace("<name>1</name>", "<name>1</name>" * 200, 1).replace(BOX, BOX * 60, 1),
     ],
 )
 def test_a_bad_annotation_costs_its_image_alone(entities, tmp_path, xml):

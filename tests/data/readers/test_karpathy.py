@@ -44,6 +44,16 @@ def test_images_in_a_tar_beside(tmp_path, shard, content):
     assert decode(corpus.images[0].source.read(), "a").shape == (8, 8, 3)
 
 
+def test_images_of_one_name_in_two_folders(tmp_path, photos, content):
+    photos("A/1.jpg", "B/1.jpg")
+    write(
+        tmp_path,
+        record("1.jpg", raws=["in A"], filepath="A"),
+        record("1.jpg", "test", ["in B"], filepath="B"),
+    )
+    assert content(read_corpus(tmp_path)) == {"1.jpg": ("train", ["in A"]), "B/1.jpg": ("test", ["in B"])}
+
+
 def test_coco_folders_and_restval(tmp_path, photos, content):
     photos("train2014/x.jpg", "val2014/x.jpg", "val2014/y.jpg")
     write(

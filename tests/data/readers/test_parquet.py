@@ -142,6 +142,17 @@ def test_a_repaired_file_is_read_again(tmp_path: Path) -> None:
     assert source.read() == rng_bytes(1)
 
 
+def test_a_file_that_was_replaced_has_changed(tmp_path: Path) -> None:
+    images = [{"bytes": rng_bytes(at), "path": str(at)} for at in range(3)]
+    write(tmp_path / "train.parquet", image=images, caption=["a", "b", "c"])
+    source = read_corpus(tmp_path).images[2].source
+    assert source is not None
+    for columns in ({"image": images[:1], "caption": ["a"]}, {"other": ["a"] * 3}):
+        os.utime(write(tmp_path / "train.parquet", **columns), (len(columns), 1))
+        with pytest.raises(ImageError, match="has changed since it was read"):
+            source.read()
+
+
 def test_images_of_one_name_that_are_too_much_to_compare_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,13 @@ def test_one_row_a_sentence(tmp_path, content):
     assert (corpus.features[[image.row for image in corpus.images]] == rows).all()
 
 
+def test_a_row_with_nan_is_one_image(tmp_path, content):
+    rows = features(3, 6)
+    rows[1, 2] = np.nan
+    write(tmp_path, "test", np.repeat(rows, 5, axis=0), [f"s{i}" for i in range(15)])
+    assert list(content(read_corpus(tmp_path))) == ["test/0", "test/5", "test/10"]
+
+
 def test_equal_features_of_neighbouring_images_do_not_merge_them(tmp_path):
     rows = features(3, 6)[[0, 1, 1]]
     write(tmp_path, "test", np.repeat(rows, 5, axis=0), [f"s{i}" for i in range(15)])

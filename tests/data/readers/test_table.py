@@ -36,6 +36,31 @@ def test_csv_with_quotes_line_breaks_and_splits(tmp_path, photos, content):
     }
 
 
+def test_a_quotation_mark_that_is_not_closed_is_told(tmp_path, photos):
+    photos("a.jpg", "b.jpg")
+    (tmp_path / "t.csv").write_text('image,caption\na.jpg,"an unclosed caption\nb.jpg,fine\na.jpg,"x"\n')
+    issues = read_corpus(tmp_path).issues
+    (places,) = (places for kind, places in issues.examples.items() if "quotation mark" in kind)
+    assert places[0].endswith("t.csv:2")
+
+
+def test_columns_of_one_name_are_numbered(tmp_path, photos, content):
+    photos("a.jpg")
+    (tmp_path / "t.csv").write_text("image,caption,caption\na.jpg,one,two\n")
+    assert content(read_corpus(tmp_path))["a.jpg"][1] == ["one", "two"]
+
+
+@pytest.mark.parametrize("captions", ["one", ["one", "two"]])
+def test_a_json_list_of_objects(tmp_path, photos, content, captions):
+    photos("images/a.jpg", "images/b.jpg")
+    rows = [{"image": "a.jpg", "caption": captions, "split": "train"}, {"image": "b.jpg", "caption": "three"}]
+    (tmp_path / "captions.json").write_text(json.dumps([*rows, 7], indent=1))
+    corpus = read_corpus(tmp_path)
+    assert content(corpus)["a.jpg"] == ("train", ["one", "two"][: len(captions) if captions != "one" else 1])
+    assert [sentence.text for sentence in corpus.sentences][-1] == "three"
+    assert corpus.issues.counts[MALFORMED_LINE] == 1
+
+
 def test_tsv_takes_quotation_marks_as_they_are(tmp_path, photos, content):
     photos("a.jpg")
     file = tmp_path / "t.tsv"

@@ -70,10 +70,12 @@ def test_a_folder_of_photos_with_a_backup_in_it_is_no_webdataset(tmp_path, photo
     assert [image.name for image in read_corpus(tmp_path).images] == ["a.jpg"]
 
 
-def test_a_truncated_shard_and_undecodable_text_are_refused(tmp_path, shard):
-    path = shard("x.tar", [("1.jpg", None), ("1.txt", b"\xff\xfe\xfd")])
-    with pytest.raises(SeesayError, match=r"x\.tar: 1\.jpg:1: byte"):
-        read_corpus(path)
+def test_an_undecodable_text_is_counted_and_a_truncated_shard_refused(tmp_path, shard, content):
+    members = [("1.jpg", None), ("1.txt", b"\xff\xfe\xfd"), ("2.jpg", None), ("2.txt", b"a dog")]
+    path = shard("x.tar", members)
+    corpus = read_corpus(path)
+    assert [sentence.text for sentence in corpus.sentences] == ["a dog"]
+    assert "x.tar: 1.jpg:1: byte" in corpus.issues.examples[MALFORMED_LINE][0]
     path.write_bytes(path.read_bytes()[:700])
     with pytest.raises(SeesayError, match=r"x\.tar: not a whole"):
         read_corpus(path)

@@ -134,6 +134,13 @@ class CorpusBuilder:
         """Return True if an image of that name was added."""
         return printable(name) in self._position
 
+    def distinct(self, name: str, folder: str) -> str:
+        """Return a listed image's name, with its folder if one of that name in another folder was added."""
+        if not (folder and self.has(name)):
+            return name
+        known, other = self._images[self._position[printable(name)]].source, self.finder.find(name, folder)
+        return name if other is None or known is None or other == known else f"{folder}/{name}"
+
     def find_image(
         self,
         name: str,

@@ -39,7 +39,8 @@ class CocoReader(Reader):
             )
         if path.is_file() and builder.root.name == "annotations":
             builder.root = builder.root.parent
-        builder.name = f"coco{years.pop() if years else ''}"
+        if years:
+            builder.name = "coco"  # else it is a corpus of the same format, named after its folder
         for file in files:
             document = read_json(file)
             _add_sentences(document, file, _add_images(document, file, builder), builder)
@@ -52,6 +53,7 @@ def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[in
     for index, record in enumerate(need(document, "images", list, str(file))):
         where = f"{file}: images[{index}]"
         name, key = need(record, "file_name", str, where), _id(record, "id", where)
+        name = builder.distinct(name, folder)
         if key in position or builder.has(name):
             builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
         if key not in position:

@@ -30,6 +30,7 @@ _CAPTIONS = "caption captions cap sentence sentences comment text txt descriptio
 IMAGE_COLUMNS = (*_IMAGES.split(), "photo", "picture", "bild", "foto", "datei", "dateiname")
 CAPTION_COLUMNS = (*_CAPTIONS.split(), "beschreibung", "bildunterschrift", "satz")
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
+_SPANNING = "row over several lines, kept; is a quotation mark missing?"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _PEEK = 1 << 16
 _TIMES, _MORE = 100, 1 << 20  # a gzip file may expand to so many times its size, and more bytes
@@ -127,7 +128,7 @@ def need(record: object, key: str, kind: type[T], where: str) -> T:
 
 
 class TableFormat:
-    """CSV, TSV or JSON lines, optionally gzipped, with certain columns, in lower case.
+    """CSV, TSV, JSON lines or a JSON list of objects, maybe gzipped, with certain columns, in lower case.
 
     Args:
         *columns: for each column the names that it may have.
@@ -141,12 +142,16 @@ class TableFormat:
     def fits(self, path: Path) -> bool:
         """Return True if the header or the first record of a file has the columns."""
         name = path.name.lower().removesuffix(".gz")
-        if name.startswith(".") or not name.endswith(_SUFFIXES) or not path.is_file():
+        if name.startswith(".") or not name.endswith((*_SUFFIXES, ".json")) or not path.is_file():
             return False
         try:
             head = _read_bytes(path, _PEEK)
-            first = head.decode(_encoding(head), "replace").split("\n", 1)[0]
-            names = _json_keys(first, path) if name.endswith(".jsonl") else _header(first)
+            text = head.decode(_encoding(head), "replace")
+            first = text.split("\n", 1)[0]
+            if name.endswith(".json"):
+                names = _keys(_first_of(text))
+            else:
+                names = _keys(parse_json(first, path)) if name.endswith(".jsonl") else _header(first)
         except (SeesayError, csv.Error):
             return False
         return self.unless not in names and not self._missing(names)
@@ -159,9 +164,12 @@ class TableFormat:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues."""
         if file.suffix.lower() in _SPREADSHEETS:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV.")
-        text = read_text(file)
-        if file.name.lower().removesuffix(".gz").endswith(".jsonl"):
-            return _json_rows(text, file, issues)
+        text, name = read_text(file), file.name.lower().removesuffix(".gz")
+        if name.endswith(".json"):
+            return _json_rows(enumerate(parse_json(text, file), start=1), file, issues)
+        if name.endswith(".jsonl"):
+            lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+            return _json_rows(lines, file, issues)
         try:
             names = _header(text.split("\n", 1)[0])
         except csv.Error as error:
@@ -213,26 +221,41 @@ def _delimiter(header: str) -> str:
 
 
 def _header(line: str) -> list[str]:
-    return [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
+    """Return the names of the columns; the second "caption" is "caption2"."""
+    names = [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
+    times = [names[:at].count(name) for at, name in enumerate(names)]
+    return [f"{name}{before + 1}" if before else name for name, before in zip(names, times, strict=True)]
 
 
-def _json_keys(line: str, path: Path) -> list[str]:
-    record = parse_json(line, path)
+def _keys(record: object) -> list[str]:
     if not isinstance(record, dict):
         return []
     return [key.strip().lower() for key, value in record.items() if value is not None]
 
 
-def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(text.split("\n"), start=1):
+def _first_of(text: str) -> object:
+    """Return the first element of a JSON list, whose text may be cut off behind it; None if it is none."""
+    inside = text.lstrip()
+    if not inside.startswith("["):
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(inside[1:].lstrip())[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json_rows(
+    rows: Iterable[tuple[int, object]], file: Path, issues: Issues
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Of numbered lines, or of the objects of a list."""
+    for number, record in rows:
         where = f"{file}:{number}"
-        if not line.strip():
-            continue
         issues.rows += 1
-        try:
-            record = parse_json(line, where)
-        except SeesayError:
-            record = None
+        if isinstance(record, str):
+            try:
+                record = parse_json(record, where)
+            except SeesayError:
+                record = None
         if isinstance(record, dict):
             yield where, {key.strip().lower(): value for key, value in record.items()}
         else:
@@ -249,7 +272,9 @@ def _csv_rows(
         next(reader, [])
         number = reader.line_num + 1
         for cells in reader:
-            where, number = f"{file}:{number}", reader.line_num + 1
+            where, lines, number = f"{file}:{number}", reader.line_num + 1 - number, reader.line_num + 1
+            if lines > 1:
+                issues.add(_SPANNING, where)
             if not any(cell.strip() for cell in cells):
                 continue
             issues.rows += 1

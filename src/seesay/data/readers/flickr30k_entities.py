@@ -19,6 +19,7 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
+_MOST_PAIRS = 10_000  # names times boxes of one object; people name and frame it a few times
 BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
 SCENE_ONLY = "phrase of the whole scene without a box, dropped"
@@ -70,7 +71,7 @@ class Flickr30kEntitiesReader(Reader):
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
     try:
         annotation = _parse(annotations.read_bytes())
-    except (OSError, ValueError, ElementTree.ParseError) as error:
+    except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: an encoding
         builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
     at = builder.find_image(f"{sentences.stem}.jpg", split, str(sentences), measured=True)
@@ -95,9 +96,12 @@ def _parse(data: bytes) -> _Annotation:
         raise ValueError(f"size {found.frame}")
     for item in root.iter("object"):
         names = [name.text.strip() for name in item.iter("name") if name.text]
+        corners_of = list(item.iter("bndbox"))
+        if len(names) * len(corners_of) > _MOST_PAIRS:
+            raise ValueError(f"an object with {len(names)} names and {len(corners_of)} boxes")
         if item.findtext("scene", "0").strip() == "1":
             found.scenes.update(names)
-        for corners in item.iter("bndbox"):
+        for corners in corners_of:
             pixels = [_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax")]
             box: Box = tuple(from_inclusive([pixels])[0].tolist())
             for name in names:

@@ -69,12 +69,13 @@ class WithoutRestval(KarpathyReader):
 
 def _add_image(builder: CorpusBuilder, record: Any, where: str, features: RegionFiles | None) -> int | None:
     """Add an image; return its position, or None if it is missing."""
-    filename = need(record, "filename", str, where)
+    folder = str(record.get("filepath") or "")
+    filename = builder.distinct(need(record, "filename", str, where), folder)
     split = canonical_split(need(record, "split", str, where), where)
     if builder.has(filename):
         builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
     known = features.row(filename, record.get("cocoid")) if features is not None else None
-    return builder.find_image(filename, split, where, str(record.get("filepath") or ""), known)
+    return builder.find_image(filename, split, where, folder, known)
 
 
 def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str, seen: set[int]) -> None:

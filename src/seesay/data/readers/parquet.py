@@ -76,6 +76,8 @@ class ParquetCell:
             raise UnavailableImageError(f"{self.path}: cannot be read ({reason}).") from error
         except SeesayError as error:
             raise ImageError(str(error)) from error
+        except IndexError as error:
+            raise ImageError(f"{self.path}: has changed since it was read; read it again.") from error
         data = value.get("bytes") if isinstance(value, dict) else value
         if not isinstance(data, bytes):
             raise ImageError(f"{self.path}: row {self.row} of group {self.group} has no image.")
@@ -363,7 +365,7 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
             # As in the file, where any number of rows can share an image or a sentence.
             shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
             yield ParquetFile(raw, metadata=metadata, read_dictionary=shared), raw
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:  # of the disk; Arrow's own have no number
             raise
         raise SeesayError(
@@ -390,3 +392,5 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
             return parquet.read_row_group(group, columns=[column]).column(column)
     except SeesayError as error:
         return error  # kept as well: otherwise each image of the group would decode it again
+    except (ValueError, LookupError):  # there is no such group or column any more
+        return SeesayError(f"{path}: has changed since it was read; read it again.")

@@ -1,4 +1,4 @@
-"""Tables of sentences (CSV, TSV or JSON lines, optionally gzipped), with or without images."""
+"""Tables of sentences (CSV, TSV, JSON lines or a JSON list, maybe gzipped), with or without images."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TableReader(Reader):
     """
 
     name = "table"
-    looks_like = "CSV, TSV or JSONL with image and caption, image and cap1, cap2, …, or image and name"
+    looks_like = "CSV, TSV or JSON with image and caption, image and cap1, cap2, …, or image and name"
     order = 50
 
     def files(self, path: Path) -> list[Path]:
@@ -72,9 +72,11 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
     table = _format()
     for where, row in table.rows(file, builder.issues):
         image, *_ = _values(row, table.columns[0]) or [None]
-        captions = _values(row, table.columns[1])
-        if len(captions) == 1 and (isinstance(captions[0], list) or captions[0] is row.get(_NAME)):
-            captions = captions[0] if isinstance(captions[0], list) else _sentences_of_name(captions[0])
+        captions = _values(row, [column for column in table.columns[1] if column != _NAME])
+        if not captions and _NAME in table.columns[1]:
+            captions = [_sentences_of_name(row.get(_NAME))]
+        if len(captions) == 1 and isinstance(captions[0], list):
+            captions = captions[0]
         if not _well_formed(image, captions, row.get("split")):
             builder.issues.leave_out(MALFORMED_LINE, where)
             continue

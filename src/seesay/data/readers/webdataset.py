@@ -111,6 +111,9 @@ def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list
         if not captions and "txt" not in sample.texts:
             builder.issues.add(MALFORMED_LINE, f"{where}: its JSON has no caption")
     if "txt" in sample.texts:
-        text = decode_text(sample.texts["txt"].read(), where)
-        captions = [line for line in text.split("\n") if line.strip()] or [""]
+        try:
+            text = decode_text(sample.texts["txt"].read(), where)
+            captions = [line for line in text.split("\n") if line.strip()] or [""]
+        except SeesayError as error:
+            builder.issues.add(MALFORMED_LINE, str(error))
     return captions, split
