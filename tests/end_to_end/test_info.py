@@ -17,17 +17,22 @@ def test_an_index_says_what_it_holds(tmp_path: Path) -> None:
     Image.new("RGB", (32, 32), "red").save(photos / "red.png")
     (photos / "broken.jpg").write_bytes(b"no image")
     (photos / "film.mp4").write_bytes(b"")
+    (photos / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
     seesay("index", photos, "--out", index)
     info = json.loads(seesay("info", index, "--json").stdout)
-    assert (info["images"], info["sentences"], info["folders"]) == (1, 0, {str(photos): True})
+    assert (info["images"], info["sentences"]) == (1, 0)
+    assert info["folders"] == [{"name": "photos", "folder": str(photos), "available": True}]
     assert info["run"] == "seesay-small"
     assert info["bytes"] > 1000
     assert info["not_read"] == {"video": 1}
-    assert list(info["faults"]) == ["broken.jpg"]
+    assert list(info["faults"]) == ["broken.jpg", "gone.jpg"]
+    (photos / "gone.jpg").unlink()
+    seesay("index", photos, "--out", index)
+    assert list(json.loads(seesay("info", index, "--json").stdout)["faults"]) == ["broken.jpg"]
     shutil.rmtree(photos)
     shown = seesay("info", index).stdout.splitlines()
     assert shown[0].startswith(f"{index}: 1 images, 0 sentences, ")
-    assert shown[3] == f"folder: {photos} (not available)"
+    assert shown[3] == f"folder photos: {photos} (not available)"
     assert shown[5] == "faults: 1"
     assert shown[6].startswith("  broken.jpg: ")
     assert "no index" in seesay("info", tmp_path / "gone", code=2).stderr

@@ -15,6 +15,7 @@ from PIL import ExifTags, Image
 from seesay.data.headers import file_format
 from seesay.errors import SeesayError
 from seesay.search import Index
+from seesay.search.store import Store
 from seesay.web.app import create_app
 from seesay.web.options import Limits, ServerOptions
 from seesay.web.routes import images
@@ -127,6 +128,12 @@ def test_status_tells_what_was_not_read(client: TestClient, photos: Path, index_
     (photos / "film.mp4").write_bytes(b"")
     opened(index_path).update_images(photos)
     assert client.get("/api/v1/status").json()["not_read"] == ["1 video file: only images are searched"]
+
+
+def test_status_names_no_folder_of_the_server(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command that installs an extra would."""
+    monkeypatch.setattr(Store, "not_read", lambda _: {"raw": 1})
+    assert client.get("/api/v1/status").json()["not_read"] == ["1 raw file: needs the extra raw"]
 
 
 def test_originals_come_unchanged_with_their_type_by_content(

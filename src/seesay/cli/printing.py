@@ -320,8 +320,8 @@ def print_info(info: Mapping[str, Any]) -> None:
         f"run: {info['run']}",
         f"last change: {info['changed']}",
         *(
-            f"folder: {each}{'' if is_there else ' (not available)'}"
-            for each, is_there in info["folders"].items()
+            f"folder {each['name']}: {each['folder']}{'' if each['available'] else ' (not available)'}"
+            for each in info["folders"]
         ),
         *unread_lines(info["not_read"]),
         f"faults: {len(info['faults'])}",

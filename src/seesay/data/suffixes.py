@@ -40,14 +40,16 @@ def unread_kind(name: str) -> str | None:
     return None if suffix in IMAGE_SUFFIXES else _KIND.get(suffix)
 
 
-def unread_lines(counts: Mapping[str, int]) -> list[str]:
+def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
     """Return a line for each kind of files that were not read, most first: how many, and what to do.
+
+    `raw` says it of raw files; by default with the command that installs the extra, which names folders.
 
     >>> unread_lines({"SVG": 1, "video": 312})
     ['312 video files: only images are searched', '1 SVG file: export as JPEG']
     """
     advice = {
-        "raw": f"{install_command('raw')} and update the index",
+        "raw": raw or f"{install_command('raw')} and update the index",
         "video": "only images are searched",
     }
     most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))

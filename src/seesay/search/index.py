@@ -202,7 +202,10 @@ class Index(Searcher):
         return {
             "index": str(self.folder),
             "run": self.run_name,
-            "folders": {str(root.folder): root.folder not in absent for root in self.roots()},
+            "folders": [
+                {"name": root.title, "folder": str(root.folder), "available": root.folder not in absent}
+                for root in self.roots()
+            ],
             "images": self.count("image"),
             "sentences": self.count("sentence"),
             "bytes": sum(sizes),
@@ -384,7 +387,7 @@ def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str 
     for name in given:
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
-            raise SeesayError(f"{folder}: say where its images are with {known}.")
+            raise SeesayError(f"{folder}: say where its images are with {known}; seesay info shows them.")
     return {name: path_of(each).resolve() for name, each in given.items()}
 
 

@@ -239,7 +239,9 @@ def read_sentences(path: Path) -> list[str]:
         return list(read_corpus(path).texts())
     try:
         return path_of(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as failure:
+    except OSError as failure:
+        raise SeesayError(f"{path}: cannot be read ({failure.strerror}).") from failure
+    except UnicodeDecodeError as failure:
         raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
 
 
@@ -293,6 +295,9 @@ class _Update:
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
+            for path, reason in self._seen.there.skipped:  # such as links without end; they have no state
+                if path not in self._before:
+                    writer.put_skipped(path, 0, 0, 0, reason)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
             self._thumbnails.drop(writer.drop_orphans())  # before the commit: after it nobody knows them
