@@ -39,4 +39,6 @@ def main(owners: Path, ours: Path, theirs: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*map(Path, sys.argv[1:4]))

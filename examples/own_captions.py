@@ -29,4 +29,6 @@ def main(table: Path, out: Path, query: str, epochs: int = 40) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

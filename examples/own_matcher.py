@@ -47,4 +47,6 @@ def main(data: Path, out: Path, query: str, epochs: int = 20) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

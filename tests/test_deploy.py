@@ -185,7 +185,8 @@ def test_claims_hold_a_million_photos_by_the_plan() -> None:
         if each["kind"] in ("Job", "Deployment"):
             for volume in each["spec"]["template"]["spec"]["volumes"]:
                 if volume["name"] == "copy":
-                    assert size(volume["emptyDir"]["sizeLimit"]) > plan["vectors and facts, GB"]
+                    needed = plan["vectors and facts, GB"] + plan["thumbnails, GB"]
+                    assert size(volume["emptyDir"]["sizeLimit"]) > needed
 
 
 def test_vectors_lie_on_two_servers_and_need_a_key() -> None:

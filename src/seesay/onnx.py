@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, install_command, naming_extras
 from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable_cache
+from seesay.progress import progress
 
 if TYPE_CHECKING:
     from torch import nn
@@ -128,8 +129,9 @@ def exported(
         free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as beside, naming_extras():
+            with replacing(path) as beside, naming_extras(), progress("Exporting", 1, "networks") as advance:
                 trace(build().eval(), example, beside, inputs, outputs, free)
+                advance(1)
         except OSError as error:
             raise unwritable_cache(path, error) from error
     return path

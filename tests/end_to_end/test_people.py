@@ -40,7 +40,7 @@ def test_agreement(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> N
     # Own pairs score 1, all others less and no two the same: all of the order that can be told is right.
     assert measured["metrics"]["tau-b"] > 30
     assert "reports tau-b" in evaluate(*given, "agreement", "--judgements", judged)
-    assert "by judgements: Flickr8k" in evaluate(*given, "agreement", code=2)
+    assert "by judgements (--judgements): Flickr8k" in evaluate(*given, "agreement", code=2)
     judged.write_text("a\tb\n")
     assert f"{judged}:1: expected five columns" in evaluate(
         *given, "agreement", "--judgements", judged, code=2

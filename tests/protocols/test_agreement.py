@@ -166,7 +166,7 @@ def test_the_result_of_a_file(tmp_path, corpus):
 def test_judgements_are_needed_and_no_others_protocol(tmp_path, corpus):
     np.save(tmp_path / "scores.npy", np.zeros((3, 6)))
     scores = str(tmp_path / "scores.npy")
-    with pytest.raises(SeesayError, match="by judgements: Flickr8k"):
+    with pytest.raises(SeesayError, match=r"by judgements \(--judgements\): Flickr8k"):
         evaluate(scores, corpus, "agreement")
     with pytest.raises(SeesayError, match="judgements is for protocol 'agreement', not 'standard'"):
         evaluate(scores, corpus, "standard", judgements=tmp_path / "x")

@@ -155,7 +155,10 @@ class Corpus:
         rows = [at for at, image in enumerate(self.images) if image.split == name]
         if not rows:
             there = ", ".join(sorted({image.split for image in self.images})) or "none"
-            raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.")
+            what = (
+                "" if self.sentences else " It has images without sentences; training needs a table of them."
+            )
+            raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.{what}")
         kept = {old: new for new, old in enumerate(rows)}
         return replace(
             self,

@@ -45,8 +45,8 @@ class Agreement(Protocol):
         """Measure τ-b and τ-c."""
         if options.judgements is None:
             raise SeesayError(
-                f"protocol '{self.name}': name the file of human judgements by judgements: Flickr8k's "
-                "ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
+                f"protocol '{self.name}': name the file of human judgements by judgements (--judgements): "
+                "Flickr8k's ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
             )
         judged = judged_pairs(options.judgements, subject.corpus)
         values = np.asarray(subject.scores.pairs(judged.images, judged.sentences))

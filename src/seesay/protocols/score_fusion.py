@@ -34,9 +34,9 @@ def check_combination(how: str | None, members: int) -> None:
         raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
     if how is None and members > 1:
         raise SeesayError(
-            f"{members} runs: choose how to combine them with combine: mean or learned. Embeddings are "
-            f"one entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to compare two "
-            f"runs, use against."
+            f"{members} runs: choose how to combine them with combine (--combine): mean or learned. "
+            f"Embeddings are one entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to "
+            f"compare two runs, use against (--against)."
         )
     if how is not None and members < 2:
         raise SeesayError(f"combine '{how}': name two runs or more.")

@@ -129,6 +129,8 @@ class SentenceTask(Task):
         cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> SentenceTask:
         """Create the task of a corpus, encoding missing features."""
+        for split in ("train", "val"):
+            corpus.split(split)  # both are there, before images are encoded
         train, val = (
             split_inputs(recipe, corpus, split, vocabulary, encoder, as_stored=split == "train")
             for split in ("train", "val")

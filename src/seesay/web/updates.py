@@ -138,6 +138,11 @@ class Updates:
             self._skipped = dict(report.skipped)
             ended |= {"added": report.added + report.changed, "deleted": report.deleted}
             ended["seconds"] = report.seconds
+            if report.added or report.changed or report.deleted:
+                log_line(
+                    f"{self._index.folder}: {report.added} added, {report.changed} changed, "
+                    f"{report.deleted} deleted in {report.seconds:.0f} s"
+                )
         except _StoppedError:
             outcome = ""
             ended["error"] = "The update was stopped; start it again to go on."

@@ -13,6 +13,7 @@ from seesay.data.readers.builder import (
     MISSING_IMAGE,
     REPEATED_SENTENCE,
     TWO_SPLITS,
+    reading_with,
 )
 from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name, without_number
 from seesay.data.readers.table import SEVERAL_IN_ONE
@@ -484,3 +485,13 @@ def test_flickr30ks_sentences():
     assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [29000, 1014, 1000]
     sizes = rare_word_summary(corpus)["uncommon"]
     assert [of["N"] for of in sizes.values()] == [208, 343, 470, 560]
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
+def test_a_json_table_without_the_column_names_those_it_has(tmp_path, photos, name):
+    photos("a.jpg")
+    record = json.dumps({"image": "a.jpg", "caption": "a dog"})
+    (tmp_path / name).write_text(f"{record}\n" if name == "t.jsonl" else f"[{record}]")
+    said = "no column nope.*image, caption"
+    with reading_with(caption_column="nope"), pytest.raises(SeesayError, match=said):
+        read_corpus(tmp_path / name)

@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,13 +166,14 @@ class TableFormat:
         if file.suffix.lower() in _SPREADSHEETS:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV.")
         text, name = read_text(file), file.name.lower().removesuffix(".gz")
+        records: list[tuple[int, object]] | None = None
         if name.endswith(".json"):
-            return _json_rows(enumerate(parse_json(text, file), start=1), file, issues)
-        if name.endswith(".jsonl"):
-            lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-            return _json_rows(lines, file, issues)
+            records = list(enumerate(parse_json(text, file), start=1))
+        elif name.endswith(".jsonl"):
+            lines = enumerate(text.split("\n"), start=1)
+            records = [(number, line) for number, line in lines if line.strip()]
         try:
-            names = _header(text.split("\n", 1)[0])
+            names = _header(text.split("\n", 1)[0]) if records is None else _keys_of(records)
         except csv.Error as error:
             raise SeesayError(f"{file}:1: malformed table ({error}).") from error
         if missing := self._missing(names):
@@ -181,6 +183,8 @@ class TableFormat:
             else:
                 wrong = f"no column {', '.join(missing)}; it has the columns {there}."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
+        if records is not None:
+            return _json_rows(records, file, issues)
         return _csv_rows(text, names, names[0] in self.columns[0], file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
@@ -231,6 +235,15 @@ def _keys(record: object) -> list[str]:
     if not isinstance(record, dict):
         return []
     return [key.strip().lower() for key, value in record.items() if value is not None]
+
+
+def _keys_of(records: Iterable[tuple[int, object]]) -> list[str]:
+    """Return the keys of the first record that is an object, in JSON or decoded."""
+    for number, record in records:
+        with suppress(SeesayError):
+            if names := _keys(parse_json(record, str(number)) if isinstance(record, str) else record):
+                return names
+    return []
 
 
 def _first_of(text: str) -> object:
