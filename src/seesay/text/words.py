@@ -19,6 +19,7 @@ _REQUEST = re.compile(
     r"(?:my\s+)?",
     re.IGNORECASE,
 )
+_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S+(?:\s+\S+)?\s*$)", re.IGNORECASE)  # of one or two words
 _LONGEST = 30  # letters of a word that is corrected: the time grows with the square of the length
 _LONG = 5  # letters: a fifth of all sequences of four letters are one slip away from a word
 _MOST = 5  # misspelt words: a query with more is in another language
@@ -40,15 +41,19 @@ def is_word(word: str) -> bool:
 
 
 def description_in(sentence: str) -> str:
-    """Return what a request describes, without the words that ask for photos of it.
+    """Return what a request describes, without the words that ask for photos of it and the article of a name.
 
     Captions contain no such words, so with them a photo fits a request less than its own caption.
 
     >>> [description_in(text) for text in ("a photo of two dogs", "Show me my cat", "a man takes a photo")]
     ['two dogs', 'cat', 'a man takes a photo']
+    >>> description_in("a photo of a dog"), description_in("a teddy bear")
+    ('dog', 'teddy bear')
     """
     found = _REQUEST.match(sentence)
     described = sentence[found.end() :] if found else sentence
+    if article := _ARTICLE.match(described):
+        described = described[article.end() :]
     return described if tokenize(described) else sentence
 
 
