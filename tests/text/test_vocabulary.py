@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.data.corpus import Corpus, CorpusImage, Sentence, composed
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import (
@@ -150,6 +150,11 @@ def test_flickr30k_is_as_the_paper_prints_it():
 def test_composed_and_decomposed_accents_are_one() -> None:
     decomposed = unicodedata.normalize("NFD", "Un café crème")
     assert tokenize(decomposed) == tokenize("Un café crème") == ["un", "café", "crème"]
+
+
+@pytest.mark.parametrize("text", ["हिन्दी में एक कुत्ता", "ছবিতে একটি কুকুর", "படத்தில் நாய்", "ภาพ สุนัข", "שָׁלוֹם כֶּלֶב"])
+def test_words_keep_their_vowel_signs(text: str) -> None:
+    assert tokenize(text) == [composed(word) for word in text.split()]
 
 
 def test_decomposed_words_are_replaced_where_they_stand() -> None:

@@ -18,8 +18,9 @@ from seesay.paths import read_small_json, replace_text, unusable
 
 UNKNOWN = 0
 QUOTED = re.compile(r'"[^"]*"')
-LETTER = r"[^\W_][\u0300-\u036f]*"
-"""A letter or digit with its accents, which may be characters of their own."""
+_MARKS = "".join(mark for mark in map(chr, range(0x300, 0x3100)) if unicodedata.category(mark)[0] == "M")
+LETTER = rf"[^\W_][{_MARKS}]*"
+"""A letter or digit with its accents and vowel signs, which may be characters of their own."""
 
 _WORD = re.compile(rf"(?:{LETTER})+(?:['’](?:{LETTER})+)?")
 
