@@ -101,7 +101,9 @@ def test_a_box_turned_inside_out_has_no_area():
     assert iou([[5, 5, 1, 1], [5, 1, 1, 5]], [[0, 0, 9, 9]]).tolist() == [[0], [0]]
 
 
-@pytest.mark.parametrize("wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[0, 0, 1, 1]]]])
+@pytest.mark.parametrize(
+    "wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[0, 0, 1, 1]]], [[1, 2], [3]], ["box"], [[], []]]
+)
 def test_another_shape_is_refused(wrong):
     with pytest.raises(SeesayError, match=r"boxes must be \(n, 4\)"):
         iou(wrong, [[0, 0, 1, 1]])

@@ -18,8 +18,11 @@ def as_boxes(boxes: ArrayLike) -> NDArray[np.float64]:
     Raises:
         SeesayError: the shape is wrong, or a coordinate is not finite.
     """
-    array = np.asarray(boxes, np.float64)
-    if array.size == 0:
+    try:
+        array = np.asarray(boxes, np.float64)
+    except (TypeError, ValueError) as failure:
+        raise SeesayError(f"boxes: not numbers ({failure}); boxes must be (n, 4), x1 y1 x2 y2.") from failure
+    if array.shape in ((0,), (1, 0)):
         return np.zeros((0, 4))
     if array.ndim != 2 or array.shape[1] != 4:
         raise SeesayError(f"boxes: shape {array.shape}; boxes must be (n, 4), x1 y1 x2 y2.")

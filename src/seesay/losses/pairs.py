@@ -147,11 +147,11 @@ class LogisticLoss(Loss):
         self.reduction = reduction
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
+        """Return the loss of scores, of any shape, with labels of +1 and -1."""
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
             raise SeesayError("labels: expected +1 and -1 only, got other numbers.")
-        return reduced(functional.softplus(-labels * scores).sum(), len(scores), self.reduction)
+        return reduced(functional.softplus(-labels * scores).sum(), scores.numel(), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.

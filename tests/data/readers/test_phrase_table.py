@@ -153,6 +153,13 @@ def test_a_malformed_row_is_counted_with_its_place(table, row, message):
     assert message in place
 
 
+def test_rows_of_one_phrase_have_one_frame(table):
+    head = "image,phrase,x1,y1,x2,y2,width,height,origin\n"
+    corpus = table(head + "a.jpg,dog,0,0,10,10,100,50,0\na.jpg,dog,0,0,10,10,200,100,0\n")
+    assert len(corpus.sentences) == corpus.issues.counts[MALFORMED_LINE] == 1
+    assert "phrases.csv:3: width and height are not those" in corpus.issues.examples[MALFORMED_LINE][0]
+
+
 def test_malformed_json_lines_are_counted(table):
     rows = [
         '{"image": "a.jpg", "phrase": "x", "x1": 0, "y1": 0, "x2": 9, "y2": 9}',

@@ -44,6 +44,9 @@ class _Group:
     boxes: list[Box] = field(default_factory=list)
 
 
+_MOST = 1e9  # pixels, which no image has; products with larger numbers could overflow
+
+
 @register_reader
 class PhraseTableReader(Reader):
     """Reads a table of phrases and boxes."""
@@ -90,7 +93,10 @@ def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder
         kinds = tuple(kind for kind in str(row.get("kind") or "").strip().split("/") if kind)
         key = at, number if number >= 0 else None, phrase, chain
         x1, y1, x2, y2 = from_inclusive([corners])[0].tolist() if origin else corners
-        groups.setdefault(key, _Group(where, frame, kinds)).boxes.append((x1, y1, x2, y2))
+        group = groups.setdefault(key, _Group(where, frame, kinds))
+        if group.frame != frame:
+            raise ValueError("width and height are not those of the phrase's first row")
+        group.boxes.append((x1, y1, x2, y2))
 
 
 def _has(row: Mapping[str, Any], name: str) -> bool:
@@ -109,6 +115,6 @@ def _number(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -
         value = float(row[name])
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{name} is {row.get(name)!r}, not a number") from None
-    if not isfinite(value) or value < minimum:
+    if not isfinite(value) or not minimum <= value <= _MOST:
         raise ValueError(f"{name} is {value}")
     return value
