@@ -116,14 +116,19 @@ def images(
     order = np.random.default_rng([seed, epoch]).permutation(int(image_of_sentence.max(initial=0)) + 1)
     rank = order[image_of_sentence]
     dealt = np.argsort(rank, kind="stable")
-    # A batch ends before the image that the pair behind it belongs to; an image alone begins the next one.
+    # A batch ends before the image that the pair behind it belongs to; an image alone joins the next batch.
     ends = np.unique(np.searchsorted(rank[dealt], rank[dealt][batch_size::batch_size]))
-    sentences = dealt[:0]
-    for more in np.split(dealt, ends):
-        sentences = np.concatenate([sentences, more])
+    batches: list[Positions] = []
+    for sentences in np.split(dealt, ends):
+        if batches and not _has_negatives(image_of_sentence[batches[-1]]):
+            batches[-1] = np.concatenate([batches[-1], sentences])
+        else:
+            batches.append(sentences)
+    if len(batches) > 1 and not _has_negatives(image_of_sentence[batches[-1]]):
+        batches[-2:] = [np.concatenate(batches[-2:])]
+    for sentences in batches:
         if _has_negatives(image_of_sentence[sentences]):
             yield image_of_sentence[sentences], sentences
-            sentences = dealt[:0]
 
 
 def _has_negatives(images: Positions) -> bool:

@@ -102,7 +102,8 @@ def test_a_box_turned_inside_out_has_no_area():
 
 
 @pytest.mark.parametrize(
-    "wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[0, 0, 1, 1]]], [[1, 2], [3]], ["box"], [[], []]]
+    "wrong",
+    [[1, 2, 3, 4], [[1, 2, 3]], [[[0, 0, 1, 1]]], [[1, 2], [3]], ["box"], [[], []], [[0, 0, 1, 10**400]]],
 )
 def test_another_shape_is_refused(wrong):
     with pytest.raises(SeesayError, match=r"boxes must be \(n, 4\)"):

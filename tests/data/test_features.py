@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -169,10 +171,27 @@ def test_damage_within_a_compressed_file(tmp_path: Path) -> None:
         RegionFiles([path])
 
 
+@pytest.mark.parametrize("shape", [(10**13, 4), (2**70, 4)])
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_a_header_of_more_than_there_is(tmp_path: Path, shape: tuple[int, int], suffix: str) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    path = tmp_path / f"f{suffix}"
+    if suffix == ".npy":
+        path.write_bytes(header.getvalue())
+        (tmp_path / "f_ids.txt").write_text("1\n")
+    else:
+        np.savez(path, img_id=np.arange(3))
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("features.npy", header.getvalue())
+    with pytest.raises(SeesayError, match=f"f{suffix}"):
+        RegionFiles([path])
+
+
 def test_features_that_grow_a_hundredfold_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     np.savez_compressed(path, features=np.zeros((100, 300, 1000), np.float32), img_id=np.arange(100))
-    with pytest.raises(SeesayError, match="grow 100 times or more"):
+    with pytest.raises(SeesayError, match="expands to over 100 times"):
         RegionFiles([path])
 
 
@@ -207,7 +226,7 @@ def test_ids_are_lines(tmp_path: Path) -> None:
     assert [files.row(name) for name in ("my photo.jpg", "dog_12.jpg", "12.jpg")] == [0, 1, 2]
     assert files.row("cat_12.jpg") is None
     assert files.row("x.jpg", 0) is None
-    assert files.row("COCO_val2014_000000000012.jpg") == 2
+    assert files.row("COCO_val2014_000000000012.jpg") == files.row("000000000012.jpg") == 2
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:

@@ -26,6 +26,16 @@ def test_an_index_says_what_it_holds(tmp_path: Path) -> None:
     assert info["bytes"] > 1000
     assert info["not_read"] == {"video": 1}
     assert list(info["faults"]) == ["broken.jpg", "gone.jpg"]
+    (photos / "red.png").unlink()
+    (photos / "red.png").symlink_to(tmp_path / "nowhere.png")
+    seesay("index", photos, "--out", index, code=1)
+    assert list(json.loads(seesay("info", index, "--json").stdout)["faults"]) == [
+        "broken.jpg",
+        "gone.jpg",
+        "red.png",
+    ]
+    (photos / "red.png").unlink()
+    Image.new("RGB", (32, 32), "red").save(photos / "red.png")
     (photos / "gone.jpg").unlink()
     seesay("index", photos, "--out", index)
     assert list(json.loads(seesay("info", index, "--json").stdout)["faults"]) == ["broken.jpg"]

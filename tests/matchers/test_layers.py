@@ -8,10 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence
 
 from seesay.errors import SeesayError
-from seesay.matchers.layers import WordEmbedding, run_packed, standardised
+from seesay.matchers.layers import WordEmbedding, run_packed, standardised, unit_vectors
 from seesay.matchers.sentences import Sentences
 
 
@@ -134,3 +135,21 @@ def test_layers_of_other_kinds_are_refused(unlike: dict) -> None:
     packed = pack_sequence([torch.zeros(3, WIDTH)])
     with pytest.raises(SeesayError, match="only a single forward layer"):
         run_packed(nn.LSTM(WIDTH, DIM, **unlike), packed)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_unit_vectors_are_the_normalised_ones(dim: int) -> None:
+    vectors = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(unit_vectors(vectors, dim), functional.normalize(vectors, dim=dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_unit_vectors_of_nearly_nothing(dtype: torch.dtype) -> None:
+    vectors = torch.tensor([[0.0, 0.0], [1e-7, 0.0], [3.0, 4.0]]).to(dtype).requires_grad_()
+    unit = unit_vectors(vectors)
+    unit.float().sum().backward()
+    assert vectors.grad is not None
+    assert unit.isfinite().all()
+    assert vectors.grad.isfinite().all()
+    assert unit[0].tolist() == [0, 0]
+    assert unit[2].tolist() == pytest.approx([0.6, 0.8], abs=0.01)

@@ -131,7 +131,7 @@ def test_shipped_runs_are_found_by_name() -> None:
 def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:
     for name in ("run.json", "vocabulary.json"):
         shutil.copy(pairs.folder / name, tmp_path)
-    with pytest.raises(SeesayError, match="has no weights"):
+    with pytest.raises(SeesayError, match="missing; copy it"):
         Run.load(str(tmp_path))
     shutil.copy(run_folder("seesay-small") / "weights.safetensors", tmp_path)
     with pytest.raises(SeesayError, match="not the weights"):

@@ -362,3 +362,11 @@ def test_a_missing_folder_without_images_is_nowhere_else(tmp_path: Path, photos:
         (tmp_path / "broken").rename(tmp_path / "away")
         index.update_images(gallery(tmp_path / "more", "green.png"))
         assert [root.name for root in index.roots()] == ["broken", "more", "photos"]
+
+
+def test_a_folder_may_be_named_as_it_is_shown(photos: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Colours()) as made:
+        made.update_images(photos)
+    moved = photos.rename(tmp_path / "elsewhere")
+    with Index.open(tmp_path / "index", root={photos.name: moved}) as index:
+        assert index.info()["folders"] == [{"name": "elsewhere", "folder": str(moved), "available": True}]

@@ -20,7 +20,7 @@ def as_boxes(boxes: ArrayLike) -> NDArray[np.float64]:
     """
     try:
         array = np.asarray(boxes, np.float64)
-    except (TypeError, ValueError) as failure:
+    except (TypeError, ValueError, OverflowError) as failure:
         raise SeesayError(f"boxes: not numbers ({failure}); boxes must be (n, 4), x1 y1 x2 y2.") from failure
     if array.shape in ((0,), (1, 0)):
         return np.zeros((0, 4))

@@ -25,11 +25,11 @@ from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _FIELDS = 6
-_COCO_NAME = re.compile(r"COCO_.*_0*([0-9]+)")
+_COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
-_MOST_GROWTH = 100  # times the compressed size of features; what grows more is no measurement
+_MOST_GROWTH = 100  # times the compressed size of features, which measured ones do not reach
 _UNREADABLE = (
-    *(OSError, ValueError, EOFError, SyntaxError, TypeError, NotImplementedError),
+    *(OSError, ValueError, EOFError, SyntaxError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),  # the last for a damaged header
 )
 
@@ -164,10 +164,12 @@ def _open(path: Path) -> tuple[list[str], RowSource]:
 
 def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
     try:
-        with zipfile.ZipFile(path) as members, np.load(path, allow_pickle=False) as archive:
-            size = members.getinfo("features.npy")
+        with np.load(path, allow_pickle=False) as archive:
+            size = archive.zip.getinfo("features.npy")
             if size.file_size > _MOST_GROWTH * max(size.compress_size, 1 << 20):
-                raise SeesayError(f"{path}: its features grow {_MOST_GROWTH} times or more; save them again.")
+                raise SeesayError(
+                    f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
+                )
             key = next((key for key in _IDS if key in archive), None)
             if key is None:
                 raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")

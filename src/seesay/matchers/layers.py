@@ -244,12 +244,13 @@ def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool =
 
 
 def unit_vectors(vectors: Tensor, dim: int = 1) -> Tensor:
-    """Divide vectors by their lengths; zeros stay zeros and do not enlarge gradients.
+    """Divide vectors by their lengths; vectors of zeros stay as they are and do not enlarge gradients.
 
-    `functional.normalize` divides them by 1e-12: gradients grow by 1e12, and half precision makes it 0 / 0.
+    `functional.normalize` divides these by 1e-12: gradients grow by 1e12, and half precision makes it 0 / 0.
     """
     lengths: Tensor = vectors.norm(dim=dim, keepdim=True)
-    return vectors / lengths.masked_fill(lengths == 0, 1)
+    least = max(1e-12, torch.finfo(vectors.dtype).tiny)
+    return vectors / lengths.clamp_min(least).masked_fill(lengths == 0, 1)
 
 
 def instance_width(image_dim: int, instances: int) -> int:

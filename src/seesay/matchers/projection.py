@@ -99,7 +99,8 @@ class ClassEvidence(nn.Module):
     def embed_images(self, logits: list[Tensor]) -> Tensor:
         """Return unit vectors (n, 1000): roots of the probabilities, averaged over the classifiers."""
         shares = torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0)
-        return shares.clamp_min(torch.finfo(shares.dtype).tiny).sqrt()  # a root of zero has no gradient
+        # A root of zero has no gradient; in half precision, the smallest number would add up to a length.
+        return shares.float().clamp_min(torch.finfo(torch.float32).tiny).sqrt().to(shares.dtype)
 
     def embed_sentences(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return unit vectors (m, 1000), and the weight (m, 1) of each relative to other scores.

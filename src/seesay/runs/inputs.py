@@ -192,7 +192,7 @@ def _precomputed_features(
     instances = recipe.matcher.instances_per_image
     if len(part.features.shape) == 3 and instances is None:  # all regions at once would have gigabytes
         some = (there[start : start + _IMAGES] for start in range(0, max(len(there), 1), _IMAGES))
-        given = np.concatenate([part.features[rows].mean(axis=1, dtype=np.float32) for rows in some])
+        given = np.concatenate([_mean_of_regions(part.features[rows]) for rows in some])
     elif as_stored and isinstance(part.features, FeatureRows):
         given = part.features.as_stored(there)
     else:
@@ -205,6 +205,15 @@ def _precomputed_features(
     if instances is not None:
         given = _joined_instances(given, instances, part.root)
     return given, kept, missing
+
+
+def _mean_of_regions(regions: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the mean of each image's regions (n, r, d), (n, d); regions of zeros are missing ones."""
+    there = (regions != 0).any(axis=2).sum(axis=1, keepdims=True)
+    mean: NDArray[np.float32] = regions.sum(axis=1, dtype=np.float32) / np.maximum(there, 1).astype(
+        np.float32
+    )
+    return mean
 
 
 def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> NDArray[np.floating]:

@@ -393,7 +393,7 @@ class Run(Embedder):
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
         if keep and not self.embeds and find_spec("torch") is not None:
-            self.matcher  # noqa: B018 — for all pairs of a split it is many times faster than the graphs
+            self.matcher  # noqa: B018 — from now on, as for all pairs it is several times faster
         return self.backend.score_all(features, sentences, keep)
 
     def _check_embeds(self) -> None:

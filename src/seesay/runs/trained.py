@@ -144,7 +144,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
         with safe_open(path, "pt") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError as failure:
-        raise SeesayError(f"{path.parent}: has no weights; train on with --resume.") from failure
+        raise SeesayError(f"{path}: missing; copy it, or finish the training with --resume.") from failure
     except (OSError, SafetensorError) as failure:
         raise unusable(path, failure, f"unreadable weights ({failure}); train again.") from failure
 

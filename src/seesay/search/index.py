@@ -384,6 +384,8 @@ def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str 
         SeesayError: the index has no folder with a given name.
     """
     names = [root.name for root in roots]
+    titles = {root.title: root.name for root in roots}  # as `info` shows them
+    given = {name if name in names else titles.get(name, name): folder for name, folder in given.items()}
     for name in given:
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)

@@ -295,8 +295,8 @@ class _Update:
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
-            for path, reason in self._seen.there.skipped:  # such as links without end; they have no state
-                if path not in self._before:
+            for path, reason in self._seen.there.skipped:  # dead links, files that are too large, and others
+                if path not in self._before or self._seen.is_gone(path):  # not what cannot be read today
                     writer.put_skipped(path, 0, 0, 0, reason)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])

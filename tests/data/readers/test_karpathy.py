@@ -44,6 +44,19 @@ def test_images_in_a_tar_beside(tmp_path, shard, content):
     assert decode(corpus.images[0].source.read(), "a").shape == (8, 8, 3)
 
 
+def test_a_record_that_is_no_object_is_named(tmp_path):
+    write(tmp_path, "x")
+    with pytest.raises(SeesayError, match=r"images\[0\]: expected an object, not str"):
+        read_corpus(tmp_path)
+
+
+def test_features_of_one_name_in_two_folders(tmp_path):
+    np.save(tmp_path / "f.npy", np.eye(2, dtype=np.float32))
+    (tmp_path / "f_ids.txt").write_text("B/1.jpg\nA/1.jpg\n")
+    write(tmp_path, record("1.jpg", filepath="A"), record("1.jpg", "test", filepath="B"))
+    assert [image.row for image in read_corpus(tmp_path).images] == [1]  # without files they are one
+
+
 def test_images_of_one_name_in_two_folders(tmp_path, photos, content):
     photos("A/1.jpg", "B/1.jpg")
     write(

@@ -45,17 +45,45 @@ def test_a_quotation_mark_that_is_not_closed_is_told(tmp_path, photos):
     assert places[0].endswith("t.csv:2")
 
 
-def test_columns_of_one_name_are_numbered(tmp_path, photos, content):
+@pytest.mark.parametrize(
+    "head", ["caption,caption,note", "caption,caption,caption2", "caption2,caption,caption"]
+)
+def test_columns_of_one_name_are_numbered(tmp_path, photos, content, head):
     photos("a.jpg")
-    (tmp_path / "t.csv").write_text("image,caption,caption\na.jpg,one,two\n")
-    assert content(read_corpus(tmp_path))["a.jpg"][1] == ["one", "two"]
+    (tmp_path / "t.csv").write_text(f"image,{head}\na.jpg,one,two,three\n")
+    assert set(content(read_corpus(tmp_path))["a.jpg"][1]) == {"one", "two", "three"} - (
+        {"three"} if "note" in head else set()
+    )
+
+
+@pytest.mark.parametrize("head", ["name1,name2", "name,name"])
+def test_several_names_are_sentences_as_they_are(tmp_path, photos, content, head):
+    photos("a.jpg")
+    (tmp_path / "t.csv").write_text(f"image,{head}\na.jpg,piano,grand piano\n")
+    assert content(read_corpus(tmp_path))["a.jpg"][1] == ["piano", "grand piano"]
+
+
+@pytest.mark.parametrize("text", ["5", "null", "{}"])
+def test_json_that_is_no_list_is_refused_as_a_table(tmp_path, photos, text):
+    photos("a.jpg")
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(SeesayError, match=r"t\.json"):
+        read_corpus(tmp_path / "t.json", "table")
+
+
+def test_a_table_is_read_and_not_its_export_beside_it(tmp_path, photos, content):
+    photos("a.jpg")
+    (tmp_path / "t.csv").write_text("image,caption\na.jpg,one\n")
+    (tmp_path / "t.json").write_text(json.dumps([{"image": "a.jpg", "caption": "two"}]))
+    assert content(read_corpus(tmp_path))["a.jpg"][1] == ["one"]
 
 
 @pytest.mark.parametrize("captions", ["one", ["one", "two"]])
 def test_a_json_list_of_objects(tmp_path, photos, content, captions):
     photos("images/a.jpg", "images/b.jpg")
     rows = [{"image": "a.jpg", "caption": captions, "split": "train"}, {"image": "b.jpg", "caption": "three"}]
-    (tmp_path / "captions.json").write_text(json.dumps([*rows, 7], indent=1))
+    text = json.dumps(rows[0])  # a string is no object, whatever it says
+    (tmp_path / "captions.json").write_text(json.dumps([*rows, text], indent=1))
     corpus = read_corpus(tmp_path)
     assert content(corpus)["a.jpg"] == ("train", ["one", "two"][: len(captions) if captions != "one" else 1])
     assert [sentence.text for sentence in corpus.sentences][-1] == "three"

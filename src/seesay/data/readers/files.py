@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -159,21 +159,24 @@ class TableFormat:
 
     def files(self, path: Path) -> list[Path]:
         """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
-        return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
+        found = sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
+        # JSON may be an export of the table beside it.
+        return [file for file in found if not _is_json(file)] or found
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues."""
         if file.suffix.lower() in _SPREADSHEETS:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV.")
-        text, name = read_text(file), file.name.lower().removesuffix(".gz")
-        records: list[tuple[int, object]] | None = None
-        if name.endswith(".json"):
-            records = list(enumerate(parse_json(text, file), start=1))
-        elif name.endswith(".jsonl"):
-            lines = enumerate(text.split("\n"), start=1)
-            records = [(number, line) for number, line in lines if line.strip()]
+        text, records = read_text(file), None
+        if _is_json(file):
+            listed = parse_json(text, file)
+            if not isinstance(listed, list):
+                raise SeesayError(f"{file}: {type(listed).__name__}, not a list of objects.")
+            records = partial(_elements, listed, file)
+        elif file.name.lower().removesuffix(".gz").endswith(".jsonl"):
+            records = partial(_lines, text, file)
         try:
-            names = _header(text.split("\n", 1)[0]) if records is None else _keys_of(records)
+            names = _header(text.split("\n", 1)[0]) if records is None else _first_keys(records())
         except csv.Error as error:
             raise SeesayError(f"{file}:1: malformed table ({error}).") from error
         if missing := self._missing(names):
@@ -184,7 +187,7 @@ class TableFormat:
                 wrong = f"no column {', '.join(missing)}; it has the columns {there}."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         if records is not None:
-            return _json_rows(records, file, issues)
+            return _json_rows(records(), issues)
         return _csv_rows(text, names, names[0] in self.columns[0], file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
@@ -226,9 +229,12 @@ def _delimiter(header: str) -> str:
 
 def _header(line: str) -> list[str]:
     """Return the names of the columns; the second "caption" is "caption2"."""
-    names = [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
-    times = [names[:at].count(name) for at, name in enumerate(names)]
-    return [f"{name}{before + 1}" if before else name for name, before in zip(names, times, strict=True)]
+    names: list[str] = []
+    cells = [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
+    for name in cells:
+        free = (f"{name}{number}" for number in range(2, len(cells) + 2) if f"{name}{number}" not in cells)
+        names.append(name if name not in names else next(each for each in free if each not in names))
+    return names
 
 
 def _keys(record: object) -> list[str]:
@@ -237,17 +243,32 @@ def _keys(record: object) -> list[str]:
     return [key.strip().lower() for key, value in record.items() if value is not None]
 
 
-def _keys_of(records: Iterable[tuple[int, object]]) -> list[str]:
-    """Return the keys of the first record that is an object, in JSON or decoded."""
-    for number, record in records:
-        with suppress(SeesayError):
-            if names := _keys(parse_json(record, str(number)) if isinstance(record, str) else record):
-                return names
-    return []
+def _first_keys(records: Iterable[tuple[str, object]]) -> list[str]:
+    """Return the keys of the first record that is an object."""
+    return next((names for _, record in records if (names := _keys(record))), [])
+
+
+def _is_json(file: Path) -> bool:
+    return file.name.lower().removesuffix(".gz").endswith(".json")
+
+
+def _elements(listed: list[object], file: Path) -> Iterator[tuple[str, object]]:
+    """Iterate over the elements of a JSON list, each with its place."""
+    return ((f"{file}: [{number}]", record) for number, record in enumerate(listed))
+
+
+def _lines(text: str, file: Path) -> Iterator[tuple[str, object]]:
+    """Iterate over the records of JSON lines, each with its place; a malformed one is None."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            record = None
+            with suppress(SeesayError):
+                record = parse_json(line, file)
+            yield f"{file}:{number}", record
 
 
 def _first_of(text: str) -> object:
-    """Return the first element of a JSON list, whose text may be cut off behind it; None if it is none."""
+    """Return the first element of a JSON list, whose text may be cut off behind it; None for other text."""
     inside = text.lstrip()
     if not inside.startswith("["):
         return None
@@ -257,18 +278,9 @@ def _first_of(text: str) -> object:
         return None
 
 
-def _json_rows(
-    rows: Iterable[tuple[int, object]], file: Path, issues: Issues
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Of numbered lines, or of the objects of a list."""
-    for number, record in rows:
-        where = f"{file}:{number}"
+def _json_rows(records: Iterable[tuple[str, object]], issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
+    for where, record in records:
         issues.rows += 1
-        if isinstance(record, str):
-            try:
-                record = parse_json(record, where)
-            except SeesayError:
-                record = None
         if isinstance(record, dict):
             yield where, {key.strip().lower(): value for key, value in record.items()}
         else:
@@ -286,7 +298,7 @@ def _csv_rows(
         number = reader.line_num + 1
         for cells in reader:
             where, lines, number = f"{file}:{number}", reader.line_num + 1 - number, reader.line_num + 1
-            if lines > 1:
+            if lines > 1 and any(_delimiter(header) in cell.partition("\n")[2] for cell in cells):
                 issues.add(_SPANNING, where)
             if not any(cell.strip() for cell in cells):
                 continue

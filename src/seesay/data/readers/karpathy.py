@@ -69,12 +69,17 @@ class WithoutRestval(KarpathyReader):
 
 def _add_image(builder: CorpusBuilder, record: Any, where: str, features: RegionFiles | None) -> int | None:
     """Add an image; return its position, or None if it is missing."""
+    filename = need(record, "filename", str, where)
     folder = str(record.get("filepath") or "")
-    filename = builder.distinct(need(record, "filename", str, where), folder)
+    in_folder = f"{folder}/{filename}" if folder else filename
+    filename = builder.distinct(filename, folder)
     split = canonical_split(need(record, "split", str, where), where)
     if builder.has(filename):
         builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
-    known = features.row(filename, record.get("cocoid")) if features is not None else None
+    known = None
+    if features is not None:
+        known = features.row(in_folder)
+        known = features.row(filename, record.get("cocoid")) if known is None else known
     return builder.find_image(filename, split, where, folder, known)
 
 

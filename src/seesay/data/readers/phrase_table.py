@@ -52,7 +52,7 @@ class PhraseTableReader(Reader):
     """Reads a table of phrases and boxes."""
 
     name = "phrase-table"
-    looks_like = "CSV, TSV or JSONL with image, phrase, x1, y1, x2, y2"
+    looks_like = "CSV, TSV or JSON with image, phrase, x1, y1, x2, y2"
     has_boxes = True
     order = 30
 
@@ -79,8 +79,8 @@ def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder
     """
     image, phrase = _text(row, "image"), _text(row, "phrase")
     sized = _has(row, "width") or _has(row, "height")
-    frame = (_number(row, "width", 1), _number(row, "height", 1)) if sized else None
-    corners = [_number(row, name) for name in ("x1", "y1", "x2", "y2")]
+    frame = (_pixels(row, "width", 1), _pixels(row, "height", 1)) if sized else None
+    corners = [_pixels(row, name) for name in ("x1", "y1", "x2", "y2")]
     number = int(_number(row, "sentence", -1)) if _has(row, "sentence") else -1
     origin = _number(row, "origin") if _has(row, "origin") else int(sized)
     if origin not in (0, 1):
@@ -110,11 +110,18 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return value.strip()
 
 
+def _pixels(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -> float:
+    value = _number(row, name, minimum)
+    if abs(value) > _MOST:
+        raise ValueError(f"{name} is {value:g} pixels")
+    return value
+
+
 def _number(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -> float:
     try:
         value = float(row[name])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} is {row.get(name)!r}, not a number") from None
-    if not isfinite(value) or not minimum <= value <= _MOST:
+    if not isfinite(value) or value < minimum:
         raise ValueError(f"{name} is {value}")
     return value

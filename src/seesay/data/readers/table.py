@@ -74,7 +74,8 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
         image, *_ = _values(row, table.columns[0]) or [None]
         captions = _values(row, [column for column in table.columns[1] if column != _NAME])
         if not captions and _NAME in table.columns[1]:
-            captions = [_sentences_of_name(row.get(_NAME))]
+            captions = _values(row, (_NAME,))
+            captions = [_sentences_of_name(captions[0])] if len(captions) == 1 else captions
         if len(captions) == 1 and isinstance(captions[0], list):
             captions = captions[0]
         if not _well_formed(image, captions, row.get("split")):
