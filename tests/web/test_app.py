@@ -133,7 +133,7 @@ def test_status_tells_what_was_not_read(client: TestClient, photos: Path, index_
 def test_status_names_no_folder_of_the_server(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the command that installs an extra would."""
     monkeypatch.setattr(Store, "not_read", lambda _: {"raw": 1})
-    assert client.get("/api/v1/status").json()["not_read"] == ["1 raw file: needs the extra raw"]
+    assert client.get("/api/v1/status").json()["not_read"] == ["1 raw file: the server needs the extra raw"]
 
 
 def test_originals_come_unchanged_with_their_type_by_content(

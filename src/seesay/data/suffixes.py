@@ -43,7 +43,9 @@ def unread_kind(name: str) -> str | None:
 def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
     """Return a line for each kind of files that were not read, most first: how many, and what to do.
 
-    `raw` says it of raw files; by default with the command that installs the extra, which names folders.
+    Args:
+        counts: by kind.
+        raw: what to do about raw files; by default the command that installs the extra, which names folders.
 
     >>> unread_lines({"SVG": 1, "video": 312})
     ['312 video files: only images are searched', '1 SVG file: export as JPEG']

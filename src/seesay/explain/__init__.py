@@ -197,7 +197,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
         run: matches whole images; an ensemble is explained member by member.
         image: encoded.
         name: of the image, for messages.
-        sentence: as many of its words as the run reads are explained, m-CNN's first thirty.
+        sentence: if it has more words than the run reads, such as m-CNN's thirty, the others are ignored.
 
     Raises:
         ImageError: the image cannot be decoded.

@@ -43,7 +43,8 @@ def is_word(word: str) -> bool:
 def description_in(sentence: str) -> str:
     """Return what a request describes, without the words that ask for photos of it and the article of a name.
 
-    Captions contain no such words, so with them a photo fits a request less than its own caption.
+    Captions do not ask for photos, so with such words a photo fits a request less than its own caption; the
+    article is left out so that "dog" and "a dog" have one answer.
 
     >>> [description_in(text) for text in ("a photo of two dogs", "Show me my cat", "a man takes a photo")]
     ['two dogs', 'cat', 'a man takes a photo']

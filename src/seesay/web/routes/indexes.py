@@ -63,7 +63,7 @@ def _status(service: Service, served: Served) -> Status:
         index=served.name,
         images=index.count("image"),
         sentences=index.count("sentence"),
-        not_read=unread_lines(index.store.not_read(), "needs the extra raw"),
+        not_read=unread_lines(index.store.not_read(), "the server needs the extra raw"),
         absent=[root.title for root in index.absent()],
         faults=len(served.updates.faults()),
         matcher=_matcher(index),
