@@ -100,7 +100,7 @@ def test_an_ensemble_has_its_members_beside_it(how: str, corpus: Corpus, files: 
 
 def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
     one = f"{files / 'images-test.npy'},{files / 'sentences-test.npy'}"
-    with pytest.raises(SeesayError, match="with combine: mean"):
+    with pytest.raises(SeesayError, match=r"with combine \(--combine\): mean"):
         evaluate(["seesay-small", one], corpus)
     with pytest.raises(SeesayError, match="chooses weights on val"):
         evaluate(["seesay-small", one], corpus, combine="learned")
