@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import load_recipe
+from seesay.runs import trained
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.export import export_run
 from seesay.runs.inputs import Inputs
@@ -330,6 +332,9 @@ def test_an_exported_run_leaves_a_long_scoring_to_pytorch(
     texts = exported.prepare([f"w{i % 9} w{i % 5}" for i in range(700)])
     scores = exported.score_prepared(features, texts)
     assert isinstance(exported.backend, OnnxBackend)
+    with monkeypatch.context() as somebodys_own:
+        somebodys_own.setattr(trained, "load_matcher", Mock(side_effect=SeesayError("no such module")))
+        np.testing.assert_array_equal(exported.score_prepared(features, texts, keep=True), scores)
     np.testing.assert_allclose(exported.score_prepared(features, texts, keep=True), scores, atol=1e-4)
     assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -393,7 +394,8 @@ class Run(Embedder):
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
         if keep and not self.embeds and find_spec("torch") is not None:
-            self.matcher  # noqa: B018 — from now on, as for all pairs it is several times faster
+            with suppress(SeesayError):  # somebody's own module may not be here; its graphs are
+                self.matcher  # noqa: B018 — from now on, as for all pairs it is several times faster
         return self.backend.score_all(features, sentences, keep)
 
     def _check_embeds(self) -> None:
