@@ -28,7 +28,7 @@ _FIELDS = 6
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
 _MOST_GROWTH = 100  # times the compressed size of features, which measured ones do not reach
-_UNREADABLE = (
+_UNREADABLE = (  # what NumPy raises for damaged files
     *(OSError, ValueError, EOFError, SyntaxError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),  # the last for a damaged header
 )
@@ -146,11 +146,12 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 def _checked(array: object, path: Path) -> NDArray[Any]:
-    numbers = isinstance(array, np.ndarray) and array.dtype.kind in "fiu" and array.ndim in (2, 3)
-    if not (isinstance(array, np.ndarray) and numbers and all(array.shape[1:])):
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
-    return array
+    found = type(array).__name__
+    if isinstance(array, np.ndarray):
+        if array.dtype.kind in "fiu" and array.ndim in (2, 3) and all(array.shape[1:]):
+            return array
+        found = f"{array.dtype} {array.shape}"
+    raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
 
 
 def _open(path: Path) -> tuple[list[str], RowSource]:

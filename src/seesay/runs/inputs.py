@@ -209,10 +209,8 @@ def _precomputed_features(
 
 def _mean_of_regions(regions: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return the mean of each image's regions (n, r, d), (n, d); regions of zeros are missing ones."""
-    there = (regions != 0).any(axis=2).sum(axis=1, keepdims=True)
-    mean: NDArray[np.float32] = regions.sum(axis=1, dtype=np.float32) / np.maximum(there, 1).astype(
-        np.float32
-    )
+    count = (regions != 0).any(axis=2).sum(axis=1, keepdims=True, dtype=np.float32)
+    mean: NDArray[np.float32] = regions.sum(axis=1, dtype=np.float32) / np.maximum(count, 1)
     return mean
 
 

@@ -32,6 +32,7 @@ from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_spl
 GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
 _Key = tuple[int, int | None, str, str | None]
+_MOST = 1e9  # pixels, which no image has; products with larger numbers could overflow
 
 
 @dataclass(slots=True)
@@ -42,9 +43,6 @@ class _Group:
     frame: tuple[float, float] | None
     kinds: tuple[str, ...]
     boxes: list[Box] = field(default_factory=list)
-
-
-_MOST = 1e9  # pixels, which no image has; products with larger numbers could overflow
 
 
 @register_reader
