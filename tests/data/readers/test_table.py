@@ -15,7 +15,13 @@ from seesay.data.readers.builder import (
     TWO_SPLITS,
     reading_with,
 )
-from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name, without_number
+from seesay.data.readers.files import (
+    MALFORMED_LINE,
+    TableFormat,
+    seeded_splits,
+    split_in_name,
+    without_number,
+)
 from seesay.data.readers.table import SEVERAL_IN_ONE
 from seesay.data.summary import summarise
 from seesay.data.walk import OUTSIDE
@@ -23,6 +29,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.text.vocabulary import Vocabulary, rare_word_summary
+from tests.linear import check_linear
 
 
 def test_csv_with_quotes_line_breaks_and_splits(tmp_path, photos, content):
@@ -521,3 +528,13 @@ def test_json_lines_without_the_column_name_those_they_have(tmp_path, photos):
     said = "no column nope.*image, caption"
     with reading_with(caption_column="nope"), pytest.raises(SeesayError, match=said):
         read_corpus(tmp_path / "t.jsonl")
+
+
+def test_the_time_of_reading_a_header_is_linear(tmp_path):
+    """Also of thousands of columns without a name, which are numbered."""
+
+    def read(line):
+        (tmp_path / "t.csv").write_text(line)
+        return TableFormat(("image",)).fits(tmp_path / "t.csv")
+
+    check_linear(read, lambda size: "," * size, 60_000)

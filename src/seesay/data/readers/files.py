@@ -229,11 +229,16 @@ def _delimiter(header: str) -> str:
 
 def _header(line: str) -> list[str]:
     """Return the names of the columns; the second "caption" is "caption2"."""
-    names: list[str] = []
     cells = [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
-    for name in cells:
-        free = (f"{name}{number}" for number in range(2, len(cells) + 2) if f"{name}{number}" not in cells)
-        names.append(name if name not in names else next(each for each in free if each not in names))
+    names, taken, numbers = list[str](), set(cells), dict[str, int]()
+    for cell in cells:
+        name = cell
+        while cell in numbers and name in taken:
+            numbers[cell] += 1
+            name = f"{cell}{numbers[cell]}"
+        numbers.setdefault(cell, 1)
+        taken.add(name)
+        names.append(name)
     return names
 
 
