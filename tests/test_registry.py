@@ -36,6 +36,11 @@ class Counted(Settings):
     count: int = 1
 
 
+class Triangle:
+    def __init__(self, height: int = 1) -> None:
+        self.height = height
+
+
 class Box:
     def __init__(self, width: int, side: Positive = 1.0, *, even: bool = False, **more: int) -> None:
         self.width, self.side, self.even, self.more = width, side, even, more
@@ -53,5 +58,9 @@ def test_settings_are_what_a_constructor_takes_but_for_inputs() -> None:
     assert (made.width, made.side, made.even, made.more) == (3, 1.0, True, {"deep": 4})
     with pytest.raises(SeesayError, match="Box: side: input should be greater than 0, got 0"):
         box(3, side=0)
-    with pytest.raises(TypeError, match="width"):
+    with pytest.raises(TypeError, match="Box: missing a required argument: 'width'"):
         box()
+    with pytest.raises(
+        TypeError, match="Triangle: got an unexpected keyword argument 'heigth'; did you mean 'height'"
+    ):
+        registry.register_class("triangle")(Triangle)(heigth=1)

@@ -126,6 +126,8 @@ def test_shipped_runs_are_found_by_name() -> None:
     assert run_folder("seesay-small") in included_runs()
     with pytest.raises(SeesayError, match=r"no run there .* did you mean 'seesay-small'"):
         Run.load("seesay-smal")
+    with pytest.raises(SeesayError, match="irmatch-s: a recipe and not yet a run; train it"):
+        Run.load("irmatch-s")
 
 
 def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def run_folder(name: str) -> Path:
     library, colon, _ = name.partition(":")
     if colon and "/" not in library:
         EncoderSpec.of_tower(name)  # no such library: says which there are
+    from seesay.recipes.files import included_recipes
+
+    if name in included_recipes():
+        raise SeesayError(
+            f"{name}: a recipe and not yet a run; train it, and name the folder of its run, such as "
+            f"runs/{name}: seesay train {name} --data CORPUS"
+        )
     raise SeesayError(
         f"{name}: no run there (no {RUN}), and no included weights of that name"
         f"{did_you_mean(name, included) or '.'} Included: {', '.join(included) or 'none'}."
