@@ -94,6 +94,11 @@ def test_a_run_that_is_not_there_is_told_in_one_line(index: Path, command: tuple
     assert len(told.splitlines()) == 1
 
 
+def test_a_shortlist_needs_a_run_that_re_ranks_it(index: Path) -> None:
+    told = seesay("search", index, TEXT, "--shortlist", 6, code=2).stderr
+    assert told == "seesay: --shortlist is for --rerank RUN; name the run.\n"
+
+
 def test_a_pair_matcher_makes_no_shortlist(scenes: Path, pair_run: Path) -> None:
     told = seesay("evaluate", pair_run, "--data", scenes, "--rerank", pair_run, code=2).stderr
     assert "it can re-rank another's results" in told

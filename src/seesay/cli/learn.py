@@ -116,7 +116,9 @@ def export(
     if out is not None:
         console.show(write_bundle(run, out, licence), as_json, console.print_bundle)
     else:
-        _refuse({"--licence": licence != "unknown"}, "is for the model card in a folder; name it with --out.")
+        opt.refuse(
+            {"--licence": licence != "unknown"}, "is for the model card in a folder; name it with --out."
+        )
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
@@ -163,6 +165,7 @@ def evaluate(
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
 
+    opt.check_shortlist(shortlist, rerank)
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
     second = Run.load(rerank) if rerank is not None else None
@@ -320,7 +323,7 @@ def table(
 
         of_tables: dict[str, object] = {"--rows": rows, "--set": change, "--results": results}
         of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train}
-        _refuse(of_tables, "is for tables, not for runs.")
+        opt.refuse(of_tables, "is for tables, not for runs.")
         if record is not None:
             make_record(record)
         entries = open_entries(what)
@@ -332,13 +335,13 @@ def table(
     elif data is None:
         needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
         needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
-        _refuse(needing, "needs a corpus to measure on; name it with --data.")
+        opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
         rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
         shown = recorded_table(definition, rows_of, split, columns)
     else:
         from seesay.training.table import TableRuns, measure_table
 
-        _refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
+        opt.refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
         if record is not None:
             make_record(record)
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
@@ -370,9 +373,3 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
     if protocol is not None:
         raise SeesayError("--protocol is for runs; a table names its own.")
     return load_table(what[0]).only(rows.split(",") if rows else ())
-
-
-def _refuse(options: dict[str, object], because: str) -> None:
-    for option, value in options.items():
-        if value:
-            raise SeesayError(f"{option} {because}")

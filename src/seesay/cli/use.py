@@ -176,6 +176,7 @@ def search(
     """Find the images that fit a sentence, an image or a combination; print probability and path."""
     from seesay.search import Index
 
+    opt.check_shortlist(shortlist, rerank)
     asked = _query(query)
     with Index.open(folder, store=store) as opened:
         if rerank is None:
@@ -221,6 +222,7 @@ def sentences(
     from seesay.data.sources import FileSource
     from seesay.search import Index
 
+    opt.check_shortlist(shortlist, rerank)
     with Index.open(folder, store=store) as opened:
         if rerank is None:
             answer = opened.sentences_for(image, k)
