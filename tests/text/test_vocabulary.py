@@ -152,7 +152,19 @@ def test_composed_and_decomposed_accents_are_one() -> None:
     assert tokenize(decomposed) == tokenize("Un café crème") == ["un", "café", "crème"]
 
 
-@pytest.mark.parametrize("text", ["हिन्दी में एक कुत्ता", "ছবিতে একটি কুকুর", "படத்தில் நாய்", "ภาพ สุนัข", "שָׁלוֹם כֶּלֶב"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "हिन्दी में एक कुत्ता",
+        "ছবিতে একটি কুকুর",
+        "படத்தில் நாய்",
+        "ภาพ สุนัข",
+        "שָׁלוֹם כֶּלֶב",
+        "می\u200cخواهم سگ",
+        "ශ්\u200dරී ලංකා",
+        "ꯃꯤꯇꯩꯂꯣꯟ ꯍꯨꯏ",
+    ],
+)
 def test_words_keep_their_vowel_signs(text: str) -> None:
     assert tokenize(text) == [composed(word) for word in text.split()]
 

@@ -18,9 +18,14 @@ from seesay.paths import read_small_json, replace_text, unusable
 
 UNKNOWN = 0
 QUOTED = re.compile(r'"[^"]*"')
-_MARKS = "".join(mark for mark in map(chr, range(0x300, 0x3100)) if unicodedata.category(mark)[0] == "M")
-LETTER = rf"[^\W_][{_MARKS}]*"
-"""A letter or digit with its accents and vowel signs, which may be characters of their own."""
+_SCRIPTS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # the blocks that have marks
+_MARKS = "".join(mark for mark in map(chr, _SCRIPTS) if unicodedata.category(mark)[0] == "M")
+_JOINERS = "\u200c\u200d"  # within words of Persian, Sinhala and others
+LETTER = rf"[^\W_](?:[{_MARKS}]|[{_JOINERS}](?=[^\W_]))*"
+"""A letter or digit with its accents and vowel signs, which may be characters of their own.
+
+A joiner belongs to it if another letter follows.
+"""
 
 _WORD = re.compile(rf"(?:{LETTER})+(?:['’](?:{LETTER})+)?")
 
