@@ -26,6 +26,7 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.metrics.inputs import as_array
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
+from seesay.runs.sentences import rows_of_each
 
 SPLIT = "{split}"  # in a file's name: replaced by the split's, so that one name stands for val and test
 PAIR = ("images", "sentences")
@@ -217,11 +218,10 @@ def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
     if count == len(owners):
         return np.arange(count)
     k, left = divmod(count, len(part.images))
-    order = np.argsort(owners, kind="stable")
-    starts = np.searchsorted(owners[order], np.arange(len(part.images)))
-    if left or not k or (np.bincount(owners, minlength=len(part.images)) < k).any():
+    of_images = rows_of_each(owners, len(part.images))
+    if left or not k or min(map(len, of_images)) < k:
         return None
-    return np.sort(order[(starts[:, None] + np.arange(k)).ravel()])
+    return np.sort(np.concatenate([rows[:k] for rows in of_images]))
 
 
 def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:

@@ -26,6 +26,7 @@ from seesay.metrics.rouge import rouge_l
 from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
+from seesay.runs.sentences import rows_of_each
 from seesay.text.vocabulary import tokenize
 
 RELEVANCE = "ROUGE-L"
@@ -57,10 +58,7 @@ class Graded(Protocol):
         file have none.
         """
         corpus, owners, n = subject.corpus, subject.owners, subject.n_images
-        external = options.answers is not None
-        order = np.argsort(owners, kind="stable")
-        of_image = np.split(order, np.searchsorted(owners[order], np.arange(1, n)))
-        own = of_image, [np.array([owner]) for owner in owners]
+        own = rows_of_each(owners, n), [np.array([owner]) for owner in owners]
         given = options.answers
         answers, left_out = (own, 0) if given is None else named_answers(given, corpus)
         texts = [tokenize(text) for text in corpus.texts()]
@@ -74,18 +72,19 @@ class Graded(Protocol):
         if not any(queries):
             raise SeesayError(
                 f"protocol '{self.name}': no query of split '{subject.split}' of {corpus.root} has a right "
-                "answer" + (f"; {left_out} names of the file are not in it." if external else ".")
+                "answer" + ("." if given is None else f"; {left_out} names of the file are not in it.")
             )
         samples = []
         for way, values, images in zip("SI", found, (np.arange(n), owners), strict=True):
             samples.append(("", [MeanSample([f"{way} {name}" for name in _METRICS], values, images)]))
         counts = {f"{way} queries": count for way, count in zip("SI", queries, strict=True)}
         about: dict[str, JsonValue] = {"images": n, "sentences": len(texts), "relevance": RELEVANCE}
-        right = "the image's own sentences, the sentence's own image"
-        if external:
+        if given is None:
+            right = "the image's own sentences, the sentence's own image"
+            about["answers"] = "own"
+        else:
             right = f"those of the file, {left_out} names of which are not in the split"
-            about["left out"] = left_out
-        about["answers"] = "external" if external else "own"
+            about |= {"left out": left_out, "answers": "external"}
         notes = [
             f"nDCG: relevance is {RELEVANCE}.",
             f"R-precision, mAP@R, R@1: right answers are {right}; they are of the queries that have some.",

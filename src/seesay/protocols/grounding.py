@@ -9,7 +9,6 @@ Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. Evalua
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from seesay.metrics.grounding_recall import (
 from seesay.protocols.base import Options, Protocol, Result, Value, of_part, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration
+from seesay.runs.sentences import rows_of_each
 from seesay.text.concepts import nouns
 
 if TYPE_CHECKING:
@@ -141,13 +141,10 @@ def proposal_scores(run: Run, inputs: Inputs) -> list[NDArray[np.float32]]:
     geometry = run.recipe.regions is not None and run.recipe.regions.geometry
     owners = inputs.image_of_sentence
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(owners)
-    order = np.argsort(owners, kind="stable")
-    cuts = np.searchsorted(owners[order], np.arange(len(inputs.corpus.images) + 1))
-    for image, (start, stop) in enumerate(pairwise(cuts)):
+    for image, mine in enumerate(rows_of_each(owners, len(inputs.corpus.images))):
         there = slice(0, int(inputs.proposals[image]))
-        if start == stop or not there.stop:
+        if not len(mine) or not there.stop:
             continue
-        mine = order[start:stop]
         features = inputs.region_features(image, there, geometry)
         scores = run.score_prepared(features, inputs.sentences.take(mine))
         for phrase, column in zip(mine, scores.T, strict=True):
@@ -198,16 +195,11 @@ def _of_other_images(subject: RunSubject) -> Iterator[NDArray[np.float32]]:
     run, inputs = subject.run, subject.inputs
     regions = run.recipe.regions
     assert regions is not None
-    phrases, owners = inputs.corpus.sentences, inputs.image_of_sentence
-    named = [nouns(phrase.text) for phrase in phrases]
-    shown = [
-        set().union(*(named[i] for i in np.flatnonzero(owners == image)))
-        for image in range(len(inputs.corpus.images))
-    ]
-    order = np.random.default_rng(0).permutation(len(phrases))
-    for image, there in enumerate(shown):
-        count = int((owners == image).sum())
-        others = [i for i in np.roll(order, -image) if named[i] and not named[i] & there][:count]
+    named = [nouns(phrase.text) for phrase in inputs.corpus.sentences]
+    order = np.random.default_rng(0).permutation(len(named))
+    for image, own in enumerate(rows_of_each(inputs.image_of_sentence, len(inputs.corpus.images))):
+        shown = set().union(*(named[i] for i in own))
+        others = [i for i in np.roll(order, -image) if named[i] and not named[i] & shown][: len(own)]
         proposals = slice(0, int(inputs.proposals[image]))
         if others and proposals.stop:
             features = inputs.region_features(image, proposals, regions.geometry)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import compress, pairwise, product
+from itertools import compress, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import network_cache
 from seesay.runs.images import array_dims, recipe_encoders
-from seesay.runs.sentences import PreparedSentences, number_words
+from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
 from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -260,10 +260,7 @@ def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.in
     boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
     named = []
     place = np.zeros(len(owners), np.int64)
-    order = np.argsort(owners, kind="stable")
-    cuts = np.searchsorted(owners[order], np.arange(len(part.images) + 1))
-    for start, stop in pairwise(cuts):
-        mine = order[start:stop]
+    for mine in rows_of_each(owners, len(part.images)):
         unique, inverse = np.unique(boxes[mine], axis=0, return_inverse=True)
         named.append(unique)
         place[mine] = inverse.reshape(-1)

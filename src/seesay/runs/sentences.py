@@ -67,6 +67,16 @@ def number_words(
     )
 
 
+def rows_of_each(owners: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+    """Return, for each of `count` images or other owners, the rows that are its own, in order.
+
+    >>> [rows.tolist() for rows in rows_of_each(np.array([2, 0, 2]), 3)]
+    [[1], [], [0, 2]]
+    """
+    order = np.argsort(owners, kind="stable")
+    return np.split(order, np.searchsorted(owners[order], np.arange(1, count)))
+
+
 def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:
     """Return the number of truncated sentences and the maximum length; empty without a limit."""
     if max_words is None:

@@ -24,7 +24,7 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import BesideSettings, Recipe
 from seesay.runs.inputs import Inputs
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.sentences import PreparedSentences, rows_of_each
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,7 @@ class ClassPairs(FurtherLoss):
     ) -> None:
         super().__init__(1)
         self.phrases, self.count = phrases, count
-        order = np.argsort(class_of_phrase, kind="stable")
-        self._phrases_of = np.split(order, np.cumsum(np.bincount(class_of_phrase, minlength=CLASSES))[:-1])
+        self._phrases_of = rows_of_each(class_of_phrase, CLASSES)
         ends = np.cumsum([0, *image_dims])
         spans = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
         self._classifiers = [
@@ -175,10 +174,7 @@ class BesidePairs(FurtherLoss):
     def __init__(self, inputs: Inputs, settings: BesideSettings, number: int) -> None:
         super().__init__(3, number)
         self.inputs, self.settings = inputs, settings
-        order = np.argsort(inputs.image_of_sentence, kind="stable")
-        images = len(inputs.features)
-        starts = np.searchsorted(inputs.image_of_sentence[order], np.arange(1, images))
-        self._sentences_of = np.split(order, starts)
+        self._sentences_of = rows_of_each(inputs.image_of_sentence, len(inputs.features))
         self._with_sentences = np.flatnonzero([len(each) for each in self._sentences_of])
         self._subjects = _subjects(inputs, self._sentences_of)
 

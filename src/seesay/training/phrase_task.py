@@ -22,6 +22,7 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
+from seesay.runs.sentences import rows_of_each
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import fits
@@ -48,8 +49,7 @@ class PhraseSampler:
         owners = data.image_of_sentence
         self.true = self.first_region[owners] + data.true_region
         self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.sentences)])
-        self.by_chain = np.argsort(self.chains, kind="stable")
-        self.chain_cuts = np.searchsorted(self.chains[self.by_chain], np.arange(self.chains.max() + 2))
+        self.of_chain = rows_of_each(self.chains, int(self.chains.max()) + 1)
         self.near: list[Numbers] = []
         self.far: list[Numbers] = []
         truths = data.corpus.enclosing_boxes()
@@ -130,8 +130,7 @@ class PhraseSampler:
         """Step 3c: a second phrase for each region, a second region for each phrase, where there is one."""
         more: list[tuple[int, int]] = []
         for region, phrase in _alone(regions, phrases):
-            chain = self.chains[phrase]
-            same = self.by_chain[self.chain_cuts[chain] : self.chain_cuts[chain + 1]]
+            same = self.of_chain[self.chains[phrase]]
             others = same[same != phrase]
             if len(others):
                 more.append((region, int(generator.choice(others))))
