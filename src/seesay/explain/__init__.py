@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ from seesay.encoders.sentences.word_vectors import WordFeatures, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher, as_matcher
 from seesay.matchers.composed import Ensemble
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.mcnn import MatchingCNN
 from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.text.vocabulary import UNKNOWN, tokenize
@@ -172,24 +171,6 @@ class Explanation:
         return {"level": reading.level, "score": round(reading.score, 4), **found}
 
 
-@runtime_checkable
-class WindowMatcher(Protocol):
-    """A matcher that can ignore windows of a sentence."""
-
-    @property
-    def level(self) -> str:
-        """A key of `TITLES`."""
-        ...
-
-    def windows(self, words: int) -> list[tuple[int, int]]:
-        """Return (first word, one past the last) of each window; none if words are to be left out."""
-        ...
-
-    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
-        """Score an image (1, d) with one sentence whole, and without each window, (1 + windows,)."""
-        ...
-
-
 def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     """Explain the score of an image and a sentence.
 
@@ -220,10 +201,8 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
 
 def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequence[Word]) -> Reading:
     """Explain one matcher's score of image features (1, d) and those words of a text."""
-    level, spans = WORDS, []
-    if isinstance(matcher, WindowMatcher):
-        level, spans = matcher.level, matcher.windows(len(words))
-    if isinstance(matcher, WindowMatcher) and spans:
+    level = matcher.level if isinstance(matcher, MatchingCNN) else WORDS
+    if isinstance(matcher, MatchingCNN) and (spans := matcher.windows(len(words))):
         scores = matcher.score_without_windows(features, run.prepare([text]).to_tensors(run.device))
     else:
         spans = [(i, i + 1) for i in range(len(words))]
