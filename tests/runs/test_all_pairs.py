@@ -148,21 +148,14 @@ def test_gradients_go_through_pieces_as_through_pairs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_no_images_or_no_sentences_are_an_empty_matrix(name: str) -> None:
-    matcher = matcher_named(name)
-    x, y = encoded(matcher, 3, [4, 5])
-    assert score_all_pairs(matcher, x, y[:0]).shape == (3, 0)
-    assert score_all_pairs(matcher, x[:0], y).shape == (0, 2)
-
-
-@pytest.mark.parametrize("name", TRAINED)
-def test_half_precision_is_close_and_does_not_tie(name: str) -> None:
+def test_half_precision_is_close_and_does_not_tie(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """bfloat16 has eight bits; what a score is summed from has them, the score itself does not."""
     matcher = matcher_named(name)
     lengths = [1 + i % 33 for i in range(120)]
     x, y = encoded(matcher, 4, lengths)
     exact = score_all_pairs(matcher, x, y)
-    half = score_all_pairs(matcher, x, y, precision=torch.bfloat16)
+    monkeypatch.setattr("seesay.runs.all_pairs._precision", lambda device: torch.bfloat16)
+    half = score_all_pairs(matcher, x, y)
     assert half.dtype == torch.float32
     assert torch.allclose(half, exact, rtol=0, atol=0.03 * float(exact.abs().max()))
     assert len(np.unique(half.numpy())) > 0.95 * len(np.unique(exact.numpy()))
@@ -270,8 +263,6 @@ def test_a_damaged_file_is_computed_again_from_the_damage_on(
 
 def test_a_matrix_of_one_block_is_not_kept(tmp_path: Path, matcher: Counting) -> None:
     resume_all_pairs(matcher, *encoded(matcher, 2, LENGTHS), tmp_path / "m", BLOCK)
-    x, y = encoded(matcher, 2, LENGTHS)
-    resume_all_pairs(matcher, x[:0], y[:0], tmp_path / "m", BLOCK)
     assert not (tmp_path / "m").exists()
 
 

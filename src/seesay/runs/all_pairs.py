@@ -26,7 +26,7 @@ from seesay.progress import progress
 BLOCK = 1 << 17  # pairs, roughly: seconds of work, the most that a kill costs
 _IMAGES = 256  # at most in a block, whose images are held with all their positions
 _PROBES = 64  # sentences rescored to check that cached rows are still valid
-_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}  # relative tolerance by precision
+_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02}  # relative tolerance by precision
 _KEPT = 4 << 30  # bytes: eight matrices of 5,000 × 25,000
 _SCORES = "scores"
 _LOCK = "in-use"
@@ -35,24 +35,17 @@ _PATIENCE = 7 * 24 * 3600.0  # seconds to wait for another process that computes
 
 
 @torch.inference_mode()
-def score_all_pairs(
-    matcher: PairMatcher,
-    images: Tensor,
-    sentences: Tensor,
-    block: int = BLOCK,
-    precision: torch.dtype | None = None,
-) -> Tensor:
+def score_all_pairs(matcher: PairMatcher, images: Tensor, sentences: Tensor, block: int = BLOCK) -> Tensor:
     """Score encoded images and sentences, (n, m), single precision, in CPU memory.
 
     Args:
         matcher: the pair matcher.
         images: output of its `encode_images`, n rows.
-        sentences: output of its `encode_sentences`, m rows.
+        sentences: output of its `encode_sentences`, m rows, at least one.
         block: pairs at a time; at least one image's are scored.
-        precision: of the activations; by default half on a GPU, single on a CPU.
     """
     scores = torch.empty(len(images), len(sentences))
-    for top, rows in _blocks(matcher, images, sentences, block, precision):
+    for top, rows in _blocks(matcher, images, sentences, block):
         scores[top : top + len(rows)] = rows
     return scores
 
@@ -84,7 +77,7 @@ def resume_all_pairs(
             there = 0
         left = (len(images) - there) * len(sentences)
         with progress("Scoring", left, "pairs") as advance:
-            for top, rows in _blocks(matcher, images, sentences, block, None, there):
+            for top, rows in _blocks(matcher, images, sentences, block, there):
                 scores[top : top + len(rows)] = rows
                 add_rows(store, top, scores[top : top + len(rows)])
                 advance(rows.numel())
@@ -93,18 +86,11 @@ def resume_all_pairs(
 
 
 def _blocks(
-    matcher: PairMatcher,
-    images: Tensor,
-    sentences: Tensor,
-    block: int,
-    precision: torch.dtype | None,
-    start: int = 0,
+    matcher: PairMatcher, images: Tensor, sentences: Tensor, block: int, start: int = 0
 ) -> Iterator[tuple[int, Tensor]]:
     """Iterate over blocks of rows from row `start` on: the number of the first row, and scores (k, m)."""
-    if not len(sentences):
-        return
     device = images.device.type
-    precision = precision or _default_precision(device)
+    precision = _precision(device)
     few = min(max(block // len(sentences), 1), _IMAGES)
     images, sentences = images.to(precision), sentences.to(precision)
     for top in range(start, len(images), few):
@@ -113,7 +99,7 @@ def _blocks(
         yield top, rows.float().cpu()
 
 
-def _default_precision(device: str) -> torch.dtype:
+def _precision(device: str) -> torch.dtype:
     return torch.float32 if device == "cpu" else torch.float16
 
 
@@ -121,7 +107,7 @@ def _is_valid(matcher: PairMatcher, images: Tensor, sentences: Tensor, scores: N
     """Return whether cached scores equal the matcher's, checked on the first image."""
     some = torch.linspace(0, len(sentences) - 1, min(_PROBES, len(sentences))).long()
     fresh = score_all_pairs(matcher, images[:1], sentences[some.to(sentences.device)])[0].numpy()
-    within = _CLOSE[_default_precision(images.device.type)] * max(float(np.abs(fresh).max()), 1.0)
+    within = _CLOSE[_precision(images.device.type)] * max(float(np.abs(fresh).max()), 1.0)
     return np.allclose(scores[0, some.numpy()], fresh, rtol=0, atol=within)
 
 
@@ -188,11 +174,8 @@ def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
             return
         if other != folder:
             with suppress(SeesayError), locked(other / _LOCK, "in use"):
-                for file in (
-                    other / INDEX,
-                    *other.glob(f"{_SCORES}.*"),
-                ):  # lock files stay: others wait there
-                    file.unlink(missing_ok=True)
+                for file in (other / INDEX, *other.glob(f"{_SCORES}.*")):
+                    file.unlink(missing_ok=True)  # lock files stay: others wait there
             total -= length
 
 
