@@ -17,7 +17,7 @@ from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import PrintedSettings, leaves
-from seesay.recipes.files import Values, find_recipe, included_recipes
+from seesay.recipes.files import Values, find_recipe
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, describe
 
@@ -26,11 +26,6 @@ M = TypeVar("M", bound=BaseModel)
 _LABELS = ("name", "about", "system", "departures")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
-
-
-def is_included(name: str) -> bool:
-    """Return whether a recipe of that name is included in seesay."""
-    return name in included_recipes()
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
@@ -274,6 +269,7 @@ def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
 
 
 def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
+    """Load a recipe without its members, with the departures derived from its settings."""
     values, where = find_recipe(name, corpus), name
     paper = values.pop("paper", None)
     matcher = values.get("matcher")
@@ -286,16 +282,11 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
     if changes:
         values["changes"] = sorted(changes)
         where = f"{name} with {', '.join(changes)}"
-    return _recipe(values | {"paper": paper}, where)
-
-
-def _recipe(values: Values, where: str) -> Recipe:
-    """The values as a recipe, with the departures derived from its settings."""
-    recipe = validated(Recipe, {key: value for key, value in values.items() if key != "paper"}, where)
-    if values.get("paper") is None or "departures" in values:
+    recipe = validated(Recipe, values, where)
+    if paper is None or "departures" in values:
         return recipe
-    paper = validated(PrintedSettings, values["paper"], f"{where}: key 'paper'")
-    departures = paper.departures_of(recipe.model_dump(mode="json"))
+    printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
+    departures = printed.departures_of(recipe.model_dump(mode="json"))
     return recipe.model_copy(update={"departures": tuple(departures)})
 
 

@@ -27,7 +27,7 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.settings import MatcherInputs
 from seesay.progress import progress
-from seesay.recipes.load import is_included
+from seesay.recipes.files import included_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -142,7 +142,8 @@ def concept_recipe(encoder: str) -> str | None:
     if spec.name not in CONCEPT_ENCODERS:
         return None
     name = spec.variant or "concepts"
-    return name if encoder in CONCEPT_ENCODERS or (is_included(name) and not Path(name).exists()) else None
+    is_recipe = encoder in CONCEPT_ENCODERS or (name in included_recipes() and not Path(name).exists())
+    return name if is_recipe else None
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
