@@ -40,16 +40,10 @@ class Epoch(BaseModel):
 
 def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
     """Return an epoch's metrics as callbacks see them: the measures of the val split begin with `val/`."""
-    own = {
-        "loss": epoch.loss,
-        "active": epoch.active,
-        "seconds": epoch.seconds,
-        "lr": lr,
-        "ridge": epoch.ridge,
-    }
+    own = epoch.model_dump(include={"loss", "active", "seconds", "ridge"}) | {"lr": lr}
     val = {f"val/{column}": value for column, value in measured.row.items()}
-    own |= epoch.metrics or {}
-    return {name: value for name, value in (own | val).items() if value is not None}
+    found = own | (epoch.metrics or {}) | val
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def write_history(folder: Path, history: Sequence[Epoch]) -> None:
