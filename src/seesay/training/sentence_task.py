@@ -31,7 +31,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.further import BesidePairs, ClassPairs, FurtherLoss, Step
 from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
-from seesay.training.words import learned_from
+from seesay.training.words import learned_words
 
 _MEASURED_AT_ONCE = 512  # images of val, whose decoded words take memory
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
@@ -89,7 +89,8 @@ class Teacher:
         matcher = run.matcher
         if not isinstance(matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
-        if run.recipe.corpus and not learned_from(run, corpus.train_texts()):
+        texts = corpus.train_texts()
+        if run.recipe.corpus and learned_words(run.recipe, texts)[0].words != run.vocabulary.words:
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
                 "run of that corpus as loss.teacher=RUN, or train without a teacher: "

@@ -66,7 +66,7 @@ def summarize(
         seconds=round(seconds, 1),
         train=train,
         val=val,
-        broken_images=task.broken_images(),
+        broken_images=tuple(str(error) for error in (*task.data.broken, *task.val.broken)),
         concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
         members=dict(members) if members else None,
         gates=dict(gates) if gates else None,

@@ -71,10 +71,6 @@ class Task(ABC):
         del run
         return {}
 
-    def broken_images(self) -> tuple[str, ...]:
-        """Return the images that cannot be decoded, and why."""
-        return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
-
 
 def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
     """Create the recipe's task on a corpus, encoding missing features.

@@ -24,7 +24,6 @@ from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
-from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 
@@ -37,11 +36,6 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
         return Vocabulary.from_texts(texts, recipe.min_count, recipe.lemmas), None
     concepts = ConceptVocabulary.from_texts(texts, count, recipe.min_count)
     return concepts.vocabulary(), concepts
-
-
-def learned_from(run: Run, texts: Sequence[str]) -> bool:
-    """Return whether the run's words are those that its recipe learns from these sentences."""
-    return learned_words(run.recipe, texts)[0].words == run.vocabulary.words
 
 
 def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
