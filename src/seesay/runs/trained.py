@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import reduce
 from itertools import chain
@@ -164,18 +164,11 @@ class TorchBackend:
     def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `OnnxBackend`."""
         parts = (part.float() for part in torch.split(torch.from_numpy(features), _BATCH))
-        if isinstance(self.matcher, PairMatcher):
-            return self._encoded(self.matcher.encode_images, parts)
-        matcher = self._embedding()
-        return self._embedded(matcher.query_images if query else matcher.embed_images, parts)
+        return self._encoded("images", parts, query)
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        parts = (part.to_tensors() for part in sentences.split(_BATCH))
-        if isinstance(self.matcher, PairMatcher):
-            return self._encoded(self.matcher.encode_sentences, parts)
-        matcher = self._embedding()
-        return self._embedded(matcher.query_sentences if query else matcher.embed_sentences, parts)
+        return self._encoded("sentences", (part.to_tensors() for part in sentences.split(_BATCH)), query)
 
     @torch.inference_mode()
     def score_pairs(
@@ -223,14 +216,14 @@ class TorchBackend:
         yield features
         yield from (sentences.words, sentences.lengths, sentences.vectors)
 
-    def _embedding(self) -> EmbeddingMatcher:
-        if not isinstance(self.matcher, EmbeddingMatcher):
-            raise SeesayError(f"{type(self.matcher).__name__} has no embeddings.")
-        return self.matcher
-
     @torch.inference_mode()
-    def _encoded(self, compute: Callable[[Any], Tensor], parts: Iterable[Any]) -> Tensor:
-        return torch.cat([compute(part.to(self._device)) for part in parts])
-
-    def _embedded(self, compute: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
-        return self._encoded(lambda part: compute(part).float().cpu(), parts).numpy()
+    def _encoded(self, side: str, parts: Iterable[Any], query: bool) -> Any:
+        """Encode parts of one side, "images" or "sentences": to an array, or for pairs to a tensor."""
+        matcher = self.matcher
+        if isinstance(matcher, PairMatcher):
+            encode = getattr(matcher, f"encode_{side}")
+            return torch.cat([encode(part.to(self._device)) for part in parts])
+        if not isinstance(matcher, EmbeddingMatcher):
+            raise SeesayError(f"{type(matcher).__name__} has no embeddings.")
+        embed = getattr(matcher, f"query_{side}" if query else f"embed_{side}")
+        return torch.cat([embed(part.to(self._device)).float().cpu() for part in parts]).numpy()
