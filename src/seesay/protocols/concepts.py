@@ -32,7 +32,7 @@ class Concepts(Protocol):
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure mean average precisions."""
-        from seesay.runs.predictions import run_concepts
+        from seesay.runs.predictions import concept_probabilities, run_concepts
 
         run, corpus = subject.run, subject.corpus
         vocabulary = run_concepts(run)
@@ -41,7 +41,7 @@ class Concepts(Protocol):
             raise SeesayError(
                 f"{corpus.root}: no sentence of {subject.split} mentions a concept of {run.name}."
             )
-        scores = self._scores(subject)
+        scores = concept_probabilities(run, subject.inputs.features)
         of_images = 100 * average_precision(scores.T, targets.T)
         image_sample = MeanSample(["image mAP"], of_images[:, None], np.arange(len(targets)))
         samples: Samples = [("", [PrecisionSample(scores, targets)]), ("", [image_sample])]
@@ -51,18 +51,6 @@ class Concepts(Protocol):
             "images without concepts": int((~targets.any(axis=1)).sum()),
         }
         return self.result(subject, options, samples, about, part_metrics(scores, targets, vocabulary))
-
-    def _scores(self, subject: RunSubject) -> Scores:
-        import torch
-
-        from seesay.matchers.sco import ConceptClassifier
-
-        matcher, run = subject.run.matcher, subject.run
-        assert isinstance(matcher, ConceptClassifier)
-        with torch.inference_mode():
-            return (
-                torch.sigmoid(matcher(torch.from_numpy(subject.inputs.features).to(run.device))).cpu().numpy()
-            )
 
 
 def part_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> Metrics:

@@ -84,6 +84,13 @@ def run_concepts(run: Run) -> ConceptVocabulary:
     return vocabulary
 
 
+@torch.inference_mode()
+def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the probabilities (n, K) of the concepts that a run predicts in images with features (n, d)."""
+    logits = run.matcher(torch.from_numpy(features).to(run.device))
+    return torch.sigmoid(logits).cpu().numpy()
+
+
 def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenConcept]:
     """Predict the `count` most probable concepts of an image, best first.
 
