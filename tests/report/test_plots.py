@@ -21,7 +21,7 @@ PLOTS = {
     "bins": lambda alt: estimates_by_bin({NAME: SURE, "d": SURE}, ["x", "y"], "of", "%", alt),
     "training": lambda alt: training_curves([1, 2], "epoch", PANELS, 2, alt),
     "ridges": lambda alt: training_curves([0.01, 1], "ridge", PANELS, 1, alt),
-    "shares": lambda alt: histograms({NAME: CURVE / 100, "d": np.zeros(0)}, "t", alt),
+    "shares": lambda alt: histograms({NAME: CURVE / 100, "d": np.zeros(0)}, alt),
 }
 
 

@@ -73,13 +73,13 @@ def test_the_right_answers_place_is_its_rank(rows: list[list[int]]) -> None:
 
 
 def test_fewer_candidates_than_wanted() -> None:
-    shown = best_answers(np.array([0.1, 0.9]), np.array([True, False]), count=3)
+    shown = best_answers(np.array([0.1, 0.9]), np.array([True, False]))
     assert (shown.rank, shown.best, shown.right) == (2, (1, 0), (False, True))
 
 
 def test_hardest_are_the_worst_and_no_image_without_sentences() -> None:
-    assert hardest(np.array([4, -1, 9, 9, 0]), 3) == [2, 3, 0]
-    assert hardest(np.array([-1, 2, -1]), 3) == [1]
+    assert hardest(np.array([4, -1, 9, 9, 0, 5])) == [2, 3, 5, 0]
+    assert hardest(np.array([-1, 2, -1])) == [1]
 
 
 def test_image_retrieval_of_some_sentences_counts_these_alone(corpus: Corpus) -> None:

@@ -24,7 +24,7 @@ from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
 from seesay.runs.images import recipe_encoders
 from seesay.runs.inputs import Inputs
-from seesay.runs.predictions import gate_values
+from seesay.runs.predictions import concept_probabilities, gate_values
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 
@@ -44,11 +44,9 @@ def concept_scores(
     run: Run, inputs: Inputs, images: Sequence[int]
 ) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     """Return the concepts that a run predicts or reads, and their scores (k, K) in k images, if any."""
-    features = torch.from_numpy(inputs.features[list(images)])
+    features = inputs.features[list(images)]
     if isinstance(run.matcher, ConceptClassifier):
-        with torch.inference_mode():
-            logits = run.matcher(features.to(run.device))
-        return run.vocabulary.words, torch.sigmoid(logits).cpu().numpy()
+        return run.vocabulary.words, concept_probabilities(run, features)
     place = _columns(run, CONCEPT_ENCODERS)
     if place is None:
         return None
@@ -58,7 +56,7 @@ def concept_scores(
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
         return None  # the run of the concepts, which alone knows their names, is missing
-    scores = features[:, columns].numpy()
+    scores = np.asarray(features[:, columns], np.float32)
     return (words, scores) if len(words) == scores.shape[1] else None
 
 
@@ -164,7 +162,7 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     means = ", ".join(f"{name} {t.mean():.2f}" for name, t in values.items())
     page.figure(
         "Gate values t: a query is compared by the uncommon VSE (1) or by the common VSE (0).",
-        histograms(values, "t", f"Histograms of the gate values. Means: {means}."),
+        histograms(values, f"Histograms of the gate values. Means: {means}."),
     )
     order = np.argsort(-of_sentences, kind="stable")
     texts = inputs.corpus.texts()

@@ -105,15 +105,15 @@ def training_curves(
         return _svg(figure, every[-1], alt)
 
 
-def histograms(values: Series, xlabel: str, alt: str) -> Html:
-    """Draw the histograms of values in 0..1 as outlines, in percent of each series."""
+def histograms(values: Series, alt: str) -> Html:
+    """Draw the histograms of values t in 0..1 as outlines, in percent of each series."""
     with _plot(2.5) as (figure, (axes,)):
         for number, (name, numbers) in enumerate(values.items()):
             counts, edges = np.histogram(numbers, _BINS, (0, 1))
             share = 100 * counts / max(len(numbers), 1)
             dashes = ("-", "--")[number % 2]
             axes.stairs(share, edges, color=_colour(number), linewidth=1.6, linestyle=dashes, label=name)
-        axes.set(xlabel=xlabel, ylabel="%", xlim=(0, 1))
+        axes.set(xlabel="t", ylabel="%", xlim=(0, 1))
         axes.set_ylim(bottom=0)
         return _svg(figure, axes, alt)
 
@@ -138,14 +138,14 @@ def _plot(height: float, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]
         yield figure, list(axes.ravel())
 
 
-def _svg(figure: Figure, axes: Axes | None, alt: str) -> Html:
+def _svg(figure: Figure, axes: Axes, alt: str) -> Html:
     """The figure as an element, with a legend of the series of `axes` if there are several.
 
     `alt` describes the figure in words.
     """
     from matplotlib import rc_context
 
-    handles, labels = axes.get_legend_handles_labels() if axes else ([], [])
+    handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
         columns = 2 if max(map(len, labels)) > 24 else 3
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)

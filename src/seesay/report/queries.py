@@ -16,6 +16,7 @@ from seesay.report.retrieval import Measured
 
 SEED = 0
 _SAMPLED = 6  # queries of each direction
+_SHOWN = 3  # candidates of a query
 _HARDEST = 4
 _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 
@@ -52,7 +53,7 @@ def sample(corpus: Corpus, count: int = _SAMPLED) -> tuple[list[int], list[int]]
 def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequence[int]) -> Answers:
     """Return a run's answers to those queries, and to its own hardest."""
     ranks, owners = measured.ranks, measured.subject.owners
-    worst = hardest(ranks.sentence, _HARDEST), hardest(ranks.image, _HARDEST)
+    worst = hardest(ranks.sentence), hardest(ranks.image)
     by_image, by_sentence = measured.subject.scores.by_direction()
     numbers = np.arange(len(ranks.sentence))
     return Answers(
@@ -66,17 +67,17 @@ def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequenc
     )
 
 
-def best_answers(scores: NDArray[Any], right: NDArray[np.bool_], count: int = 3) -> RankedAnswer:
+def best_answers(scores: NDArray[Any], right: NDArray[np.bool_]) -> RankedAnswer:
     """Return the best candidates of one query, (n,); as for ranks, ties count against the query."""
     order = np.lexsort((right, -np.asarray(scores, np.float64)))
-    first = order[:count]
+    first = order[:_SHOWN]
     rank = int(np.argmax(right[order])) + 1
     return RankedAnswer(rank, tuple(first.tolist()), tuple(right[first].tolist()))
 
 
-def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
+def hardest(ranks: NDArray[np.int64]) -> list[int]:
     """Return the queries with the worst ranks, the worst first; negative ranks are not queries."""
-    order = np.argsort(-ranks, kind="stable")[:count]
+    order = np.argsort(-ranks, kind="stable")[:_HARDEST]
     return [int(query) for query in order if ranks[query] >= 0]
 
 
