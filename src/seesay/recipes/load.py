@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -24,6 +25,7 @@ from seesay.settings import Settings, describe
 M = TypeVar("M", bound=BaseModel)
 
 _LABELS = ("name", "about", "system", "departures")
+_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # in a change
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
@@ -124,6 +126,15 @@ def canonical_changes(changes: Iterable[str]) -> list[str]:
     ['encoders=["a", "b"]', 'min_count=2']
     """
     return sorted(map(_canonical, changes))
+
+
+def without_folders(change: str) -> str:
+    """Return a change in which files and runs have lost their folders.
+
+    >>> without_folders("loss.teacher=~/runs/mcnn-st"), without_folders("encoders=[concepts:/runs/concepts]")
+    ('loss.teacher=mcnn-st', 'encoders=[concepts:concepts]')
+    """
+    return _FOLDERS.sub(r"\1", change)
 
 
 @cache
