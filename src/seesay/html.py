@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterable
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # The colours and the type that all pages share; a page adds its own rules below.
 STYLE = """:root {
@@ -34,9 +40,13 @@ def tag(name: str, *inside: str, **attributes: object) -> Html:
     return Html(f"<{name}{written}>{joined(inside)}</{name}>")
 
 
-def void(name: str, **attributes: object) -> Html:
-    """Return an element without content, such as an image."""
-    return Html(tag(name, **attributes).removesuffix(f"</{name}>"))
+def picture_tag(picture: Image, side: int, quality: int, alt: str) -> Html:
+    """Return an image as an element that holds it, as a JPEG whose longer side has at most `side` pixels."""
+    small, out = picture.copy(), io.BytesIO()
+    small.thumbnail((side, side))
+    small.save(out, "JPEG", quality=quality, optimize=True)
+    source = f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+    return Html(tag("img", src=source, alt=alt).removesuffix("</img>"))
 
 
 def joined(parts: Iterable[str], between: str = "") -> Html:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -14,7 +12,7 @@ from seesay import html
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
-from seesay.html import Html, joined, tag, void
+from seesay.html import Html, joined, picture_tag, tag
 
 _SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
 _QUALITY = 72
@@ -104,30 +102,25 @@ class Pictures:
 
     images: Sequence[CorpusImage]
     alt: Sequence[str]
-    _encoded: dict[int, str | None] = field(default_factory=dict)
+    _shown: dict[int, Html | None] = field(default_factory=dict)
 
     def show(self, image: int, frames: Sequence[Frame] = ()) -> Html:
         """Return an image as an element, with frames over it, or its name if it cannot be read."""
-        if image not in self._encoded:
-            self._encoded[image] = self._encode(self.images[image])
-        data = self._encoded[image]
-        if data is None:
+        if image not in self._shown:
+            self._shown[image] = self._encoded(image)
+        if (picture := self._shown[image]) is None:
             return tag("span", self.images[image].name, class_="missing")
-        picture = void("img", src=f"data:image/jpeg;base64,{data}", alt=self.alt[image])
         return tag("span", picture, _overlay(frames), class_="framed") if frames else picture
 
-    @staticmethod
-    def _encode(image: CorpusImage) -> str | None:
+    def _encoded(self, number: int) -> Html | None:
+        image = self.images[number]
         if image.source is None:
             return None
         try:
-            small = Image.fromarray(decode(image.source.read(), image.name, min_side=_SIDE))
+            picture = Image.fromarray(decode(image.source.read(), image.name, min_side=_SIDE))
         except ImageError:
             return None
-        small.thumbnail((_SIDE, _SIDE))
-        out = io.BytesIO()
-        small.save(out, "JPEG", quality=_QUALITY, optimize=True)
-        return base64.b64encode(out.getvalue()).decode()
+        return picture_tag(picture, _SIDE, _QUALITY, self.alt[number])
 
 
 def _overlay(frames: Sequence[Frame]) -> Html:
