@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -157,11 +157,21 @@ class ExternalScores:
         Raises:
             SeesayError: a file cannot be read, or its numbers do not fit the split.
         """
-        part = corpus.split(split)
-        first, *second = self._tables(split)
-        if not second:
-            return _matrix(first, part, split, corpus)
-        return _embeddings(self.name.replace(SPLIT, split), first, second[0], part, split, corpus)
+        part, tables = corpus.split(split), self._tables(split)
+        (first, rows), (last, columns) = tables[0], tables[-1]
+        name = " and ".join(name for name, _ in tables)
+        count = rows.shape[1] if len(tables) == 1 else len(columns)  # of sentences
+        _check_sides(name, [table for _, table in tables], part, count)
+        kept, notes = _chosen_sentences(last, part, split, count)
+        images, more = _one_row_an_image(first, rows, kept, split)
+        if len(tables) == 1:
+            return Subject(name, split, kept, MatrixScores(images), notes=notes + more, whole=corpus)
+        for where, vectors in ((first, images), (last, columns)):
+            if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
+                raise SeesayError(f"{where}: row {int(np.argmin(finite))} contains NaN or infinity.")
+        scores = EmbeddingScores(images, np.asarray(columns))
+        name = self.name.replace(SPLIT, split)
+        return Subject(name, split, kept, scores, notes=notes + more, whole=corpus)
 
     def _tables(self, split: str) -> list[Named]:
         """The score matrix, or the two embeddings."""
@@ -180,36 +190,19 @@ def _is_array(values: object) -> bool:
     return hasattr(values, "__array__") or hasattr(values, "detach")
 
 
-def _matrix(table: Named, part: Corpus, split: str, whole: Corpus) -> Subject:
-    name, scores = table
-    rows, columns = scores.shape
-    n = len(part.images)
-    if rows != n and columns == n and _sentences(part, rows) is not None:
-        raise SeesayError(f"{name}: shape {scores.shape} is transposed: rows must be images; take scores.T.")
-    kept, notes = _chosen_sentences(name, part, split, columns)
-    first, more = _one_row_an_image(name, scores, kept, split)
-    return Subject(name, split, kept, MatrixScores(first), notes=notes + more, whole=whole)
-
-
-def _embeddings(
-    name: str, images: Named, sentences: Named, part: Corpus, split: str, whole: Corpus
-) -> Subject:
-    (of_images, rows), (of_sentences, columns) = images, sentences
-    both = f"{of_images} and {of_sentences}"
+def _check_sides(name: str, tables: Sequence[Table], part: Corpus, count: int) -> None:
+    """Check that embeddings have one width, and that images are first; `count` is that of sentences."""
+    rows, columns = tables[0], tables[-1]
     if rows.shape[1] != columns.shape[1]:
         raise SeesayError(
-            f"{both}: shapes {rows.shape} and {columns.shape}; they must have the same width d."
+            f"{name}: shapes {rows.shape} and {columns.shape}; they must have the same width d."
         )
     n = len(part.images)
-    if len(rows) != n and len(columns) == n and _sentences(part, len(rows)) is not None:
-        raise SeesayError(f"{both}: the embeddings of images come first, then those of sentences.")
-    kept, notes = _chosen_sentences(of_sentences, part, split, len(columns))
-    first, more = _one_row_an_image(of_images, rows, kept, split)
-    for where, vectors in ((of_images, first), (of_sentences, columns)):
-        if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
-            raise SeesayError(f"{where}: row {int(np.argmin(finite))} contains NaN or infinity.")
-    scores = EmbeddingScores(first, np.asarray(columns))
-    return Subject(name, split, kept, scores, notes=notes + more, whole=whole)
+    if len(rows) == n or count != n or _sentences(part, len(rows)) is None:
+        return
+    if len(tables) > 1:
+        raise SeesayError(f"{name}: the embeddings of images come first, then those of sentences.")
+    raise SeesayError(f"{name}: shape {rows.shape} is transposed: rows must be images; take scores.T.")
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
