@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 
 from seesay.data.corpus import composed
-from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.base import FittedEncoder
 from seesay.encoders.sentences.word_vectors import WordFeatures, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher, as_matcher
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.mcnn import MatchingCNN
-from seesay.runs.images import join_features
+from seesay.runs.predictions import image_features
 from seesay.runs.run import Run
 from seesay.text.vocabulary import UNKNOWN, tokenize
 
@@ -192,8 +191,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     words = _words(run, sentence)
     read = words[: run.config.max_words]
     text = sentence[: read[-1].end] if len(read) < len(words) else sentence
-    encoded = encode_images(run.encoders, [image], [name])
-    features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
+    features = image_features(run, image, name)
     with torch.inference_mode():
         readings = tuple(_read(run, member, features, text, read) for member in members)
     return Explanation(sentence, tuple(words), len(words) - len(read), readings)

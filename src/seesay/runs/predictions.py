@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from seesay.device import default_device
 from seesay.encoders.images.base import load_image_encoder
@@ -51,12 +52,17 @@ def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> 
             f"{run.name}: this run has no decoder; use a run of a recipe with generation, such as "
             f"sco-ctx-gen or sco-full."
         )
-    encoded = encode_images(run.encoders, [data], [name])
-    features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
+    features = image_features(run, data, name)
     return [
         WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
         for numbers, likelihood in matcher.write(features, beam, count)[0]
     ]
+
+
+def image_features(run: Run, data: bytes, name: str) -> Tensor:
+    """Return the features (1, d) of an encoded image on the run's device; `name` is for errors."""
+    encoded = encode_images(run.encoders, [data], [name])
+    return torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
 
 
 @dataclass(frozen=True, slots=True)
