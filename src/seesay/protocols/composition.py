@@ -121,11 +121,9 @@ def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
     """
     found: list[str] = []
     source: list[int] = []
-    left_out = 0
     for number, text in enumerate(texts):
         words = tokenize(text)
         if len(set(words)) < 2:
-            left_out += 1
             continue
         draw = np.random.default_rng((seed, number))
         for _ in range(times):
@@ -134,7 +132,7 @@ def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
                 order = [words[i] for i in draw.permutation(len(words))]
             found.append(" ".join(order))
             source.append(number)
-    return Reordered(found, np.array(source, np.int64), left_out)
+    return Reordered(found, np.array(source, np.int64), len(texts) - len(found) // times)
 
 
 def noun_swaps(texts: Sequence[str], seed: int) -> Reordered:

@@ -34,7 +34,6 @@ from seesay.runs.calibration import (
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns
 
@@ -128,7 +127,7 @@ class NoMatchQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries, the scores (n, m) of a gallery's images for them, and their unit (`score_unit`)."""
+    """Queries, the scores (n, m) of a gallery's images for them, and their unit (`usual_unit`)."""
 
     queries: list[NoMatchQuery]
     scores: Matrix
@@ -147,14 +146,6 @@ class Asked:
         if calibration is not None:
             return calibration.of(query.text).probabilities(scores)
         return chances(scores, scores, len(scores), self.unit)
-
-
-def score_unit(run: Run, features: NDArray[np.float32]) -> float:
-    """Return the unit of a run's scores over images with these features, see `usual_unit`."""
-    unrelated = run.prepare(unrelated_sentences())
-    if run.embeds:
-        return usual_unit(run.embed_features(features) @ run.embed_prepared(unrelated, query=True).T)
-    return usual_unit(run.score_prepared(features, unrelated))
 
 
 def asked_twice(subject: RunSubject) -> Asked:
@@ -279,7 +270,13 @@ def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | Non
 
 def _asked(subject: RunSubject, queries: list[NoMatchQuery], scores: Matrix) -> Asked:
     refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
-    return Asked(queries, scores, score_unit(subject.run, subject.inputs.features))
+    run, features = subject.run, subject.inputs.features
+    unrelated = run.prepare(unrelated_sentences())
+    if run.embeds:
+        of_unrelated = run.embed_features(features) @ run.embed_prepared(unrelated, query=True).T
+    else:
+        of_unrelated = run.score_prepared(features, unrelated)
+    return Asked(queries, scores, usual_unit(of_unrelated))
 
 
 class ToldApartSample(Sample):

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.runs.scores import EmbeddingScores, RunScores, Selection, SplitScores
+from seesay.runs.sentences import count_cut
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
@@ -111,8 +112,6 @@ class RunSubject(Subject):
     def __init__(
         self, run: Run, inputs: Inputs, split: str, whole: Corpus | None = None, keep: bool = False
     ) -> None:
-        from seesay.runs.sentences import count_cut
-
         cut = count_cut(run.config.max_words, inputs.sentences)
         notes = []
         if cut.get("cut_sentences"):

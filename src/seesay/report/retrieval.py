@@ -25,7 +25,6 @@ from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
 from seesay.results.published import find_published
 from seesay.results.rows import differences
 from seesay.results.tables import number
-from seesay.runs.run import Run
 from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
 Tell = Callable[[str], None]
@@ -44,11 +43,6 @@ class Measured:
     name: str  # unique in the report
     subject: Subject
     result: Result  # of the standard protocol, with intervals
-
-    @property
-    def run(self) -> Run | None:
-        """The run; None for external scores."""
-        return self.subject.run
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -167,7 +161,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
             cells.append(joined([number(value), *below]))
         rows.append([each.name, *cells])
         notes += each.notes()
-        recipe = each.run.recipe if each.run is not None else None
+        recipe = each.subject.run.recipe if each.subject.run is not None else None
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
         if published is not None and recipe is not None:
             name = joined([f"{published.system}, ", tag("i", published.source)])

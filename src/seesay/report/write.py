@@ -96,8 +96,8 @@ def _add_matching(
     gallery.add_sample(page, answers)
     for each, answered in zip(measured, answers, strict=True):
         page.section(each.name)
-        if each.run is not None:
-            add_training(page, each.run)
+        if isinstance(each.subject, RunSubject):
+            add_training(page, each.subject.run)
         gallery.add_hardest(page, answered)
         if isinstance(each.subject, RunSubject):
             add_internals(page, each.subject.run, each.subject.inputs, gallery.pictures, images)

@@ -183,11 +183,11 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
                 f"{member.name}: its vocabulary differs from that of {first.name}; train members on the "
                 f"same sentences."
             )
-    first, *others = [member for member in members if member.sentence_encoder is not None] or members
-    for member in others:
-        if _text(member) != _text(first):
+    encoders = [(member.name, member.sentence_encoder) for member in members if member.sentence_encoder]
+    for name, encoder in encoders[1:]:
+        if encoder.fingerprint != encoders[0][1].fingerprint:
             raise SeesayError(
-                f"{member.name}: its sentence encoder differs from that of {first.name}; train one of "
+                f"{name}: its sentence encoder differs from that of {encoders[0][0]}; train one of "
                 f"them again."
             )
 
@@ -195,10 +195,6 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
 def _readers(members: Sequence[Run]) -> Sequence[Run]:
     """Those that read words, whose vocabulary counts; all where none does."""
     return [member for member in members if member.recipe.matcher.reads_words] or members
-
-
-def _text(member: Run) -> str | None:
-    return member.sentence_encoder.fingerprint if member.sentence_encoder is not None else None
 
 
 def _about(member: Run) -> MemberSummary:

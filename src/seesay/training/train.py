@@ -164,12 +164,10 @@ def _begin(
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, corpus.train_texts())
     if start_from is not None:
-        vocabulary = start_from.vocabulary
+        vocabulary, encoder = start_from.vocabulary, start_from.sentence_encoder
     if resume and (out / VOCABULARY).exists():
         check_words(out, vocabulary, corpus)
-    if start_from is not None:
-        encoder = start_from.sentence_encoder
-    else:
+    if start_from is None:
         encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)

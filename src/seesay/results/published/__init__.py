@@ -60,7 +60,6 @@ class PublishedRow:
 class Paper:
     """The rows that a paper prints, and its tables of single scores as in the file."""
 
-    name: str
     source: str
     rows: tuple[PublishedRow, ...]
     scores: tuple[Mapping[str, Any], ...]
@@ -73,9 +72,7 @@ def papers() -> dict[str, Paper]:
     found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     others = {name: entry for entry in _read(folder / _SYSTEMS) for name in entry.pop("names")}
     return {
-        name.removesuffix(".yaml"): _paper(name.removesuffix(".yaml"), _read(folder / name), others)
-        for name in found
-        if name != _SYSTEMS
+        name.removesuffix(".yaml"): _paper(_read(folder / name), others) for name in found if name != _SYSTEMS
     }
 
 
@@ -131,7 +128,7 @@ def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
     )
 
 
-def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> Paper:
+def _paper(content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> Paper:
     source, own = content["source"], content["systems"]
     rows = [
         PublishedRow(
@@ -146,7 +143,7 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
         for table in content["tables"]
         for system, numbers in table["rows"].items()
     ]
-    return Paper(name, source, tuple(rows), tuple(content.get("scores", ())))
+    return Paper(source, tuple(rows), tuple(content.get("scores", ())))
 
 
 def _metrics(numbers: Sequence[float | None]) -> dict[str, float | None]:
