@@ -79,14 +79,12 @@ def load_matcher(run: Run, module: nn.Module | None) -> nn.Module:
     try:
         matcher.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
     except RuntimeError as failure:
-        misfit = _misfit(matcher.state_dict(), weights)
+        why = misfit(matcher.state_dict(), weights)
         if module is not None:
             raise SeesayError(
-                f"module: expected the one whose weights are in {path}, got another ({misfit})."
+                f"module: expected the one whose weights are in {path}, got another ({why})."
             ) from failure
-        raise SeesayError(
-            f"{path}: not the weights of {run.folder / RUN} ({misfit}); train again."
-        ) from failure
+        raise SeesayError(f"{path}: not the weights of {run.folder / RUN} ({why}); train again.") from failure
     return matcher.eval().to(checked_device(run.device))
 
 
@@ -123,13 +121,15 @@ def module_device(module: nn.Module) -> str:
     return "cpu" if weight is None else str(weight.device)
 
 
-def _misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
+def misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
     """Name the first weights that are missing, unexpected or of another shape."""
-    both = [key for key in wanted if key in found]
+    shapes = {key: [tuple(np.shape(some[key])) for some in (found, wanted)] for key in wanted if key in found}
     names = {
         "missing": [key for key in wanted if key not in found],
         "unexpected": [key for key in found if key not in wanted],
-        "of another shape": [key for key in both if np.shape(wanted[key]) != found[key].shape],
+        "of another shape": [
+            f"{key} is {there}, not {here}" for key, (there, here) in shapes.items() if there != here
+        ],
     }
     parts = [
         f"{what}: {', '.join(keys[:_NAMED])}{', …' if len(keys) > _NAMED else ''}"

@@ -17,6 +17,7 @@ from seesay.recipes.schema import KeepSettings, Recipe
 from seesay.runs.inputs import prepare_texts
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
+from seesay.runs.trained import misfit
 from seesay.training.further import BesidePairs, FurtherLoss, Step
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
@@ -85,15 +86,14 @@ def _copy_weights(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
     Raises:
         SeesayError: the matcher has other weights, or weights of other shapes; names the first.
     """
-    mine, theirs = matcher.state_dict(), start.matcher.state_dict()
-    for name in [*mine, *theirs]:
-        shapes = [tuple(weights[name].shape) if name in weights else "none" for weights in (mine, theirs)]
-        if shapes[0] != shapes[1]:
-            raise SeesayError(
-                f"{start.name}: its weights do not fit recipe '{recipe.name}': '{name}' is {shapes[1]} there "
-                f"and {shapes[0]} here; take the same recipe and the same sizes."
-            )
-    matcher.load_state_dict(theirs)
+    theirs = start.matcher.state_dict()
+    try:
+        matcher.load_state_dict(theirs)
+    except RuntimeError as failure:
+        raise SeesayError(
+            f"{start.name}: its weights do not fit recipe '{recipe.name}' "
+            f"({misfit(matcher.state_dict(), theirs)}); take the same recipe and the same sizes."
+        ) from failure
 
 
 def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
