@@ -130,5 +130,5 @@ def test_a_phrase_without_far_regions_gives_no_pairs() -> None:
     data = inputs(3, images=1)
     data.regions[0].boxes[:] = data.regions[0].boxes[-1]
     sampler = PhraseSampler(data, RegionSettings())
-    _, _, pairs = sampler.pairs(np.array([2]), np.random.default_rng(1))
-    assert len(pairs.labels) == 0
+    _, phrases, _ = sampler.pairs(np.arange(len(data.sentences)), np.random.default_rng(1))
+    assert set(phrases) == set(range(len(data.sentences))) - {2}

@@ -113,8 +113,6 @@ class PhraseSampler:
             left += [near, generator.choice(far, len(near))]
             right.append(np.full(2 * len(near), phrase))
             labels += [np.ones(len(near)), -np.ones(len(near))]
-        if not left:
-            left, right, labels = [phrases[:0]], [phrases[:0]], [np.zeros(0)]
         regions, row = np.unique(np.concatenate(left), return_inverse=True)
         present, column = np.unique(np.concatenate(right), return_inverse=True)
         parts = (row, column, np.concatenate(labels).astype(np.float32))
