@@ -86,7 +86,10 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     _add_table(page, runs, corpus)
     if len(runs) > 1:
         _add_differences(page, runs)
-    curves = {each.name: {way: recall_curve(r, _MAX_K) for way, r in _ways(each)} for each in runs}
+    curves = {
+        each.name: {_SENTENCE: recall_curve(each.ranks.sentence), _IMAGE: recall_curve(each.ranks.image)}
+        for each in runs
+    }
     ends = [
         f"{name}, {way}: {line[0]:.0f} at 1, {line[9]:.0f} at 10, {line[-1]:.0f} at {_MAX_K}"
         for name, ways in curves.items()
@@ -229,8 +232,3 @@ def _difference(found: PairedTest | None) -> Html:
         return Html(number(None))
     p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
     return joined([f"{found.difference:+.1f}".replace("-", "−"), tag("small", f"p {p}")])
-
-
-def _ways(measured: Measured) -> tuple[tuple[str, Whole], ...]:
-    """Return the ranks of both directions."""
-    return (_SENTENCE, measured.ranks.sentence), (_IMAGE, measured.ranks.image)
