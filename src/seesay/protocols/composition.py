@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.progress import Advance, progress
-from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, register_protocol
+from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, of_part, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.run import Run
 from seesay.text.chunker import noun_phrases, word_class
@@ -79,7 +79,7 @@ class Composition(Protocol):
                     others = _scored(subject.run, images, kind.texts, owners[kind.source], advance)
                     sample, more = true_order(true_scores, others, kind, owners)
                     samples.append((name, [sample]))
-                    further |= {f"{name}: {metric}": value for metric, value in more.items()}
+                    further |= of_part(name, more)
         about = {"images": subject.n_images, "sentences": len(texts), "order seed": _SEED}
         return self.result(subject, options, samples, about, further, [_NOTE])
 

@@ -95,11 +95,9 @@ class GroundingProtocol(Protocol):
         }
         if run.recipe.regions is not None and run.recipe.regions.box_voting is not None:
             baselines[UNVOTED] = plain
-        further: dict[str, Value] = {
-            f"{name}: {metric}": value
-            for name, each in baselines.items()
-            for metric, value in recalls(each).items()
-        }
+        further: dict[str, Value] = {}
+        for name, each in baselines.items():
+            further |= of_part(name, recalls(each))
         images = [phrase.image for phrase in phrases]
         samples = [("", [MeanSample(METRICS, 100.0 * found, images)])]
         about: dict[str, JsonValue] = {

@@ -30,6 +30,7 @@ from seesay.protocols.base import (
     Protocol,
     Result,
     Value,
+    of_part,
     register_protocol,
     rounded_metrics,
 )
@@ -73,12 +74,12 @@ class KShot(Protocol):
         for k in SHOTS:
             counts, of_k = few_shot(subject, found, rare, k)
             samples += [(f"{k}-shot", [sample]) for sample in of_k[:1]]
-            further |= {f"{k}-shot: {name}": count for name, count in counts.items()}
+            further |= of_part(f"{k}-shot", counts)
             further |= _recalls(of_k[1:], f"{k}-shot alone")
         for band, ends in BANDS.items():
             chosen = rare.between(*ends)
             counts = {"images": int(chosen[0].sum()), "sentences": int(chosen[1].sum())}
-            further |= {f"{FREQUENCY} {band}: {name}": count for name, count in counts.items()}
+            further |= of_part(f"{FREQUENCY} {band}", counts)
             further |= _recalls(chosen_sample(found, *chosen), f"{FREQUENCY} {band}")
         words = figure_1(rare.texts, rare.counts)
         gates = _gate_auc(subject, *rare.between(0, max(SHOTS)))
