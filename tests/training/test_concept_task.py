@@ -155,7 +155,7 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
             task.targets[torch.from_numpy(first)] ^= True
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
-        score_held_out(task, view, 2, tmp_path)
+        score_held_out(task, view, 2)
         names = [image.name for image in task.data.corpus.images]
         scores.append(held_out_scores(f"concepts:{tmp_path}", names)["logits"])
     same = np.isclose(*scores, atol=1e-4).all(axis=1)
@@ -200,7 +200,7 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
         task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
-        score_held_out(task, view, 2, tmp_path)
+        score_held_out(task, view, 2)
         found = held_out_scores(f"concepts:{tmp_path}", [each.name for each in task.data.corpus.images])
         assert found is not None
         scores.append(found["logits"])

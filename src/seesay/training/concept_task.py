@@ -85,7 +85,7 @@ class ConceptTask(Task):
         return train.model_copy(update={"images_without_concepts": without}), val
 
 
-def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> None:
+def score_held_out(task: ConceptTask, run: Run, epochs: int) -> None:
     """Train a classifier without each fold, and store its scores of the fold in the run's folder.
 
     Does nothing if the recipe has no folds.
@@ -94,7 +94,6 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
         task: of the run.
         run: of concepts, trained.
         epochs: of each classifier.
-        folder: of the run.
     """
     folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
     if not folds:
@@ -110,7 +109,7 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
                 features = torch.from_numpy(task.data.features[mine]).to(run.device)
                 logits[mine] = classifier(features).float().cpu().numpy()
             advance(1)
-    save_held_out(folder, [image.name for image in task.data.corpus.images], logits)
+    save_held_out(run.folder, [image.name for image in task.data.corpus.images], logits)
 
 
 def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> nn.Module:

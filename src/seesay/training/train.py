@@ -120,7 +120,7 @@ def _train(
                 loop.restore()
             best, history = loop.run()
             if isinstance(task, ConceptTask):
-                score_held_out(task, run, loop.state.best_epoch, out)
+                score_held_out(task, run, loop.state.best_epoch)
     with distributed.one_after_first():
         if distributed.is_first():
             save_weights(out, best)
