@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from seesay.errors import SeesayError
 from seesay.paths import lock_of, locked, replace_text
 from seesay.protocols.base import PROTOCOLS, Result, read_result
-from seesay.recipes.load import canonical_changes, without_folders
+from seesay.recipes.load import canonical_changes, settings_digest, without_folders
 from seesay.settings import describe
 
 if TYPE_CHECKING:
@@ -201,8 +201,6 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
     """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
-    from seesay.recipes.load import settings_digest
-
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
     origin = Provenance(

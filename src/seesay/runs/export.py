@@ -104,8 +104,8 @@ def _sides(matcher: Matcher) -> dict[str, Compute]:
             sides["query_sentences"] = of_words(matcher.query_sentences)
         return sides
     if isinstance(matcher, PairMatcher):
-        encode = matcher.encode_images, of_words(matcher.encode_sentences)
-        return dict(zip(("images", "sentences", "pairs"), (*encode, matcher.score_pairs), strict=True))
+        sentences = of_words(matcher.encode_sentences)
+        return {"images": matcher.encode_images, "sentences": sentences, "pairs": matcher.score_pairs}
     raise TypeError(f"{type(matcher).__name__} neither embeds nor scores pairs")
 
 

@@ -100,11 +100,11 @@ class NounQueries(FurtherLoss):
         return losses.sum(dim=1).mean()
 
 
-def _nouns_of_images(inputs: Inputs) -> list[frozenset[str]]:
+def _nouns_of_images(inputs: Inputs) -> list[set[str]]:
     found: list[set[str]] = [set() for _ in inputs.features]
     for text, image in zip(inputs.corpus.texts(), inputs.image_of_sentence, strict=True):
         found[image] |= nouns(text.lower())
-    return [frozenset(each) for each in found]
+    return found
 
 
 def _forms(noun: str) -> tuple[str, str, str]:
