@@ -77,10 +77,7 @@ class ConceptTask(Task):
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
-        train, val = (
-            SplitSize(images=len(part.features), sentences=len(part.sentences))
-            for part in (self.data, self.val)
-        )
+        train, val = super().sizes()
         without = int((~self.targets.any(dim=1)).sum())
         return train.model_copy(update={"images_without_concepts": without}), val
 

@@ -254,9 +254,7 @@ class PhraseTask(Task):
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
-        train, val = (
-            SplitSize(images=len(part.regions), phrases=len(part.sentences)) for part in (self.data, self.val)
-        )
+        train, val = super().sizes()
         positives = round(float(np.mean([len(near) for near in self.sampler.near])), 2)
         return train.model_copy(update={"positives": positives}), val
 

@@ -24,8 +24,6 @@ from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, prepare_texts, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.sentences import count_cut
-from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.further import BesidePairs, ClassPairs, FurtherLoss, Step
@@ -206,19 +204,6 @@ class SentenceTask(Task):
             for name, value in run.matcher.metrics(features, sentences).items():
                 total[name] = total.get(name, 0.0) + value * len(some) / len(images)
         return total
-
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
-        """Return the sizes of the train and the val split."""
-        settings = self.recipe.matcher
-        train, val = (
-            SplitSize(
-                images=len(part.features),
-                sentences=len(part.sentences),
-                **count_cut(settings.max_words, part.sentences),
-            )
-            for part in (self.data, self.val)
-        )
-        return train, val
 
 
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:

@@ -18,6 +18,7 @@ from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
+from seesay.runs.sentences import count_cut
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 
@@ -50,9 +51,14 @@ class Task(ABC):
     def losses(self, matcher: Any, batch: Any, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch: one, or one for each member of an ensemble."""
 
-    @abstractmethod
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
+        return self._size(self.data), self._size(self.val)
+
+    def _size(self, part: Inputs) -> SplitSize:
+        kind = "phrases" if part.corpus.has_boxes else "sentences"
+        cut = count_cut(self.recipe.matcher.max_words, part.sentences)
+        return SplitSize(images=len(part.corpus.images), **{kind: len(part.sentences), **cut})
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all positive pairs of the train split: features (b, d) and sentences, in batches.
