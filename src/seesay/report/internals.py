@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,13 @@ from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
 from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
-from seesay.runs.images import recipe_encoders
 from seesay.runs.inputs import Inputs
 from seesay.runs.predictions import concept_probabilities, gate_values
 from seesay.runs.run import Run
@@ -47,7 +47,7 @@ def concept_scores(
     features = inputs.features[list(images)]
     if isinstance(run.matcher, ConceptClassifier):
         return run.vocabulary.words, concept_probabilities(run, features)
-    place = _columns(run, CONCEPT_ENCODERS)
+    place = _columns(run, inputs, CONCEPT_ENCODERS)
     if place is None:
         return None
     name, columns = place
@@ -93,24 +93,21 @@ def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[
     return tag("ul", *items, class_="scores")
 
 
-def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
+def _columns(run: Run, inputs: Inputs, kinds: Sequence[str]) -> tuple[str, slice] | None:
     """Find the encoder of one of those kinds, and the columns of its `pooled` array in the features."""
-    if PRECOMPUTED in run.recipe.encoders:
-        return None
     at = 0
-    for name, encoder in zip(run.recipe.encoders, recipe_encoders(run.recipe), strict=True):
-        for array in run.recipe.arrays:
-            width = encoder.dims[array]
-            if EncoderSpec.parse(name).name in kinds and array == "pooled":
-                return name, slice(at, at + width)
-            at += width
+    arrays = product(run.recipe.encoders, run.recipe.arrays)
+    for (name, array), width in zip(arrays, inputs.image_dims, strict=False):  # precomputed ones have one
+        if EncoderSpec.parse(name).name in kinds and array == "pooled":
+            return name, slice(at, at + width)
+        at += width
     return None
 
 
 def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
     members = run.matcher.members if isinstance(run.matcher, GVSE) else [run.matcher]
     attending = (m for m in members if isinstance(m, UncommonVSE) and m.relation is not None)
-    matcher, place = next(attending, None), _columns(run, [INSTANCES])
+    matcher, place = next(attending, None), _columns(run, inputs, [INSTANCES])
     if matcher is None or place is None:
         return
     features = torch.from_numpy(inputs.features[list(images)])[:, place[1]]
