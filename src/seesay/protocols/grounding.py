@@ -136,18 +136,20 @@ def ranked_boxes(
 
 def proposal_scores(run: Run, inputs: Inputs) -> list[NDArray[np.float32]]:
     """Score, for each phrase, the proposals of its image, (r,)."""
-    geometry = run.recipe.regions is not None and run.recipe.regions.geometry
-    owners = inputs.image_of_sentence
-    found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(owners)
-    for image, mine in enumerate(rows_of_each(owners, len(inputs.corpus.images))):
-        there = slice(0, int(inputs.proposals[image]))
-        if not len(mine) or not there.stop:
-            continue
-        features = inputs.region_features(image, there, geometry)
-        scores = run.score_prepared(features, inputs.sentences.take(mine))
-        for phrase, column in zip(mine, scores.T, strict=True):
-            found[phrase] = column
+    found = [np.zeros(0, np.float32)] * len(inputs.image_of_sentence)
+    for image, mine in enumerate(rows_of_each(inputs.image_of_sentence, len(inputs.corpus.images))):
+        if len(mine) and inputs.proposals[image]:
+            for phrase, scores in zip(mine, _scores_in(image, run, inputs, mine), strict=True):
+                found[phrase] = scores
     return found
+
+
+def _scores_in(image: int, run: Run, inputs: Inputs, phrases: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Score p phrases, by number, for the proposals of an image, (p, r)."""
+    assert run.recipe.regions is not None
+    proposals = slice(0, int(inputs.proposals[image]))
+    features = inputs.region_features(image, proposals, run.recipe.regions.geometry)
+    return run.score_prepared(features, inputs.sentences.take(phrases)).T
 
 
 def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
@@ -190,15 +192,11 @@ def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def _of_other_images(subject: RunSubject) -> Iterator[NDArray[np.float32]]:
     """Yield for each phrase the box scores (r,) of an image whose phrases share no noun with it."""
-    run, inputs = subject.run, subject.inputs
-    regions = run.recipe.regions
-    assert regions is not None
+    inputs = subject.inputs
     named = [nouns(phrase.text) for phrase in inputs.corpus.sentences]
     order = np.random.default_rng(0).permutation(len(named))
     for image, own in enumerate(rows_of_each(inputs.image_of_sentence, len(inputs.corpus.images))):
         shown = set().union(*(named[i] for i in own))
         others = [i for i in np.roll(order, -image) if named[i] and not named[i] & shown][: len(own)]
-        proposals = slice(0, int(inputs.proposals[image]))
-        if others and proposals.stop:
-            features = inputs.region_features(image, proposals, regions.geometry)
-            yield from run.score_prepared(features, inputs.sentences.take(np.array(others))).T
+        if others and inputs.proposals[image]:
+            yield from _scores_in(image, subject.run, inputs, np.array(others))
