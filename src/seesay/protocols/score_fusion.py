@@ -105,10 +105,9 @@ def standardised(subject: Subject) -> tuple[Matrix, Matrix]:
     Raises:
         SeesayError: a score is not finite.
     """
-    ways = subject.scores.by_direction()
-    ways = ways if ways[0] is not ways[1] else ways[:1]  # type: ignore[assignment]
-    done = [_standardised(matrix, subject.name) for matrix in ways]
-    return done[0], done[-1]
+    of_images, of_sentences = subject.scores.by_direction()
+    done = _standardised(of_images, subject.name)
+    return done, done if of_sentences is of_images else _standardised(of_sentences, subject.name)
 
 
 def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
