@@ -96,7 +96,7 @@ class RemotePath(PurePosixPath):
 
     def open(self, mode: str = "rb", buffering: int = _BLOCK) -> io.BufferedReader:  # noqa: ARG002
         """Open a file to be read; so many bytes are asked for at a time."""
-        return io.BufferedReader(_Blocks(self, self.stat().st_size), buffering)
+        return io.BufferedReader(RangedFile(self.read_range, self.stat().st_size), buffering)
 
     def read_bytes(self) -> bytes:
         """Read a whole file."""
@@ -191,25 +191,34 @@ class RemotePath(PurePosixPath):
         raise AssertionError("the last attempt returns or raises")
 
 
-class _Blocks(io.RawIOBase):
-    """A file of known size, of which the buffer around it asks for large blocks."""
+class RangedFile(io.RawIOBase):
+    """A file of known size that is read in ranges, of which a buffer around it can ask for large ones.
 
-    def __init__(self, path: RemotePath, size: int) -> None:
-        self._path, self._size, self._at = path, size, 0
+    Args:
+        read: returns the bytes from a start to before an end.
+        size: in bytes.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read, self._size, self._at = read, size, 0
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as the buffer has, or fewer where the file ends."""
         end = min(self._at + len(buffer), self._size)
-        data = self._path.read_range(self._at, end) if end > self._at else b""
+        data = self._read(self._at, end) if end > self._at else b""
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -30,7 +30,7 @@ from seesay.data.readers.files import (
     files_of_suffix,
     split_in_name,
 )
-from seesay.data.remote import as_remote, version_of
+from seesay.data.remote import RangedFile, as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line, naming_extras
 
 _GROUPS_KEPT = 2  # in memory: threads read one after another
@@ -298,47 +298,22 @@ def _columns(group: Any, names: Sequence[str]) -> Iterator[tuple[str, int, int]]
             yield path, max(min(filter(None, places), default=0), 0), column.total_compressed_size
 
 
-class _Windowed(io.RawIOBase):
+class _Windowed(RangedFile):
     """A file, of which a part can be kept in memory, so that it is read once though it is looked at twice."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._at, self._start, self._kept = file, 0, 0, b""
+        super().__init__(self._part, file.seek(0, io.SEEK_END))
+        self._file, self._start, self._kept = file, 0, b""
 
     def keep(self, start: int, size: int) -> None:
         """Read a part and keep it; less of it where the file ends before."""
-        size = min(size, self._file.seek(0, io.SEEK_END) - start)
+        self._start, self._kept = start, self._part(start, max(min(start + size, self._size), start))
+
+    def _part(self, start: int, end: int) -> bytes:
+        if self._start <= start and end <= self._start + len(self._kept):
+            return self._kept[start - self._start : end - self._start]
         self._file.seek(start)
-        self._start, self._kept = start, self._file.read(max(size, 0))
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, at: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
-        before = {io.SEEK_SET: 0, io.SEEK_CUR: self._at}.get(whence)
-        self._at = at + (self._file.seek(0, io.SEEK_END) if before is None else before)
-        return self._at
-
-    def tell(self) -> int:
-        """Return the place."""
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as the buffer has, or fewer where the file ends."""
-        start, size = self._at - self._start, len(buffer)
-        if start >= 0 and start + size <= len(self._kept):
-            data = self._kept[start : start + size]
-        else:
-            self._file.seek(self._at)
-            data = self._file.read(size)
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+        return self._file.read(end - start)
 
 
 def _values(parquet: Any, columns: set[str]) -> int:
