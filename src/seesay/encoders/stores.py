@@ -329,25 +329,16 @@ def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, Featur
 
 
 class SortedKeys:
-    """Content keys in an array, which processes can share.
+    """Content keys of 32 hexadecimal digits in a sorted array, of which processes can share one copy."""
 
-    Args:
-        keys: (n,), 16 bytes each, sorted.
-    """
-
-    def __init__(self, keys: NDArray[np.bytes_]) -> None:
-        self._keys = keys
-
-    @staticmethod
-    def sorted(keys: Collection[str]) -> NDArray[np.bytes_]:
-        """Return the array of keys of 32 hexadecimal digits."""
-        return np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
+    def __init__(self, keys: Collection[str]) -> None:
+        self._keys = np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
 
     def __contains__(self, key: str) -> bool:
         """Return whether a key is among them."""
-        (wanted,) = self.sorted([key])
+        wanted = np.array(bytes.fromhex(key), "S16")
         at = np.searchsorted(self._keys, wanted)
-        return bool(at < len(self._keys) and self._keys[at] == wanted)
+        return bool(at < len(self._keys) and self._keys[at : at + 1] == wanted)
 
 
 class KnownKeys:

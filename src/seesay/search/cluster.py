@@ -48,7 +48,7 @@ def _made(
     known: Collection[str],
 ) -> Iterator[Made]:
     items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
-    shared = *named, SortedKeys.sorted(known)
+    shared = *named, SortedKeys(known)
     for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
         yield from block
 
@@ -58,14 +58,14 @@ class PhotoWorker:
 
     Args:
         shared: a reference to the name of the run, its detector, its expected fingerprint, and the content
-            keys (n,) that need not be encoded, sorted.
+            keys that need not be encoded.
     """
 
     def __init__(self, shared: Any) -> None:
         import ray
 
-        name, detector, fingerprint, known = ray.get(shared)
-        self._run, self._known = load_embedder(name, detector), SortedKeys(known)
+        name, detector, fingerprint, self._known = ray.get(shared)
+        self._run = load_embedder(name, detector)
         check_same(name, self._run.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:

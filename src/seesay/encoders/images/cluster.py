@@ -79,7 +79,7 @@ def fill_stores_on_cluster(
     encoded, retried = set[str](), set[int]()
     with progress("Encoding", len(todo), "images") as advance:
         while todo:
-            shared = names, [SortedKeys.sorted(store.keys()) for store in stores]
+            shared = names, [SortedKeys(store.keys()) for store in stores]
             items, todo = ({"place": place, "image": images[place]} for place in todo), []
             for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
                 store_features(stores, [part.features for part in parts])
@@ -144,15 +144,14 @@ class Worker:
 
     Args:
         shared: a reference to the names of the encoders with their expected fingerprints, and, for each
-            encoder, the content keys (n,) that need not be encoded, sorted.
+            encoder, the content keys that need not be encoded.
     """
 
     def __init__(self, shared: Any) -> None:
         import ray
 
-        names, known = ray.get(shared)
+        names, self.known = ray.get(shared)
         self.encoders = [load_image_encoder(name, default_device()) for name in names]
-        self.known = [SortedKeys(sorted_) for sorted_ in known]
         for encoder, (name, fingerprint) in zip(self.encoders, names.items(), strict=True):
             check_same(name, encoder.fingerprint, fingerprint)
 
