@@ -56,7 +56,7 @@ def by_seesay(
 def by_loop(sentences: list[Vectors], mixture: Mixture) -> Vectors:
     rows = []
     for x in sentences:
-        posteriors = mixture.posteriors(x)
+        _, posteriors = mixture.expect(x)
         z = (x[:, None] - mixture.location) / mixture.scale
         share = (posteriors / np.sqrt(mixture.weights))[:, :, None]
         row = np.stack([(share * z).mean(axis=0), (share * (z**2 - 1)).mean(axis=0) / np.sqrt(2)], axis=1)

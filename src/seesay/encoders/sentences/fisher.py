@@ -51,18 +51,13 @@ class Mixture:
             logs[:, k] -= np.abs(x[:, dims] - self.location[k, dims]) @ (1 / self.scale[k, dims])
         return logs
 
-    def log_likelihood(self, x: Floats) -> Floats:
-        """Compute the log-likelihood of each point, (n,)."""
-        from scipy.special import logsumexp
-
-        return np.asarray(logsumexp(self.joint(x), axis=1))
-
-    def posteriors(self, x: Floats) -> Floats:
-        """Compute the probability of each centre given each point, (n, k)."""
+    def expect(self, x: Floats) -> tuple[Floats, Floats]:
+        """Compute each point's log-likelihood, (n,), and the probability of each centre given it, (n, k)."""
         from scipy.special import logsumexp
 
         logs = self.joint(x)
-        return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
+        totals = logsumexp(logs, axis=1, keepdims=True)
+        return totals.ravel(), np.exp(logs - totals)
 
 
 def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
@@ -72,7 +67,6 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     two densities in each dimension.
     """
     from scipy.cluster.vq import kmeans2
-    from scipy.special import logsumexp
 
     centres = min(centres, max(len(x) // 10, 1))
     with warnings.catch_warnings():
@@ -84,12 +78,11 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
     before = -np.inf
     for _ in range(_ITERATIONS):
-        logs = mixture.joint(x)
-        totals = logsumexp(logs, axis=1, keepdims=True)
-        if (likelihood := totals.mean()) - before < _TOLERANCE:
+        likelihoods, posteriors = mixture.expect(x)
+        if (likelihood := likelihoods.mean()) - before < _TOLERANCE:
             break
         before = likelihood
-        mixture = _maximise(x, np.exp(logs - totals), kind, order, min_scale)
+        mixture = _maximise(x, posteriors, kind, order, min_scale)
     return mixture
 
 
@@ -144,7 +137,7 @@ def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
     """
     k, d = mixture.location.shape
     shares = bags.shares().tocsc()
-    posteriors = mixture.posteriors(words)
+    _, posteriors = mixture.expect(words)
     means = np.zeros((len(bags.lengths), k, 2, d), np.float32)
     for centre in range(k):
         near = np.flatnonzero(posteriors[:, centre] > _MIN_POSTERIOR)
