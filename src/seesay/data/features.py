@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +34,6 @@ _UNREADABLE = (  # what NumPy raises for damaged files
 )
 
 
-class RowSource(Protocol):
-    """An array (rows, d) or (rows, r, d), or an object that reads such rows from a file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-
-    @property
-    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
-
-    def __getitem__(self, rows: Any, /) -> Any: ...
-
-
 class FeatureRows:
     """Feature arrays stacked along their first axis without copying.
 
@@ -53,7 +41,7 @@ class FeatureRows:
     Indexed with an array of rows, it returns a copy of them in float32.
     """
 
-    def __init__(self, parts: Sequence[RowSource]) -> None:
+    def __init__(self, parts: Sequence[NDArray[Any] | _TsvRows]) -> None:
         if not parts or any(part.shape[1:] != parts[0].shape[1:] for part in parts):
             raise ValueError(f"parts must have one shape, not {[part.shape for part in parts]}")
         self._parts = tuple(parts)
@@ -68,11 +56,15 @@ class FeatureRows:
         first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
         number = int(np.searchsorted(self._starts, first, side="right")) - 1
         part, start = self._parts[number], int(self._starts[number])
-        plain = isinstance(part, np.ndarray) and part.dtype in (np.float16, np.float32)
-        if not plain or stop > self._starts[number + 1] or not np.array_equal(rows, np.arange(first, stop)):
-            half = all(each.dtype == np.float16 for each in self._parts)
-            return self._copied(rows, np.dtype(np.float16 if half else np.float32))
-        return np.asarray(part[first - start : stop - start])
+        if (
+            isinstance(part, np.ndarray)
+            and part.dtype in (np.float16, np.float32)
+            and stop <= self._starts[number + 1]
+            and np.array_equal(rows, np.arange(first, stop))
+        ):
+            return np.asarray(part[first - start : stop - start])
+        half = all(each.dtype == np.float16 for each in self._parts)
+        return self._copied(rows, np.dtype(np.float16 if half else np.float32))
 
     def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
         return self._copied(rows, np.dtype(np.float32))
@@ -154,7 +146,7 @@ def _checked(array: object, path: Path) -> NDArray[Any]:
     raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
 
 
-def _open(path: Path) -> tuple[list[str], RowSource]:
+def _open(path: Path) -> tuple[list[str], NDArray[Any] | _TsvRows]:
     if ".tsv" in path.suffixes:
         return _open_tsv(path)
     ids, rows = _open_npz(path) if path.suffix == ".npz" else (_ids_of(path), load_array(path))
@@ -197,7 +189,7 @@ def _ids_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}_ids.txt")
 
 
-def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
+def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
     """Scan each line once for its id and lengths; features are decoded when they are indexed."""
     ids: list[str] = []
     starts: list[int] = []
