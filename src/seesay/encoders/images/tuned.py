@@ -45,8 +45,8 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
     Raises:
         SeesayError: the weights are missing or cannot be written, or a head reads another head.
     """
-    base = _base(encoder, source, folder)
-    if base and _base(base, source, folder):  # a stranger's file can name any encoder, even its own
+    base = encoder_of_head(encoder, folder, source)
+    if base and encoder_of_head(base, folder, source):  # a stranger's file can name any encoder, even its own
         raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
     for name in (base, encoder):
         if name:
@@ -92,19 +92,15 @@ def metadata(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
-def encoder_of_head(encoder: str, folder: Path) -> str | None:
-    """Return the encoder that a head in a run's folder reads, or None if it is not a head."""
-    return _base(encoder, folder, folder)
+def encoder_of_head(encoder: str, *folders: Path) -> str | None:
+    """Return the encoder that a head reads, by its file in the first folder that has it.
 
-
-def _base(encoder: str, source: Path, folder: Path) -> str | None:
-    """Return the encoder that a head reads, or None if it is not a head; damage is reported on loading."""
+    None if it is not a head, or is damaged, which is reported on loading.
+    """
     weights = EncoderSpec.parse(encoder).weights
-    if not weights:
-        return None
-    here, there = _file(source, weights), _file(folder, weights)
+    path = next((file for folder in folders if (file := _file(folder, weights)).is_file()), None)
     try:
-        return metadata(there if there.is_file() else here).get(BASE)
+        return metadata(path).get(BASE) if weights and path else None
     except (OSError, SafetensorError):
         return None
 
