@@ -7,7 +7,6 @@ wanted; but images of one name are compared while the corpus is read.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, BinaryIO
 
+from seesay.data.images import content_key
 from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
@@ -177,7 +177,7 @@ class _Names:
     def __init__(self, folder: str, owns: Iterable[str], most: int) -> None:
         self._folder, self._most = folder, most
         self._counts = Counter(owns)
-        self._contents: dict[str, dict[bytes, str]] = {}
+        self._contents: dict[str, dict[str, str]] = {}
         self._compared = 0
 
     def name(self, own: str, cell: ParquetCell) -> str:
@@ -201,20 +201,20 @@ class _Names:
             name = f"row-{name}"
         return f"{self._folder}/{name}"
 
-    def _content(self, cell: ParquetCell) -> bytes:
+    def _content(self, cell: ParquetCell) -> str:
         try:
             data = cell.read()
         except UnavailableImageError:
             raise
         except ImageError:
-            return f"{cell.group} {cell.row}".encode()  # without content it equals no other
+            return f"{cell.group} {cell.row}"  # without content it equals no other
         self._compared += len(data)
         if self._compared > self._most:
             raise SeesayError(
                 f"{cell.path}: images of several rows have one name, and are more than {self._most >> 20} MB "
                 "to compare; write one row for each image, with a list of its sentences."
             )
-        return hashlib.blake2b(data, digest_size=16).digest()
+        return content_key(data)
 
 
 def _own_name(cells: Mapping[str, Any], image: str) -> str:
