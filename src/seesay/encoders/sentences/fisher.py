@@ -292,23 +292,17 @@ def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
     return MiniLM().encode(words), np.ones(len(words), bool)
 
 
-_ALONE = Remembered(_read_alone)
-
-
 @register_sentence_encoder("hglmm-minilm")
 class HybridFisherVectorsOfMiniLM(FisherVectors):
     """HGLMM Fisher vectors of MiniLM's vectors of single words, reduced to 100 principal components."""
 
     kinds = ("hglmm",)
     components = 100
+    look_up = staticmethod(Remembered(_read_alone))
 
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
         raise SeesayError(f"hglmm-minilm has MiniLM's vectors and takes no '{variant}'; leave it out.")
-
-    @staticmethod
-    def look_up(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
-        return _ALONE(words)
 
 
 @register_sentence_encoder("gmm+hglmm")

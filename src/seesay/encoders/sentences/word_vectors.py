@@ -186,10 +186,7 @@ class Bags(NamedTuple):
 class WordFeatures(SentenceFeatures):
     """Features of the vectors of a sentence's words: GloVe's, or those of a text file."""
 
-    @staticmethod
-    def look_up(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the vectors of words, (n, d), and which are known, (n,)."""
-        return word_vectors(words)
+    look_up: LookUp = staticmethod(word_vectors)  # vectors (n, d) of words, and which are known, (n,)
 
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
