@@ -23,9 +23,10 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import load_squares
+from seesay.encoders.images.efficientnet import load_squares, run_squares
 from seesay.encoders.proposals import propose
-from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder, map_network
+from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder
+from seesay.encoders.spec import EncoderSpec
 
 IMAGES = 16
 CROPPED = 1  # images whose boxes are encoded one by one
@@ -59,7 +60,8 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     pooled = load_region_encoder("efficientnet-lite0:roi")
     one = load_image_encoder("efficientnet-lite0")
     boxes = [propose(pixels, COUNT) for pixels in images]
-    network, squares = map_network(), [resize(pixels, SIDE, SIDE)[None] for pixels in images]
+    network = run_squares(EncoderSpec(NETWORK), ["fine", "coarse"], SIDE, "cpu")
+    squares = [resize(pixels, SIDE, SIDE)[None] for pixels in images]
     pairs = list(zip(images, boxes, strict=True))
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
     times = best_of_turns(

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from seesay.encoders import REGION_ENCODERS
 from seesay.encoders.images.base import list_encoders, resize
-from seesay.encoders.images.efficientnet import load_squares
+from seesay.encoders.images.efficientnet import load_squares, run_squares
 from seesay.encoders.networks import in_pytorch
 from seesay.encoders.regions import (
     NETWORK,
     SIDE,
     clip_boxes,
     load_region_encoder,
-    map_network,
     pool_regions,
 )
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 
 NAMES = [name for name, _ in list_encoders(REGION_ENCODERS) if not name.endswith(":FILE")]
@@ -145,7 +145,8 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
 def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
     pixels = resize(photo, SIDE, SIDE)[None]
     eager = in_pytorch(load_squares(NETWORK, ["fine", "coarse"]), "cpu")(pixels)
-    for exported, other in zip(map_network()(pixels), eager, strict=True):
+    network = run_squares(EncoderSpec(NETWORK), ["fine", "coarse"], SIDE, "cpu")
+    for exported, other in zip(network(pixels), eager, strict=True):
         np.testing.assert_allclose(exported, other, atol=2e-3)
 
 

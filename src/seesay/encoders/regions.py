@@ -196,7 +196,7 @@ class LiteRegionEncoder(RegionEncoder):
             hint = did_you_mean(name, known) or "."
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
         dim = BINS * BINS * sum(MAP_CHANNELS)
-        run = _pooled(map_network(network, device))
+        run = _pooled(run_squares(EncoderSpec(network), ["fine", "coarse"], SIDE, device))
         return cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, run)
 
 
@@ -207,11 +207,6 @@ class EightBitLiteRegionEncoder(LiteRegionEncoder):
     variants: ClassVar = {
         ":roi": "the same from the network in 8 bits: included, and more than twice as fast on a CPU",
     }
-
-
-def map_network(network: str = NETWORK, device: str = "cpu") -> MapNetwork:
-    """Load the network up to its last block, for squares of SIDE pixels."""
-    return run_squares(EncoderSpec(network), ["fine", "coarse"], SIDE, device)
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:
