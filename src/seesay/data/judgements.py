@@ -62,8 +62,7 @@ def read_judgements(path: Path) -> Judgements:
         where = f"{path}:{number}"
         if len(cells) != 5 or not all(cells) or sentence_number(cells[1]) is None:
             raise SeesayError(
-                f"{where}: expected five columns separated by tabs: image, sentence (image.jpg#n), and "
-                f"three "
+                f"{where}: expected five columns separated by tabs: image, sentence (image.jpg#n), and three "
                 f"numbers, not '{line}'."
             )
         ratings = {"expert": _expert(cells[2:]), "crowdflower": _crowd(cells[2:])}

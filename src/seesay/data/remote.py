@@ -123,10 +123,6 @@ class RemotePath(PurePosixPath):
         """Return the path without `..`."""
         return type(self)(posixpath.normpath(super().__str__()))
 
-    def as_uri(self) -> str:
-        """Return the URL."""
-        return str(self)
-
     def forget(self) -> None:
         """Make the next listing ask the store again; fsspec caches listings."""
         _LISTED.clear()

@@ -26,9 +26,6 @@ _BLOCK = 1024
 _CHECK_SIDE = 64
 
 
-Split = dict[str, int | dict[str, float]]
-
-
 def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     """Count what a corpus holds: images, sentences or phrases, by split, and data-quality issues.
 
@@ -59,7 +56,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     return summary | {"issues": found}
 
 
-def _split_summary(part: Corpus, text: str) -> Split:
+def _split_summary(part: Corpus, text: str) -> dict[str, int | dict[str, float]]:
     """Count the images and texts of a split; words are divided by white space."""
     images = part.image_of_sentence()
     return {
