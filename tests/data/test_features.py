@@ -288,24 +288,28 @@ def test_a_real_sample(tmp_path: Path) -> None:
         assert files.row("578174.jpg") is None  # it goes by whole names
 
 
+def stacked(*parts: np.ndarray) -> FeatureRows:
+    return FeatureRows({Path(str(number)): part for number, part in enumerate(parts)})
+
+
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.sampled_from([(3,), (2, 3)]), st.data())
 def test_indexing_is_that_of_the_stacked_array(sizes, shape, data):
     parts = [np.random.default_rng(i).random((size, *shape), np.float32) for i, size in enumerate(sizes)]
-    whole, rows = np.concatenate(parts), FeatureRows(parts)
+    whole, rows = np.concatenate(parts), stacked(*parts)
     assert rows.shape == whole.shape
     wanted = data.draw(st.lists(st.integers(0, len(whole) - 1))) if len(whole) else []
     assert (rows[wanted] == whole[np.array(wanted, int)]).all()
 
 
 def test_other_numbers_come_out_as_float32():
-    rows = FeatureRows([np.ones((2, 3), np.float16), np.ones((2, 3), np.int64)])
+    rows = stacked(np.ones((2, 3), np.float16), np.ones((2, 3), np.int64))
     assert rows[[0, 3]].dtype == np.float32
 
 
 def test_rows_of_one_part_are_as_they_are_stored():
     parts = [np.arange(6, dtype=np.float16).reshape(3, 2), np.ones((2, 2), np.float32), np.ones((2, 2), int)]
-    rows = FeatureRows(parts)
+    rows = stacked(*parts)
     assert rows.as_stored([1, 2]).base is not None
     assert rows.as_stored([1, 2]).dtype == np.float16
     for wanted in ([1, 2], [0, 2], [2, 3], [3, 4], [5, 6], [2, 1], []):
@@ -316,13 +320,13 @@ def test_rows_of_one_part_are_as_they_are_stored():
 @pytest.mark.parametrize("wanted", [[2, 0, 1], [0, 2], [1, 2, 3, 4]])
 def test_copies_of_half_precision_keep_it(wanted: list[int]) -> None:
     whole = np.random.default_rng(0).random((5, 2)).astype(np.float16)
-    stored = FeatureRows([whole[:3], whole[3:]]).as_stored(wanted)
+    stored = stacked(whole[:3], whole[3:]).as_stored(wanted)
     assert stored.dtype == np.float16
     np.testing.assert_array_equal(stored, whole[wanted])
 
 
 def test_rows_out_of_range_and_parts_that_do_not_fit_are_refused():
     with pytest.raises(IndexError, match="4 rows"):
-        FeatureRows([np.zeros((4, 2))])[[4]]
-    with pytest.raises(ValueError, match="one shape"):
-        FeatureRows([np.zeros((4, 2)), np.zeros((4, 3))])
+        stacked(np.zeros((4, 2)))[[4]]
+    with pytest.raises(SeesayError, match=r"1: .* shape \(3,\), and \(2,\) in 0; use files of one shape"):
+        stacked(np.zeros((4, 2)), np.zeros((4, 3)))

@@ -76,7 +76,8 @@ def test_joined_features_keep_the_files_half_precision(scenes: Path) -> None:
     train_first = sorted(corpus.images, key=lambda image: image.split != "train")
     rows = {image.name: row for row, image in enumerate(train_first)}
     images = tuple(replace(image, row=rows[image.name]) for image in corpus.images)
-    features = FeatureRows([np.random.default_rng(0).normal(size=(len(images), 4)).astype(np.float16)])
+    halves = np.random.default_rng(0).normal(size=(len(images), 4)).astype(np.float16)
+    features = FeatureRows({Path("halves.npy"): halves})
     recipe = load_recipe("sco-ctx", changes=["encoders=[precomputed, efficientnet-lite0]"])
     exact, halves = (
         split_inputs(

@@ -14,7 +14,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +35,26 @@ _UNREADABLE = (  # what NumPy raises for damaged files
 
 
 class FeatureRows:
-    """Feature arrays stacked along their first axis without copying.
+    """Feature arrays of files, at least one, stacked along their first axis without copying.
 
-    Parts have shape (rows, d) or (rows, r, d), differ only in their number of rows, and may be memory-mapped.
-    Indexed with an array of rows, it returns a copy of them in float32.
+    Parts have shape (rows, d) or (rows, r, d), and may be memory-mapped. Indexed with an array of rows, it
+    returns a copy of them in float32.
+
+    Raises:
+        SeesayError: the parts differ in more than their number of rows.
     """
 
-    def __init__(self, parts: Sequence[NDArray[Any] | _TsvRows]) -> None:
-        if not parts or any(part.shape[1:] != parts[0].shape[1:] for part in parts):
-            raise ValueError(f"parts must have one shape, not {[part.shape for part in parts]}")
-        self._parts = tuple(parts)
-        self._starts = np.cumsum([0, *(part.shape[0] for part in parts)])
-        self.shape: tuple[int, ...] = (int(self._starts[-1]), *parts[0].shape[1:])
+    def __init__(self, parts: Mapping[Path, NDArray[Any] | _TsvRows]) -> None:
+        self._parts, first = tuple(parts.values()), next(iter(parts))
+        width = self._parts[0].shape[1:]
+        for path, part in parts.items():
+            if part.shape[1:] != width:
+                raise SeesayError(
+                    f"{path}: an image's features have shape {part.shape[1:]}, and {width} in {first.name}; "
+                    "use files of one shape."
+                )
+        self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
+        self.shape: tuple[int, ...] = (int(self._starts[-1]), *width)
 
     def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
         """Return rows that lie end to end in one part as they are, in half or single precision.
@@ -85,21 +93,15 @@ class RegionFiles:
     """The features of several files: `features` (n, r, d) or (n, d), and each image's row."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        opened = [_open(path) for path in paths]
-        parts = [rows for _, rows in opened]
-        _pad_alike([rows for rows in parts if isinstance(rows, _TsvRows)])
+        opened = {path: _open(path) for path in paths}
+        _pad_alike([rows for _, rows in opened.values() if isinstance(rows, _TsvRows)])
+        self.features = FeatureRows({path: rows for path, (_, rows) in opened.items()})
         self._rows: dict[str, int] = {}
-        for path, (ids, rows) in zip(paths, opened, strict=True):
-            if rows.shape[1:] != parts[0].shape[1:]:
-                raise SeesayError(
-                    f"{path}: an image's features have shape {rows.shape[1:]}, and {parts[0].shape[1:]} in "
-                    f"{paths[0].name}; use files of one shape."
-                )
+        for path, (ids, _) in opened.items():
             for each in ids:
                 if each in self._rows:
                     raise SeesayError(f"{path}: image {each} occurs twice; keep one of its rows.")
                 self._rows[each] = len(self._rows)
-        self.features = FeatureRows(parts)
 
     def row(self, filename: str, number: object = None) -> int | None:
         """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""

@@ -89,9 +89,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         read_corpus(tmp_path)
     write(tmp_path, "test", features(2, 6), ["a", "b"])
     write(tmp_path, "train", features(2, 7), ["a", "b"])
-    with pytest.raises(SeesayError, match=r"rows of shape \(7,\)"):
+    with pytest.raises(SeesayError, match=r"train_ims\.npy: .* shape \(7,\), and \(6,\) in test_ims\.npy"):
         read_corpus(tmp_path)
-    (tmp_path / "train_caps.txt").unlink()
+    (tmp_path / "train_ims.npy").unlink()
     (tmp_path / "test_caps.txt").unlink()
     with pytest.raises(SeesayError, match=r"test_caps\.txt: cannot be read"):
         read_corpus(tmp_path)

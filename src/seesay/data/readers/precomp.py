@@ -36,29 +36,22 @@ class PrecompReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if path.is_file():
             raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
-        stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]
-        if "testall" in stems and "test" in stems:
-            stems.remove("test")
-            builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
-        parts: list[NDArray[np.generic]] = []
-        start = 0
-        for stem in stems:
-            rows = load_array(path / f"{stem}{_SUFFIX}")
-            if parts and rows.shape[1:] != parts[0].shape[1:]:
-                raise SeesayError(
-                    f"{path / stem}{_SUFFIX}: rows of shape {rows.shape[1:]}, "
-                    f"in the files before it {parts[0].shape[1:]}."
-                )
-            _add_split(builder, path / f"{stem}_caps.txt", stem, rows, start)
-            parts.append(rows)
-            start += len(rows)
+        files, test = self.find(path), path / f"test{_SUFFIX}"
+        if test in files and path / f"testall{_SUFFIX}" in files:
+            files.remove(test)
+            builder.issues.add(PART_OF_TESTALL, str(test))
+        parts = {file: load_array(file) for file in files}
         builder.features = FeatureRows(parts)
+        start = 0
+        for file, rows in parts.items():
+            _add_split(builder, file, rows, start)
+            start += len(rows)
 
 
-def _add_split(
-    builder: CorpusBuilder, captions: Path, stem: str, rows: NDArray[np.generic], start: int
-) -> None:
-    split = canonical_split("test" if stem == "testall" else stem, f"{builder.root}/{stem}{_SUFFIX}")
+def _add_split(builder: CorpusBuilder, file: Path, rows: NDArray[np.generic], start: int) -> None:
+    stem = file.name.removesuffix(_SUFFIX)
+    split = canonical_split("test" if stem == "testall" else stem, str(file))
+    captions = file.with_name(f"{stem}_caps.txt")
     lines = read_lines(captions)
     for first, from_line, to_line in _images(rows, len(lines), captions):
         at = builder.image(f"{stem}/{first}", split, row=start + first)
