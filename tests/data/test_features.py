@@ -193,6 +193,9 @@ def test_features_that_grow_a_hundredfold_are_refused(tmp_path: Path) -> None:
     np.savez_compressed(path, features=np.zeros((100, 300, 1000), np.float32), img_id=np.arange(100))
     with pytest.raises(SeesayError, match="expands to over 100 times"):
         RegionFiles([path])
+    np.savez_compressed(path, features=np.ones((3, 2), np.float32), img_id=np.zeros(110 << 20, np.int8))
+    with pytest.raises(SeesayError, match="expands to over 100 times"):
+        RegionFiles([path])
 
 
 @pytest.mark.parametrize("rows", [np.full((3, 6, 5), "x"), np.ones((3, 5), complex), np.ones((3, 0))])

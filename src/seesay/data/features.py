@@ -14,7 +14,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
+_READ = ("features", *_IDS)  # of the arrays in an archive
 _FIELDS = 6
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
@@ -151,28 +152,32 @@ def _checked(array: object, path: Path) -> NDArray[Any]:
 def _open(path: Path) -> tuple[list[str], NDArray[Any] | _TsvRows]:
     if ".tsv" in path.suffixes:
         return _open_tsv(path)
-    ids, rows = _open_npz(path) if path.suffix == ".npz" else (_ids_of(path), load_array(path))
+    if path.suffix == ".npz":
+        return _open_npz(path)
+    ids, rows = _ids_of(path), load_array(path)
+    _check_count(path, ids, rows)
+    return ids, rows
+
+
+def _check_count(path: Path, ids: Sized, rows: Sized) -> None:
     if len(ids) != len(rows):
         raise SeesayError(f"{path}: {len(ids)} ids for the features of {len(rows)} images.")
-    return ids, rows
 
 
 def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            size = archive.zip.getinfo("features.npy")
-            if size.file_size > _MOST_GROWTH * max(size.compress_size, 1 << 20):
+            sizes = (each for each in archive.zip.infolist() if each.filename.removesuffix(".npy") in _READ)
+            if any(each.file_size > _MOST_GROWTH * max(each.compress_size, 1 << 20) for each in sizes):
                 raise SeesayError(
                     f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
                 )
             key = next((key for key in _IDS if key in archive), None)
             if key is None:
                 raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
-            ids = [
-                each.decode() if isinstance(each, bytes) else str(each)
-                for each in archive[key].reshape(-1).tolist()
-            ]
-            return ids, _checked(archive["features"], path)
+            rows, ids = _checked(archive["features"], path), archive[key].reshape(-1)
+            _check_count(path, ids, rows)  # before each id becomes an object, which takes far more memory
+            return [each.decode() if isinstance(each, bytes) else str(each) for each in ids.tolist()], rows
     except _UNREADABLE as error:
         raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
 
