@@ -97,7 +97,12 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
     (tmp_path / "wrong.txt").write_text("dog\n")
     (tmp_path / "latin.txt").write_text("caf\xe9\ncat\n", encoding="latin-1")
     (tmp_path / "twice.txt").write_text("dog\nDog\n")
+    graph(tmp_path / "flat.onnx", rows())
+    flat = onnx.load_model(tmp_path / "flat.onnx")
+    flat.graph.output[0].CopyFrom(helper.make_tensor_value_info("mean", TensorProto.FLOAT, []))
+    onnx.save_model(flat, tmp_path / "flat.onnx")
     graphs = {
+        "flat.onnx": r"it is \[\]",
         "missing.onnx": "no such detector",
         "text.onnx": "damaged; name an ONNX file",
         graph(tmp_path / "grey.onnx", rows(), channels=1).name: r"its inputs are \[\(\[1, 1, 64, 64\]",

@@ -88,13 +88,13 @@ class Detector:
             )
         self._name, self._side = given.name, int(shape[2])
         self._cells, self._strides = _grids(self._side)
-        columns = outputs[0].shape[-1]
-        if outputs[0].shape[1:-1] != [len(self._cells)] or not isinstance(columns, int) or columns < 6:
+        shape = outputs[0].shape
+        if len(shape) != 3 or shape[1] != len(self._cells) or not isinstance(shape[2], int) or shape[2] < 6:
             raise SeesayError(
                 f"{path}: not of YOLOX's layout, whose output is (1, {len(self._cells)}, 5 + classes); it is "
-                f"{outputs[0].shape}."
+                f"{shape}."
             )
-        self.path, self.classes, self.digest = path, columns - 5, file_digest(path)
+        self.path, self.classes, self.digest = path, shape[2] - 5, file_digest(path)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
