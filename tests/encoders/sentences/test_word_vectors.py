@@ -124,6 +124,7 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     [
         ("dog 1 2\ncat 1\n", "vectors.txt:2: expected 2 numbers, got 1"),
         ("dog 1 x\n", "expected a word and its numbers"),
+        ("2 -5\ndog 1 2\n", "vectors of -5 numbers"),
         ("dog 1 nan\n", "vectors.txt:1: the vector of 'dog' has NaN"),
         ("dog\ncat 1 2\n", "vectors.txt:1: expected 1 numbers, got 0"),
         ("", "vectors.txt: empty; expected a word"),

@@ -67,7 +67,7 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
                 numbers = line.split()[1:]
                 if number == 1 and len(numbers) == 1:
                     width = int(numbers[0])
-                    if width > _WIDEST:
+                    if not 0 <= width <= _WIDEST:
                         raise ValueError(f"vectors of {width} numbers")
                     continue
                 width = width or max(len(numbers), 1)

@@ -74,7 +74,7 @@ class Preprocessing:
             ValueError or TypeError: the value is invalid.
         """
         given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+            key: tuple(value) if isinstance(value, list) else value for key, value in dict(fields).items()
         }
         restored = cls(**given)
         restored._check()
