@@ -15,8 +15,8 @@ from seesay.data.images import decode
 from seesay.data.sources import FileSource
 from seesay.encoders import regions
 from seesay.encoders.proposals import propose
-from seesay.encoders.regions import Boxes, RegionEncoder, Regions, RegionStore, Rows, fill_regions
-from seesay.encoders.stores import RECORD
+from seesay.encoders.regions import Boxes, RegionEncoder, Regions, Rows, fill_regions, region_store
+from seesay.encoders.stores import RECORD, ArrayStore
 from seesay.errors import SeesayError
 
 DIM = 3
@@ -59,17 +59,17 @@ def regions_of(number: int) -> Regions:
     return Regions(boxes, (boxes[:, :DIM] / 8).astype("<f2"))
 
 
-def fresh(folder: Path) -> RegionStore:
-    return RegionStore(folder, RegionEncoder("counting", "0", "v1", DIM, Counting()))
+def fresh(folder: Path) -> ArrayStore:
+    return region_store(folder, RegionEncoder("counting", "0", "v1", DIM, Counting()))
 
 
-def add(store: RegionStore, numbers: list[int]) -> None:
-    store.append({key_of(n): regions_of(n) for n in numbers})
+def add(store: ArrayStore, numbers: list[int]) -> None:
+    store.add({key_of(n): regions_of(n)._asdict() for n in numbers})
 
 
-def assert_holds(store: RegionStore, numbers: list[int]) -> None:
+def assert_holds(store: ArrayStore, numbers: list[int]) -> None:
     for number in numbers:
-        for found, expected in zip(store.regions(key_of(number)), regions_of(number), strict=True):
+        for found, expected in zip(Regions(**store[key_of(number)]), regions_of(number), strict=True):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -198,15 +198,15 @@ def test_two_stores_on_one_folder_take_turns(tmp_path: Path) -> None:
 def test_other_encoders_and_other_proposals_lie_apart(
     tmp_path: Path, encoder: RegionEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = {RegionStore(tmp_path, encoder).folder}
-    folders.add(RegionStore(tmp_path, RegionEncoder("counting", "1", "v1", DIM, Counting())).folder)
+    folders = {region_store(tmp_path, encoder).folder}
+    folders.add(region_store(tmp_path, RegionEncoder("counting", "1", "v1", DIM, Counting())).folder)
     monkeypatch.setattr("seesay.encoders.proposals.VERSION", -1)
-    folders.add(RegionStore(tmp_path, encoder).folder)
+    folders.add(region_store(tmp_path, encoder).folder)
     assert len(folders) == 3
 
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, encoder: RegionEncoder) -> None:
-    folder = RegionStore(tmp_path, encoder).folder
+    folder = region_store(tmp_path, encoder).folder
     (folder / "store.json").write_text("{}")
     with pytest.raises(SeesayError, match="another version or encoder"):
-        RegionStore(tmp_path, encoder)
+        region_store(tmp_path, encoder)

@@ -14,7 +14,7 @@ from seesay.encoders.detector import Detector
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
 from seesay.encoders.proposals import diverse_regions, propose
-from seesay.encoders.regions import Regions, RegionStore, load_region_encoder
+from seesay.encoders.regions import load_region_encoder, region_store
 from seesay.encoders.stores import open_stores
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
@@ -131,8 +131,9 @@ def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path:
     (tmp_path / "same.onnx").write_bytes(path.read_bytes())
     first, second = (load_region_encoder(f"detector:{each}") for each in (path, tmp_path / "same.onnx"))
     assert first.fingerprint == second.fingerprint
-    RegionStore(tmp_path, first).append({"0" * 32: Regions(np.ones((1, 4)), np.ones((1, first.dim)))})
-    assert RegionStore(tmp_path, second).regions("0" * 32).features.tolist() == [[1] * first.dim]
+    ones = {"boxes": np.ones((1, 4)), "features": np.ones((1, first.dim))}
+    region_store(tmp_path, first).add({"0" * 32: ones})
+    assert region_store(tmp_path, second)["0" * 32]["features"].tolist() == [[1] * first.dim]
 
 
 def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ proposals, in which a row is a region.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -281,21 +281,11 @@ class RegionFill(NamedTuple):
     regions: list[Regions]  # proposals, then the image's extra boxes; none for a broken image
 
 
-class RegionStore(ArrayStore):
-    """Regions of images by key (32 hexadecimal digits), under the folder of all stores."""
-
-    def __init__(self, folder: Path, encoder: RegionEncoder) -> None:
-        made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
-        name = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
-        super().__init__(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
-
-    def regions(self, key: str) -> Regions:
-        """Return the regions with that key; raise SeesayError if they are missing."""
-        return Regions(**self[key])
-
-    def append(self, items: Mapping[str, Regions]) -> None:
-        """Add regions; keys that are already stored are unchanged."""
-        self.add({key: regions._asdict() for key, regions in items.items()})
+def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
+    """Open the store of an encoder's regions by key, under the folder of all stores."""
+    made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
+    name = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
+    return ArrayStore(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
 
 
 def fill_regions(
@@ -312,7 +302,7 @@ def fill_regions(
     proposals that overlap by an IoU above `nms` only the best stays. Finished batches are kept, so an
     interrupted call can be resumed.
     """
-    store = RegionStore(folder, encoder)
+    store = region_store(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
     pairs = list(zip(images, extras, strict=True))
 
@@ -320,17 +310,17 @@ def fill_regions(
         return _missing_regions(encoder, store, some, count, nms)
 
     def keep(chunks: list[dict[str, Regions]]) -> None:
-        store.append({key: regions for chunk in chunks for key, regions in chunk.items()})
+        store.add({key: regions._asdict() for chunk in chunks for key, regions in chunk.items()})
 
     filled = fill("Regions", pairs, CHUNK, work, keep, STORED_AT_ONCE)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
-    regions = [none if key is None else store.regions(key) for key in filled.keys]
+    regions = [none if key is None else Regions(**store[key]) for key in filled.keys]
     return RegionFill(filled.keys, filled.errors, regions)
 
 
 def _missing_regions(
     encoder: RegionEncoder,
-    store: RegionStore,
+    store: ArrayStore,
     images: Sequence[tuple[CorpusImage, Boxes]],
     count: int,
     nms: float,
