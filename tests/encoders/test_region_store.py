@@ -183,18 +183,6 @@ def test_a_damaged_byte_costs_one_image(
     assert_holds(fresh(folder), list(range(1, 7)))
 
 
-def test_two_stores_on_one_folder_take_turns(tmp_path: Path) -> None:
-    one, other = fresh(tmp_path), fresh(tmp_path)
-    add(one, [1, 2])
-    add(other, [2, 3])
-    add(one, [5])
-    with (one.folder / "features.f16").open("ab") as file:
-        file.write(b"left by a process that was killed")
-    add(other, [6, 1])
-    assert_holds(other, [1, 2, 3, 5, 6])
-    assert_holds(fresh(tmp_path), [1, 2, 3, 5, 6])
-
-
 def test_other_encoders_and_other_proposals_lie_apart(
     tmp_path: Path, encoder: RegionEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,10 +191,3 @@ def test_other_encoders_and_other_proposals_lie_apart(
     monkeypatch.setattr("seesay.encoders.proposals.VERSION", -1)
     folders.add(region_store(tmp_path, encoder).folder)
     assert len(folders) == 3
-
-
-def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, encoder: RegionEncoder) -> None:
-    folder = region_store(tmp_path, encoder).folder
-    (folder / "store.json").write_text("{}")
-    with pytest.raises(SeesayError, match="another version or encoder"):
-        region_store(tmp_path, encoder)
