@@ -287,7 +287,6 @@ class DerivedStore:
     """Features that are computed on reading from another encoder's stored features."""
 
     def __init__(self, encoder: ImageEncoder, store: FeatureStore) -> None:
-        self.folder = store.folder
         self._encoder, self._store = encoder, store
 
     def __contains__(self, key: str) -> bool:
@@ -307,22 +306,18 @@ def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | No
     """Open the encoders' stores under `folder`; return None unless all exist and are readable."""
     try:
         if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
-            return one_an_encoder(encoders, open_stores(encoders, folder))
+            return open_stores(encoders, folder)[1]
     except (SeesayError, OSError):  # a cache that only others may write to
         pass
     return None
 
 
-def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, FeatureStore]:
-    """Open, or create, the stores of encoders that are computed from pixels, by fingerprint."""
+def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> tuple[list[FeatureStore], Stores]:
+    """Open, or create, the stores of the sources of encoders; also return a store for each encoder."""
     sources = sources_of(encoders).items()
-    return {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
-
-
-def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, FeatureStore]) -> Stores:
-    """Return the store of each encoder, or a store derived from its source."""
+    opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
     stores = [opened[encoder.source.fingerprint] for encoder in encoders]
-    return [
+    return list(opened.values()), [
         store if encoder.source is encoder else DerivedStore(encoder, store)
         for encoder, store in zip(encoders, stores, strict=True)
     ]

@@ -21,13 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
-from seesay.encoders.stores import (
-    KnownKeys,
-    SortedKeys,
-    one_an_encoder,
-    open_stores,
-    sources_of,
-)
+from seesay.encoders.stores import KnownKeys, SortedKeys, open_stores, sources_of
 from seesay.errors import SeesayError, naming_extras
 from seesay.progress import progress
 
@@ -61,16 +55,14 @@ def fill_stores_on_cluster(
         MissingExtraError: Ray is not installed.
     """
     sources = sources_of(encoders)
-    opened = open_stores(encoders, folder)
-    stores, known = list(opened.values()), KnownKeys(folder)
+    (stores, of_encoders), known = open_stores(encoders, folder), KnownKeys(folder)
 
     def stored(key: str | None) -> bool:
         # Every store is asked, so that each notices its damaged rows, and workers compute all of them again.
         return key is not None and not [store for store in stores if key not in store]
 
     keys = [key if stored(key := known.key(image)) else None for image in images]
-    filled = Filled(keys=list(keys))
-    filled.stores = one_an_encoder(encoders, opened)
+    filled = Filled(keys=list(keys), stores=of_encoders)
     todo = [place for place, key in enumerate(keys) if key is None]
     if not todo:
         return filled

@@ -26,7 +26,6 @@ from seesay.encoders.stores import (
     KnownKeys,
     SortedKeys,
     Stores,
-    one_an_encoder,
     open_stores,
     sources_of,
 )
@@ -179,8 +178,7 @@ def fill_stores(
         10
     """
     sources = sources_of(encoders)
-    opened = open_stores(encoders, folder)
-    stores = list(opened.values())
+    stores, of_encoders = open_stores(encoders, folder)
     claims: dict[str, object] = {}
     known = KnownKeys(folder)
 
@@ -192,7 +190,7 @@ def fill_stores(
         known.keep()
 
     filled = fill("Encoding", images, CHUNK, work, keep, STORED_AT_ONCE)
-    filled.stores = one_an_encoder(encoders, opened)
+    filled.stores = of_encoders
     return filled
 
 
