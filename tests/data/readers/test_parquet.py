@@ -221,7 +221,8 @@ def test_a_small_file_of_many_rows_is_refused_unread(tmp_path: Path) -> None:
         read_corpus(file)
 
 
-def test_a_row_of_more_sentences_than_any_corpus_has_is_refused_unread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["caption", "one.of.several"])
+def test_a_row_of_more_sentences_than_any_corpus_has_is_refused_unread(name: str, tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
     from pyarrow.parquet import write_table
 
@@ -229,10 +230,10 @@ def test_a_row_of_more_sentences_than_any_corpus_has_is_refused_unread(tmp_path:
     same = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), ["a dog"])
     captions = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), same)
     file = tmp_path / "train.parquet"
-    write_table(pa.table({"image": ["1.jpg"], "caption": captions}), file)
+    write_table(pa.table({"image": ["1.jpg"], name: captions}), file)
     assert file.stat().st_size < 10_000
     with pytest.raises(SeesayError, match=r"train\.parquet: 20000001 values in one column, and at most"):
-        read_corpus(file)
+        read_corpus(file, caption_column=name)
 
 
 @pytest.mark.parametrize("as_struct", [False, True])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -121,7 +121,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         named = image if is_name else f"{image}.path"
         if (rows := parquet.metadata.num_rows) > MAX_ROWS:
             raise SeesayError(f"{file}: {rows} rows, and at most {MAX_ROWS} of a file are read; divide it.")
-        if (values := _values(parquet, {image, *small})) > MAX_VALUES:
+        if (values := _values(parquet, (image, *small))) > MAX_VALUES:
             raise SeesayError(
                 f"{file}: {values} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
@@ -225,7 +225,7 @@ def _own_name(cells: Mapping[str, Any], image: str) -> str:
 def _compressed(parquet: Any, column: str) -> int:
     """Return the bytes of a column in the file."""
     groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-    return sum(size for group in groups for _, _, size in _columns(group, [column]))
+    return sum(size for group in groups for _, _, size, _ in _columns(group, [column]))
 
 
 def _rows(
@@ -275,7 +275,7 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
         raw.seek(at)
         return raw.read(size) or b""
 
-    for path, start, size in _columns(group, columns):
+    for path, start, size, _ in _columns(group, columns):
         try:
             pages = expanded = 0
             for each, _ in page_sizes(read, start, size):
@@ -290,12 +290,16 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
             raise SeesayError(f"{file}: damaged Parquet file ({error}); copy it again.") from error
 
 
-def _columns(group: Any, names: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Iterate over columns of a group of rows: the path of each, where its pages begin, and their size."""
+def _columns(group: Any, names: Collection[str]) -> Iterator[tuple[str, int, int, int]]:
+    """Iterate over columns of a group of rows, and those inside them.
+
+    Yields the path of each, where its pages begin, their size, and the number of values.
+    """
     for column in map(group.column, range(group.num_columns)):
         path, places = column.path_in_schema, (column.dictionary_page_offset, column.data_page_offset)
         if any(path == name or path.startswith(f"{name}.") for name in names):
-            yield path, max(min(filter(None, places), default=0), 0), column.total_compressed_size
+            start = max(min(filter(None, places), default=0), 0)
+            yield path, start, column.total_compressed_size, column.num_values
 
 
 class _Windowed(RangedFile):
@@ -316,13 +320,13 @@ class _Windowed(RangedFile):
         return self._file.read(end - start)
 
 
-def _values(parquet: Any, columns: set[str]) -> int:
+def _values(parquet: Any, columns: Collection[str]) -> int:
     """Count the values of the longest of some columns."""
     counts = Counter[str]()
     for group in map(parquet.metadata.row_group, range(parquet.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            counts[column.path_in_schema] += column.num_values
-    return max((count for path, count in counts.items() if path.partition(".")[0] in columns), default=0)
+        for path, _, _, values in _columns(group, columns):
+            counts[path] += values
+    return max(counts.values(), default=0)
 
 
 @contextmanager
@@ -360,7 +364,7 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
     try:
         with _opened(path) as (parquet, raw):
             rows = parquet.metadata.row_group(group)
-            parts = [(start, size) for _, start, size in _columns(rows, (column,))]
+            parts = [(start, size) for _, start, size, _ in _columns(rows, (column,))]
             first, last = min(start for start, _ in parts), max(start + size for start, size in parts)
             raw.keep(first, last - first)
             _check_pages(path, raw, rows, (column,))
