@@ -227,10 +227,6 @@ def _whitespace(text: str) -> str:
     return " ".join(_repaired(text).split())
 
 
-def _lower(text: str) -> str:
-    return _whitespace(text).lower()
-
-
 def _canonical(text: str) -> str:
     plain = _repaired(text).replace("_", " ").translate(_WITHOUT_PUNCTUATION)
     return " ".join(plain.lower().split())
@@ -245,7 +241,7 @@ def _siglip(text: str) -> str:
 CLEANINGS: dict[str, Callable[[str], str]] = {
     "none": lambda text: text,
     "whitespace": _whitespace,
-    "lower": _lower,
+    "lower": lambda text: _whitespace(text).lower(),
     "canonicalize": _canonical,
     "siglip": _siglip,
 }
