@@ -67,6 +67,7 @@ def test_lists_give_the_splits(entities, tmp_path):
         XML.replace("<width>200</width>", "<width>wide</width>"),
         XML.replace("<xmin>1</xmin>", ""),
         XML.replace("<xmin>1</xmin>", "<xmin>nan</xmin>"),
+        XML.replace("<xmin>1</xmin>", "<xmin>1e308</xmin>"),
         '<!DOCTYPE annotation [<!ENTITY a "b">]>' + XML,
         '<?xml version="1.0" encoding="foo"?>' + XML,
         XML.replace("<name>1</name>", "<name>1</name>" * 200, 1).replace(BOX, BOX * 60, 1),

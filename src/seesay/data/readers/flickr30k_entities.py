@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +18,7 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
+_MOST = 1e9  # pixels
 _MOST_PAIRS = 10_000  # names times boxes of one object; people name and frame it a few times
 BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
@@ -114,6 +114,6 @@ def _number(element: ElementTree.Element, path: str) -> float:
     if text is None:
         raise ValueError(f"no <{path}>")
     number = float(text)
-    if not isfinite(number):
+    if not abs(number) < _MOST:  # which NaN is not, either
         raise ValueError(f"<{path}> is {text}")
     return number
