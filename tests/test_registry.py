@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from seesay.errors import SeesayError
@@ -30,6 +33,19 @@ def test_another_class_cannot_take_the_name() -> None:
 
         @registry.register("square")
         class Other: ...
+
+
+def test_a_thread_waits_for_what_another_one_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_shapes.py").write_text(
+        "import time\ntime.sleep(0.2)\nfrom tests.test_registry import SHAPES, Triangle\n"
+        "SHAPES.register('triangle')(Triangle)\nassert 'triangle' in SHAPES\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: SHAPES["triangle"], range(4))) == [Triangle] * 4
+
+
+SHAPES = Registry[type]("shape", "seesay.shapes", "slow_shapes")
 
 
 class Counted(Settings):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from threading import get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from seesay.errors import SeesayError, did_you_mean, naming_extras
@@ -42,7 +43,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __init__(self, what: str, group: str, *included: str) -> None:
         self.what, self.group = what, group
-        self._included = included
+        self._included, self._importing = included, set[int]()  # the latter: threads
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 
@@ -95,15 +96,18 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(list(iter(self)))
 
     def _import_included(self) -> None:
-        names, self._included = self._included, ()  # what is imported may look something up
+        thread = get_ident()
+        if not self._included or thread in self._importing:  # what is imported may look something up
+            return
+        self._importing.add(thread)
         try:
             with naming_extras():
-                for name in names:
+                for name in self._included:
                     for module in iter_modules(getattr(import_module(name), "__path__", ())):
                         import_module(f"{name}.{module.name}")
-        except BaseException:
-            self._included = names  # the next look-up says the same
-            raise
+        finally:
+            self._importing.discard(thread)
+        self._included = ()  # only now: other threads import them meanwhile, too, and wait for each module
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # slow to import, and most names are included ones

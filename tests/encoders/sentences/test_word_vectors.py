@@ -170,21 +170,24 @@ def test_threads_share_what_was_looked_up() -> None:
     assert len(asked) == len(set(asked)) == 29
 
 
-def test_unknown_words_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(words):
+@pytest.mark.parametrize("are_known", [False, True])
+def test_words_are_remembered_up_to_a_number(are_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(words):
         asked.append(len(words))
-        return np.zeros((len(words), 2), np.float32), np.zeros(len(words), bool)
+        return np.full((len(words), 2), are_known, np.float32), np.full(len(words), are_known)
 
     asked: list[int] = []
-    monkeypatch.setattr(module, "_MOST_UNKNOWN", 5)
-    remembered = Remembered(none)
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 5)
+    remembered = Remembered(look_up)
     for number in range(4):
         words = [f"x{number}{letter}" for letter in "abc"]
-        assert not remembered(words)[1].any()
+        vectors, known = remembered(words)
+        assert (vectors == are_known).all()
+        assert (known == are_known).all()
         remembered(words)
-    assert asked == [3] * 4
-    assert len(remembered._unknown) <= 8
-    assert not remembered._rows
+    assert asked[:2] == [3, 3]
+    assert len(remembered._rows) <= 8
+    assert remembered(["x3a"])[1] == are_known
 
 
 def test_known_words_do_not_wait_for_new_ones() -> None:

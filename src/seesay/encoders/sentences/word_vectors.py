@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DIM = 50
 _WIDEST = 1 << 16  # numbers of a vector that the first line of a file may announce
-_MOST_UNKNOWN = 100_000
+_MOST_REMEMBERED = 100_000  # words
 
 # Words to their vectors, (n, d), and which of them are known, (n,).
 LookUp: TypeAlias = Callable[[Sequence[str]], tuple[NDArray[np.float32], NDArray[np.bool_]]]
@@ -90,40 +90,37 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
 class Remembered:
     """A look-up that asks another one for new words only, as words come again with every text.
 
-    Any number of threads may call it. Unknown words are forgotten when they are many, since queries can
-    contain any number of them.
+    Any number of threads may call it. Words are forgotten when they are many, since queries can contain any
+    number of them.
     """
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up, self._lock = look_up, Lock()
-        self._rows: dict[str, NDArray[np.float32]] = {}
-        self._unknown: set[str] = set()
+        self._rows: dict[str, NDArray[np.float32] | None] = {}  # None for an unknown word
         self._width = 0
 
     def __call__(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (n, d), and which words are known, (n,)."""
-        if not self._width or self._new(words):  # who asks for known words does not wait
-            with self._lock:
-                if (new := self._new(words)) or not self._width:
-                    self._ask(new)
-        found = [self._rows.get(word) for word in words]
+        rows = self._rows
+        if not self._width or any(word not in rows for word in words):
+            with self._lock:  # for which known words do not wait
+                rows = self._with(words)
+        found = [rows[word] for word in words]
         nothing = np.zeros(self._width, np.float32)
-        rows = np.array([nothing if row is None else row for row in found], np.float32)
-        return rows.reshape(-1, self._width), np.array([row is not None for row in found], bool)
+        vectors = np.array([nothing if row is None else row for row in found], np.float32)
+        return vectors.reshape(-1, self._width), np.array([row is not None for row in found], bool)
 
-    def _new(self, words: Sequence[str]) -> list[str]:
-        return [word for word in words if word not in self._rows and word not in self._unknown]
-
-    def _ask(self, words: Sequence[str]) -> None:
-        vectors, known = self._look_up(words)
-        self._width = vectors.shape[1]
-        if len(self._unknown) > _MOST_UNKNOWN:
-            self._unknown.clear()
-        for word, vector, is_known in zip(words, vectors, known, strict=True):
-            if is_known:
-                self._rows[word] = vector.copy()  # a view would keep those of all words
-            else:
-                self._unknown.add(word)
+    def _with(self, words: Sequence[str]) -> dict[str, NDArray[np.float32] | None]:
+        """Ask for the words that are not remembered; return what is remembered, with them all."""
+        if len(self._rows) > _MOST_REMEMBERED:
+            self._rows = {}  # other threads may still read the former ones
+        new = [word for word in words if word not in self._rows]
+        if new or not self._width:
+            vectors, known = self._look_up(new)
+            self._width = vectors.shape[1]
+            for word, vector, is_known in zip(new, vectors, known, strict=True):
+                self._rows[word] = vector.copy() if is_known else None  # a view would keep those of all words
+        return self._rows
 
 
 @lru_cache(maxsize=8)
