@@ -144,6 +144,14 @@ def test_more_regions_than_features(tmp_path: Path) -> None:
         RegionFiles(find_region_files(tmp_path))
 
 
+def test_one_image_of_many_regions_does_not_fill_the_memory(tmp_path: Path) -> None:
+    few = b"".join(tsv_line(str(number), features(1)[0, :1]) for number in range(2000))
+    boxes, rows = (base64.b64encode(np.ones((9000, width), np.float32)) for width in (4, 5))
+    (tmp_path / "f.tsv").write_bytes(few + b"\t".join([b"x", b"640", b"480", b"9000", boxes, rows]))
+    with pytest.raises(SeesayError, match=r"f\.tsv: has few regions an image, and one in f\.tsv has 9000"):
+        RegionFiles(find_region_files(tmp_path))
+
+
 def test_what_is_no_base64(tmp_path: Path) -> None:
     line = tsv_line("1", features(1)[0])
     (tmp_path / "f.tsv").write_bytes(line[:-9] + b"!!!!" + line[-5:])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 import tokenize
 import zipfile
@@ -232,24 +233,35 @@ class _TsvRows:
     dtype = np.dtype(np.float32)
 
     def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
-        self._path, self._starts, self.shape = path, starts, shape
+        self.path, self._starts, self.shape = path, starts, shape
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         found = np.zeros((len(rows), *self.shape[1:]), np.float32)
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             for at, row in enumerate(rows):
                 file.seek(self._starts[row])
                 text = file.readline().rstrip(b"\r\n").split(b"\t")[5]
                 try:
                     numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
                 except binascii.Error as error:
-                    raise SeesayError(f"{self._path}: line {row + 1} is not base64 ({error}).") from error
+                    raise SeesayError(f"{self.path}: line {row + 1} is not base64 ({error}).") from error
                 found[at, : len(numbers) // self.shape[2]] = numbers.reshape(-1, self.shape[2])
         return found
 
 
 def _pad_alike(parts: Sequence[_TsvRows]) -> None:
-    """Give the images of all parts as many regions as the one that has the most; missing ones are zeros."""
-    most = max((part.shape[1] for part in parts), default=0)
+    """Give the images of all parts as many regions as the one that has the most; missing ones are zeros.
+
+    Raises:
+        SeesayError: that would make an image so many times larger than its line that memory could be filled.
+    """
+    if not parts:
+        return
+    fullest = max(parts, key=lambda part: part.shape[1])
     for part in parts:
-        part.shape = (part.shape[0], most, part.shape[2])
+        part.shape = (part.shape[0], fullest.shape[1], part.shape[2])
+        if 4 * math.prod(part.shape) > _MOST_GROWTH * max(part.path.stat().st_size, 1 << 20):
+            raise SeesayError(
+                f"{part.path}: has few regions an image, and one in {fullest.path.name} has "
+                f"{fullest.shape[1]}, as many as all would get; leave that image out."
+            )
