@@ -605,7 +605,7 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
 
     with TestClient(app, base_url="http://localhost") as client:
         until = time.monotonic() + 30
-        while "Not watched; trying again in" not in capsys.readouterr().err:
+        while "not there. Trying again in" not in capsys.readouterr().err:
             assert time.monotonic() < until
             time.sleep(0.05)
         gallery(away, "white.png")
