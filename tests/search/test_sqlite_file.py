@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.sqlite_file import file_errors
+from seesay.search.sqlite_file import database_exists, file_errors
 from seesay.search.store import Store
 
 
@@ -42,7 +42,7 @@ def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
     content = store.path.read_bytes()
     assert content.count(b"CREATE TABLE meta (") == 1
     store.path.write_bytes(content.replace(b"CREATE TABLE meta (", b"CREATE \xef\xbe\xc1\xf5E meta ("))
-    assert Store.exists(store.path)
+    assert database_exists(store.path)
     with pytest.raises(SeesayError, match="damaged"):
         Store.open(store.path)
 
@@ -97,7 +97,7 @@ def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "stat", broken_read)
-    for ask in (Store.open, Store.exists):
+    for ask in (Store.open, database_exists):
         with pytest.raises(SeesayError, match=r"cannot be read or written \(Input/output error\)"):
             ask(store.path)
 
@@ -117,8 +117,8 @@ def test_an_index_whose_bytes_were_changed_is_to_be_deleted(store: Store) -> Non
 def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
-    assert not Store.exists(path)
+    assert not database_exists(path)
     Store.create(path, "colours", "1", 4).close()
-    assert Store.exists(path)
+    assert database_exists(path)
     with pytest.raises(SeesayError, match="already exists"):
         Store.create(path, "colours", "1", 4)

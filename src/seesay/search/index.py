@@ -16,7 +16,7 @@ from seesay.seal import is_sealed
 from seesay.search.look import Look, find_images, look
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import Kind, database_exists
 from seesay.search.store import FILE, MOST_SHARDS, Store, count_shards, index_exists
 from seesay.search.stores import store_address
 from seesay.search.update import (
@@ -79,7 +79,7 @@ class Index(Searcher):
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: contains other files ({others[0]}, …); choose an empty folder.")
-        if shards > 1 and Store.exists(folder / FILE):
+        if shards > 1 and database_exists(folder / FILE):
             raise SeesayError(f"{folder}: has an index without shards; choose an empty folder.")
         if shards > 1:
             from seesay.search.shards import ShardedIndex, create_shards

@@ -27,7 +27,7 @@ from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
 from seesay.search.sharded_store import AnyStore
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import Kind, database_exists
 from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.thumbnails import Thumbnails
@@ -60,7 +60,7 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
     Raises:
         SeesayError: the run does not exist, or the file is not a detector.
     """
-    files = (file for file in (folder / FILE, *folder.glob(f"shard-*/{FILE}")) if Store.exists(file))
+    files = (file for file in (folder / FILE, *folder.glob(f"shard-*/{FILE}")) if database_exists(file))
     if run is None and (file := next(files, None)) is not None:
         store = Store.open(file)
         run = store.meta["embedder"]

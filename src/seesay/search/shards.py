@@ -28,7 +28,7 @@ from seesay.search.look import Look, shard_of
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, load_embedder
 from seesay.search.sharded_store import ShardedStore
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import Kind, database_exists
 from seesay.search.store import FILE, Store, count_shards
 from seesay.search.stores import Found, VectorStore
 from seesay.search.update import MadeElsewhere, Progress, UpdateReport, put_roots
@@ -47,7 +47,7 @@ def shard_files(folder: Path, count: int) -> list[Path]:
 def create_shards(folder: Path, run: Embedder, count: int, identity: str = "") -> None:
     """Create the shards of an index that do not exist: all of a new one, and those that were lost."""
     for number, file in enumerate(shard_files(folder, count)):
-        if not Store.exists(file):
+        if not database_exists(file):
             try:
                 file.parent.mkdir(exist_ok=True)
             except OSError as error:
@@ -69,7 +69,7 @@ def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
         SeesayError: as `count_shards`, and `Index.open` of another shard.
     """
     count = count_shards(folder)
-    there = [file for file in shard_files(folder, count) if Store.exists(file)]
+    there = [file for file in shard_files(folder, count) if database_exists(file)]
     if len(there) == count:
         return
     if there:
@@ -93,7 +93,7 @@ class ShardedIndex(Index):
     def __init__(self, folder: Path, run: str | Path | Embedder | None = None) -> None:
         files = shard_files(folder, count_shards(folder))
         for file in files:
-            if not Store.exists(file):
+            if not database_exists(file):
                 raise SeesayError(
                     f"{file.parent}: missing; restore this shard of the index, or index again to create it."
                 )

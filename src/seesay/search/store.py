@@ -204,11 +204,6 @@ class Store:
     def _damaged(self, what: str) -> SeesayError:
         return SeesayError(f"{self.path}: damaged ({what}); delete its folder and index again.")
 
-    @staticmethod
-    def exists(path: Path) -> bool:
-        """Return whether there is a store; an empty SQLite file (left by a killed process) is not one."""
-        return database_exists(path)
-
     @classmethod
     def create(
         cls,
