@@ -228,6 +228,14 @@ def test_a_running_index_learns_the_folders_of_a_shard(sharded: Index, photos: P
     assert all(sharded.file_at(path or "") for path in found)
 
 
+def test_shards_call_a_moved_folder_by_its_new_name(sharded: Index, photos: Path, tmp_path: Path) -> None:
+    sharded.close()
+    moved, scans = photos.rename(tmp_path / "moved"), gallery(tmp_path / "scans", "red.png")
+    with Index.open(sharded.folder, Colours(), root=moved) as index:
+        assert index.update_images([moved, scans]).added == 1
+        assert [root.name for root in index.roots()] == ["moved", "scans"]
+
+
 def test_all_shards_name_folders_before_one_encodes(
     sharded: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,6 @@ from seesay.search.update import (
     Progress,
     UpdateReport,
     add_sentences,
-    put_roots,
     update_images,
 )
 
@@ -278,7 +277,12 @@ class Index(Searcher):
             return self._update(seen, run, progress, elsewhere)
 
     def _put_roots(self, seen: Look) -> None:
-        put_roots(self._own, seen.roots, seen.alone)
+        name = seen.alone_in(self._own)
+        with self._own.write() as writer:
+            if name:
+                writer.name_root(name)
+            for root in seen.roots:
+                writer.put_root(root)
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None

@@ -157,9 +157,12 @@ class Look:
         return replace(self, there=there)
 
     def alone_in(self, store: AnyStore) -> str:
-        """Return `alone` for a shard, whose folder may have its name already: a kill can come between two."""
+        """Return the new name of a store's only folder, or "".
+
+        Of the shards of an index some may have named it already: a kill can come between two.
+        """
         only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
-        return named([only[0].folder])[0] if only else ""
+        return (self.alone or named([only[0].folder])[0]) if only else ""
 
     def emptied(self, path: str) -> list[Path]:
         """Return the empty folders above a path, such as the mount point of an unmounted drive."""

@@ -31,7 +31,7 @@ from seesay.search.sharded_store import ShardedStore
 from seesay.search.sqlite_file import Kind, database_exists
 from seesay.search.store import FILE, Store, count_shards
 from seesay.search.stores import Found, VectorStore
-from seesay.search.update import MadeElsewhere, Progress, UpdateReport, put_roots
+from seesay.search.update import MadeElsewhere, Progress, UpdateReport
 
 _WRITERS = 4  # at once: each decodes on all cores
 _READERS = 32
@@ -150,7 +150,7 @@ class ShardedIndex(Index):
 
     def _put_roots(self, seen: Look) -> None:
         for shard in self._shards:  # before any encodes, so that paths agree meanwhile
-            put_roots(shard._own, seen.roots, seen.alone_in(shard.store))
+            shard._put_roots(seen)
 
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None

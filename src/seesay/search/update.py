@@ -23,7 +23,6 @@ from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
 from seesay.search.look import Look
 from seesay.search.preparing import finite, is_finite
-from seesay.search.roots import Root
 from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer
@@ -176,7 +175,7 @@ def update_images(
     progress: Progress | None = None,
     elsewhere: MadeElsewhere | None = None,
 ) -> UpdateReport:
-    """Update the images of `store` from the contents of its folders, which `put_roots` has recorded.
+    """Update the images of `store` from the contents of its folders, which are recorded already.
 
     Every batch is a transaction, so an interrupted update continues where it stopped.
 
@@ -194,21 +193,6 @@ def update_images(
     update.finish()
     update.report.seconds = time.perf_counter() - started
     return update.report
-
-
-def put_roots(store: Store, roots: Iterable[Root], alone: str) -> None:
-    """Record the folders of an update.
-
-    Args:
-        store: of the index.
-        roots: the folders.
-        alone: the new name of the index's only folder, or empty.
-    """
-    with store.write() as writer:
-        if alone:
-            writer.name_root(alone)
-        for root in roots:
-            writer.put_root(root)
 
 
 def add_sentences(
