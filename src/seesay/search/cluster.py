@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,21 +35,16 @@ def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
         raise SeesayError(f"--cluster: {run.name} cannot be loaded by other nodes; index without the option.")
     named = run.name, run.detector, run.fingerprint
     uses_gpu = any(source.uses_gpu for source in sources_of(inner.encoders).values())
-    return partial(_made, address, named, uses_gpu)
 
+    def made(
+        place: Callable[[str], Path], files: Mapping[str, State], known: Collection[str]
+    ) -> Iterator[Made]:
+        items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
+        shared = *named, SortedKeys(known)
+        for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
+            yield from block
 
-def _made(
-    address: str,
-    named: tuple[object, ...],
-    uses_gpu: bool,
-    place: Callable[[str], Path],
-    files: Mapping[str, State],
-    known: Collection[str],
-) -> Iterator[Made]:
-    items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
-    shared = *named, SortedKeys(known)
-    for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
-        yield from block
+    return made
 
 
 class PhotoWorker:
