@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from seesay.search.quantise import (
     VECTORS,
     is_mapped,
     lists_of_recall,
+    load_faiss,
     make_lists,
     read_lists,
     refined,
@@ -28,7 +29,7 @@ from seesay.search.quantise import (
 )
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Changes, Store
-from seesay.search.stores import Queries, next_page
+from seesay.search.stores import Found, Queries, next_page
 
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
@@ -100,7 +101,7 @@ class Neighbours:
         k: int,
         among: NDArray[np.int64] | None = None,
         after: Place | None = None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> Found:
         """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
 
         Args:
@@ -124,11 +125,7 @@ class Neighbours:
     def close(self) -> None:
         """Do nothing: the vectors are in memory, or in a file that is mapped."""
 
-    def _best(
-        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        if among is not None and among is not self._ids:
-            among = among[np.isin(among, self._ids)]
+    def _best(self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None) -> Found:
         query = np.ascontiguousarray(query, np.float32)
         ids, scores = self._exact.best(query, k, None if among is self._ids else among)
         if self.trained:
@@ -137,13 +134,9 @@ class Neighbours:
         order = np.lexsort((ids, -scores))[:k]
         return ids[order], scores[order]
 
-    def _best_in_lists(
-        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _best_in_lists(self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None) -> Found:
         """As `_best`; with `among` all lists are searched, else more than usual if few are found."""
-        import faiss
-
-        library, index = cast(Any, faiss), self._lists  # stubs of C++
+        index = self._lists
         only, lists = self._valid, index.nprobe if among is None else index.nlist
         if among is None or among is self._ids:
             among = self._listed
@@ -157,7 +150,7 @@ class Neighbours:
         wanted = min(REFINED * k, len(among)) if is_coded else k
         selected = {} if only is None else {"sel": only}
         while True:
-            parameters = library.SearchParametersIVF(nprobe=lists, **selected)
+            parameters = load_faiss().SearchParametersIVF(nprobe=lists, **selected)
             (scores,), (ids,) = index.search(query[None], wanted, params=parameters)
             if lists >= index.nlist or (ids >= 0).sum() >= k:
                 break
@@ -340,9 +333,7 @@ class Exact:
         if not kept.all():
             self.ids, self.vectors = self.ids[kept], self.vectors[kept]
 
-    def best(
-        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def best(self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None) -> Found:
         """Return ids and scores of the `k` best or fewer for a query (dim,), in any order.
 
         With `among`, only these ids (n,) are compared. Ties at the end are broken by the lowest id.
@@ -363,20 +354,16 @@ class Exact:
 
 def _selector(ids: NDArray[np.int64]) -> Any:
     """What restricts a search of FAISS to some ids: a bit for each number up to the largest one."""
-    import faiss
-
-    library, largest = cast(Any, faiss), int(ids.max(initial=0))
+    faiss, largest = load_faiss(), int(ids.max(initial=0))
     if largest > _SPARSE * len(ids):  # as after many deletions, or in an index that somebody else made
-        return library.IDSelectorBatch(ids)
+        return faiss.IDSelectorBatch(ids)
     bits = np.zeros(largest + 1, bool)
     bits[ids] = True
-    return library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
+    return faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
 
 
 def _ids_in_lists(index: Any) -> NDArray[np.int64]:
-    import faiss
-
     lists = index.invlists
     sizes = [(i, lists.list_size(i)) for i in range(index.nlist)]
-    parts = [faiss.rev_swig_ptr(lists.get_ids(i), size).copy() for i, size in sizes if size]
+    parts = [load_faiss().rev_swig_ptr(lists.get_ids(i), size).copy() for i, size in sizes if size]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

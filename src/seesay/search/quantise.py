@@ -71,7 +71,7 @@ def make_lists(
     """
     count = round(2 * math.sqrt(len(ids)))
     sample = np.random.default_rng(0).permutation(ids)[: count * _TRAINING_VECTORS_A_LIST]
-    faiss = _faiss()
+    faiss = load_faiss()
     index = faiss.index_factory(store.dim, f"IVF{count},{quantiser}", faiss.METRIC_INNER_PRODUCT)
     index.nprobe = max(count // divisor, 1)
     if quantiser == VECTORS:
@@ -178,7 +178,7 @@ def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
     """
     with replacing(file) as beside:
         try:
-            _faiss().write_index(index, str(beside))
+            load_faiss().write_index(index, str(beside))
         except RuntimeError as error:
             raise OSError(f"{file}: {error}") from error
         with beside.open("r+b") as opened:
@@ -210,7 +210,7 @@ def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict
                 return None
             opened.seek(0)
             # Not by its name, under which another process may have written other lists meanwhile.
-            faiss = _faiss()
+            faiss = load_faiss()
             mapped = faiss.IO_FLAG_MMAP if hasattr(faiss, "OnDiskInvertedLists") else 0
             index = faiss.read_index(f"/dev/fd/{opened.fileno()}", mapped)
             if is_mapped(index):  # a thread for each list of a query takes longer than its search does
@@ -238,22 +238,22 @@ def _checksum(opened: BinaryIO, size: int, identity: str) -> bytes:
 
 def is_mapped(index: Any) -> bool:
     """Whether the lists are memory-mapped and therefore read-only."""
-    return type(_faiss().downcast_InvertedLists(index.invlists)).__name__ == "OnDiskInvertedLists"
+    return type(load_faiss().downcast_InvertedLists(index.invlists)).__name__ == "OnDiskInvertedLists"
 
 
 def to_memory(index: Any) -> None:
     """Copy memory-mapped lists into memory, to change them."""
     if not is_mapped(index):
         return
-    mapped, lists = index.invlists, _faiss().ArrayInvertedLists(index.nlist, index.code_size)
+    mapped, lists = index.invlists, load_faiss().ArrayInvertedLists(index.nlist, index.code_size)
     for i in range(index.nlist):
         lists.add_entries(i, mapped.list_size(i), mapped.get_ids(i), mapped.get_codes(i))
     index.replace_invlists(lists, True)
     lists.this.disown()  # they are the index's
 
 
-def _faiss() -> Any:
-    """FAISS, whose stubs are of C++; slow to import."""
+def load_faiss() -> Any:
+    """Return FAISS, whose stubs are of C++; it is slow to import."""
     import faiss
 
     return faiss
