@@ -28,7 +28,9 @@ def store(tmp_path: Path):
 
 def neighbours(store: Store, tmp_path: Path, probe_divisor: int = 1) -> Neighbours:
     """Lists above 500 items; every list is searched, so that the answers must be exact."""
-    return Neighbours(store, "image", tmp_path / "v.faiss", 500, probe_divisor)
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.exact_up_to, near.probe_divisor = 500, probe_divisor
+    return near
 
 
 def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:

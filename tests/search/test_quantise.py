@@ -44,7 +44,9 @@ def store(tmp_path: Path):
 
 
 def neighbours(store: Store, tmp_path: Path) -> Neighbours:
-    return Neighbours(store, "image", tmp_path / "v.faiss", 500, queries=lambda: clustered(50, seed=2))
+    near = Neighbours(store, "image", tmp_path / "v.faiss", lambda: clustered(50, seed=2))
+    near.exact_up_to = 500
+    return near
 
 
 def set_recall(store: Store, recall: float) -> None:

@@ -31,9 +31,6 @@ from seesay.search.sqlite_file import Kind
 from seesay.search.store import Changes, Store
 from seesay.search.stores import Found, Queries, next_page
 
-EXACT_UP_TO = 50_000
-"""Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
-
 _SPARSE = 64  # times as many numbers as ids, from which ids are not marked by a bit each
 _GROWTH = 2  # times as many items as when lists were made, from which an update makes them again
 _GROWTH_UNTIL_MADE_HERE = 8  # the same where queries wait meanwhile, and no update has done it
@@ -48,9 +45,6 @@ class Neighbours:
         store: of the vectors.
         kind: of the items.
         cache: the file of the inverted lists.
-        exact_up_to: number of items up to which search is exact.
-        probe_divisor: the share of lists that is searched is one in this number; with 8, recall@10 stays
-            above 0.98, also for sentences, which are far from all images.
         queries: the queries for measuring recall, if the index asks for one.
 
     Lists contain the stored vectors unless the index asks for a recall (`Store.recall`). Half precision is
@@ -63,22 +57,18 @@ class Neighbours:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         trained: number of items when the inverted lists were trained; 0 while search is exact.
         quantiser: of the lists, in FAISS's notation.
+        exact_up_to: number of items up to which search is exact: about 10 ms at 512 dimensions on one core.
+        probe_divisor: the share of lists that is searched is one in this number; with 8, recall@10 stays
+            above 0.98, also for sentences, which are far from all images.
     """
 
     concurrent = False
+    exact_up_to = 50_000
+    probe_divisor = 8
 
-    def __init__(
-        self,
-        store: Store,
-        kind: Kind,
-        cache: Path,
-        exact_up_to: int = EXACT_UP_TO,
-        probe_divisor: int = 8,
-        queries: Queries | None = None,
-    ) -> None:
+    def __init__(self, store: Store, kind: Kind, cache: Path, queries: Queries | None = None) -> None:
         self._store, self._cache, self._queries = store, cache, queries
         self._kind: Kind = kind
-        self._exact_up_to, self._probe_divisor = exact_up_to, probe_divisor
         self._recall: float | None = None
         self.quantiser, self.generation, self.trained = VECTORS, -1, 0
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of all items, ascending
@@ -197,7 +187,7 @@ class Neighbours:
 
     def _fits(self, count: int, growth: int, recall: float | None) -> bool:
         """Whether the current structure suits that many items and that recall."""
-        if count <= self._exact_up_to:
+        if count <= self.exact_up_to:
             return not self.trained
         return count <= growth * self.trained and self._recall == recall
 
@@ -207,7 +197,7 @@ class Neighbours:
 
     def _most_recent(self) -> int:
         """The number of changes for which the lists are written again."""
-        return max(self._exact_up_to // 5, self.trained // 100)
+        return max(self.exact_up_to // 5, self.trained // 100)
 
     def _write_cache(self) -> None:
         if not self.trained:
@@ -279,7 +269,7 @@ class Neighbours:
     def _build(self, ids: NDArray[np.int64], recall: float | None) -> None:
         self._recall, self.quantiser, self.trained = recall, VECTORS, 0
         self._take_lists(None, np.empty(0, np.int64))
-        if len(ids) > self._exact_up_to:
+        if len(ids) > self.exact_up_to:
             lists, self.quantiser = self._made_lists(ids, recall)
             self.trained = len(ids)
             self._ids = np.sort(_ids_in_lists(lists))  # without those that are gone meanwhile
@@ -299,7 +289,7 @@ class Neighbours:
     def _made_lists(self, ids: NDArray[np.int64], recall: float | None) -> tuple[Any, str]:
         """New lists of items (n,), and their quantiser."""
         if recall is None:
-            return make_lists(self._store, ids, self._probe_divisor), VECTORS
+            return make_lists(self._store, ids, self.probe_divisor), VECTORS
         queries = np.empty((0, self._store.dim), np.float32) if self._queries is None else self._queries()
         lists, quantiser, reached = lists_of_recall(self._store, ids, queries, recall)
         tell(

@@ -106,7 +106,7 @@ class Searcher:
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
         if address:
             return open_vectors(address, self._own, kind, self._queries)
-        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.faiss", queries=self._queries)
+        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.faiss", self._queries)
 
     @property
     def _own(self) -> Store:
