@@ -34,10 +34,10 @@ WORDS = ("dog", "cat", "child", "woman", "red", "blue", "beach", "snow", "street
 SERVE = """
 import sys
 from seesay.search.index import Index
-from seesay.web import served
 from seesay.web.app import serve
+from seesay.web.batches import Batches
 from seesay.web.options import ServerOptions
-served.MOST_AT_ONCE = int(sys.argv[2])
+Batches.most = int(sys.argv[2])
 serve(Index.open(sys.argv[1]), port=0, options=ServerOptions(warm_up=True, ground_run="seesay-ground"))
 """
 

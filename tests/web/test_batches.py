@@ -20,7 +20,8 @@ def test_batches_gather_while_one_is_at_work() -> None:
         return [ValueError("seven") if each == 7 else each * 2 for each in batch]
 
     async def ask() -> list[object]:
-        batches: Batches[int, int] = Batches(answer, threads, most=4)
+        batches: Batches[int, int] = Batches(answer, threads)
+        batches.most = 4
         tasks = [asyncio.create_task(batches.ask(i)) for i in range(8)]
         await asyncio.sleep(0.05)
         late = asyncio.create_task(batches.ask(8))
@@ -45,7 +46,8 @@ def test_a_slow_batch_holds_up_the_next_one_for_a_while_only() -> None:
         return [question.upper() for question in questions]
 
     async def ask(threads: ThreadPoolExecutor) -> list[str]:
-        batches: Batches[str, str] = Batches(answer, threads, seconds=0.1)
+        batches: Batches[str, str] = Batches(answer, threads)
+        batches.seconds = 0.1
         slow = asyncio.create_task(batches.ask("slow"))
         await asyncio.sleep(0)
         quick = await asyncio.wait_for(batches.ask("quick"), 20)

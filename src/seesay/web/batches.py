@@ -17,18 +17,18 @@ class Batches(Generic[Q, A]):
     Args:
         answer: answers a batch in order; an exception among the answers is raised for its query only.
         threads: the threads for batches.
+
+    Attributes:
         most: the maximum number of queries in a batch.
         seconds: the time after which the next batch starts, even if the last one is not finished.
+        sizes: how many batches had each number of queries.
     """
 
-    def __init__(
-        self,
-        answer: Callable[[Sequence[Q]], Sequence[A | Exception]],
-        threads: Executor,
-        most: int = 32,
-        seconds: float = 5.0,
-    ) -> None:
-        self._answer, self._threads, self._most, self._seconds = answer, threads, most, seconds
+    most = 32
+    seconds = 5.0
+
+    def __init__(self, answer: Callable[[Sequence[Q]], Sequence[A | Exception]], threads: Executor) -> None:
+        self._answer, self._threads = answer, threads
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._working: asyncio.Task[None] | None = None
         self.sizes: dict[int, int] = {}
@@ -44,11 +44,11 @@ class Batches(Generic[Q, A]):
     async def _work(self) -> None:
         try:
             while self._waiting:
-                taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                taken, self._waiting = self._waiting[: self.most], self._waiting[self.most :]
                 batch = [each for each in taken if not each[1].done()]  # some clients have left
                 if batch:
                     self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
-                    await asyncio.wait([asyncio.create_task(self._settle(batch))], timeout=self._seconds)
+                    await asyncio.wait([asyncio.create_task(self._settle(batch))], timeout=self.seconds)
         finally:
             self._working = None
 

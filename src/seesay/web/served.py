@@ -28,9 +28,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 Vector = NDArray[np.float32]
 
-MOST_AT_ONCE = 32
-"""Maximum number of waiting queries that are embedded together."""
-
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
 
@@ -75,7 +72,7 @@ class Served:
         self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
-        self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads, MOST_AT_ONCE)
+        self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads)
 
     def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
         """Correct and embed queries that are not cached.
