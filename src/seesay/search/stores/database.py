@@ -86,7 +86,6 @@ class Collection(ABC, Generic[Client]):
         self._has_facts = kind == "image"
         self._store, self._kind = store, kind
         self._seen = -1  # generation of the items at the last look
-        self._is_there = False  # the collection, as far as is known; to ask takes as long as to search
         self.concurrent = self._is_remote()
 
     @contextmanager
@@ -184,7 +183,6 @@ class Collection(ABC, Generic[Client]):
 
     def close(self) -> None:
         """Close the client once no other collection uses it."""
-        self._is_there = False
         key = type(self), self.address
         with _CONNECTING:
             if (shared := _CLIENTS.get(key)) is None:
@@ -254,8 +252,7 @@ class Collection(ABC, Generic[Client]):
     ) -> Found:
         """See `VectorStore`; pages after the first compare all vectors."""
         with self._errors():
-            self._is_there = self._is_there or self._marked() is not None
-            if not self._is_there:  # nothing of this kind was ever indexed
+            if not self._store.count(self._kind):  # there may be no collection
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             if after is None:
                 return self._best(query, k, among, exact=False)
