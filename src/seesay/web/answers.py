@@ -16,6 +16,7 @@ from seesay.search.query import Indexed, Query
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
+_Milliseconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 _WHERE_MEANT = "the filter that may have been meant, if no image passes `where`"
 _CORNERS = ("x1", "y1", "x2", "y2")
 
@@ -78,11 +79,13 @@ class Reranking(BaseModel):
 
     compared: int = Field(description="number of re-ranked results")
     left: int = Field(description="number of results whose image cannot be read; they come last")
-    milliseconds: float = Field(description="time of the re-ranking, without the search for the shortlist")
+    milliseconds: _Milliseconds = Field(
+        description="time of the re-ranking, without the search for the shortlist"
+    )
 
 
 class _Answers(_OfIndex):
-    milliseconds: float = Field(description="time to embed, search and re-rank")
+    milliseconds: _Milliseconds = Field(description="time to embed, search and re-rank")
     reranking: Reranking | None = None
     nothing_fits: bool = Field(
         description="true if no result on this page fits; the first page has the most probable ones"
@@ -183,7 +186,7 @@ class GroundingAnswer(BaseModel):
     corrected_words: dict[str, str] = Field(
         {}, description="misspelt words of the sentence and their corrections"
     )
-    milliseconds: float = Field(description="time to find and score regions")
+    milliseconds: _Milliseconds = Field(description="time to find and score regions")
 
     @classmethod
     def from_grounding(

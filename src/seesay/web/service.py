@@ -19,9 +19,8 @@ from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding import can_ground, load_grounder
-from seesay.search.hits import Answer, Place
+from seesay.search.hits import Answer
 from seesay.search.index import Index
-from seesay.search.query import Query
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import Reranking
 from seesay.web.guard import too_large
@@ -73,7 +72,7 @@ class Service:
         self.comparisons = ThreadPoolExecutor(1, "seesay-compare")
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
-        self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
+        self.rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._reranking = threading.Lock()
         self.decoders = Decoders(limits.decode_seconds, _MAX_DECODERS)
         self.served = {
@@ -114,7 +113,7 @@ class Service:
             served.updates.end()
         for served in self.served.values():
             served.updates.wait_for_end(max(0.0, until - time.monotonic()))
-        pools = (self._queries, self.pictures, self.comparisons, self._uploads, self._rerankings)
+        pools = (self._queries, self.pictures, self.comparisons, self._uploads, self.rerankings)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
         self.decoders.close()
@@ -128,19 +127,6 @@ class Service:
         """
         return await asyncio.get_running_loop().run_in_executor(threads or self._queries, work)
 
-    async def search(
-        self, served: Served, query: Query, limit: int, where: str, after: Place | None
-    ) -> tuple[Answer, float]:
-        """Search an index; return hits and the milliseconds it took."""
-        started = time.perf_counter()
-        prepared = await served.queries.ask(query)
-        found = await self.run(lambda: served.index.search(prepared, limit, where, after))
-        return found, round((time.perf_counter() - started) * 1e3, 3)
-
-    async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
-        """Query the re-ranker in a thread, see `rerank`."""
-        return await self.run(lambda: self.rerank(query), self._rerankings)
-
     def rerank(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
         """Query the re-ranker, one at a time; return hits, milliseconds and a summary.
 
@@ -153,9 +139,8 @@ class Service:
             )
         with self._reranking:
             found, took = clocked(lambda: query(reranker.get()))
-        milliseconds = round(found.seconds * 1e3, 3)
-        done = Reranking(compared=found.compared, left=len(found.issues), milliseconds=milliseconds)
-        return found.hits, took, done
+        seconds, left = found.seconds, len(found.issues)
+        return found.hits, took, Reranking(compared=found.compared, left=left, milliseconds=seconds * 1e3)
 
     async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
         """Decode an upload in another process, then work with it in the same thread.
@@ -185,4 +170,4 @@ class Service:
 def clocked(work: Callable[[], T]) -> tuple[T, float]:
     """Do work; return its result and the milliseconds it took."""
     started = time.perf_counter()
-    return work(), round((time.perf_counter() - started) * 1e3, 3)
+    return work(), (time.perf_counter() - started) * 1e3

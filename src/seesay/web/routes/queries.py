@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -17,6 +18,7 @@ from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Part, Term
 from seesay.search.query import Query as SearchQuery
+from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
 from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
 from seesay.web.routes.parameters import (
@@ -108,8 +110,10 @@ async def _found(
     service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
 ) -> Images:
     after = None if cursor is None else place_of(cursor)
-    found, took = await service.search(served, query, limit, where, after)
-    answer = Images.of(served.name, found, took).to(query)
+    started = time.perf_counter()
+    prepared = await served.queries.ask(query)
+    found = await service.run(lambda: served.index.search(prepared, limit, where, after))
+    answer = Images.of(served.name, found, (time.perf_counter() - started) * 1e3).to(query)
     answer.next = _following(found)
     return answer
 
@@ -127,9 +131,11 @@ async def _reranked(
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
     prepared = await served.queries.ask(query)
-    found, took, done = await service.reranked(
-        lambda by: by.search(served.index, prepared, by.shortlist, where)
-    )
+
+    def shortlist(by: Reranker) -> Reranked:
+        return by.search(served.index, prepared, by.shortlist, where)
+
+    found, took, done = await service.run(lambda: service.rerank(shortlist), service.rerankings)
     page = found.with_hits(found[start : start + limit])
     answer = Images.of(served.name, page, took, done).to(query)
     answer.next = cursor_of(start + limit) if start + limit < len(found) else _following(found)
