@@ -185,7 +185,7 @@ def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, 
     assert [file.name for file in folder.iterdir()] == ["index.sqlite"]
 
 
-@pytest.mark.parametrize("index", ["embedded"], indirect=True)
+@_OF_FILES
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
 def test_a_reader_who_may_not_write_sees_what_a_live_writer_wrote(index: Index, photos: Path) -> None:
     index.update_images(photos)  # still in SQLite's log, beside the file
@@ -220,7 +220,7 @@ def test_a_reader_that_could_get_wrong_answers_is_told_what_to_do(
         assert opened.count("image") == 4
 
 
-@pytest.mark.parametrize("index", ["embedded"], indirect=True)
+@_OF_FILES
 def test_a_damaged_vector_is_not_an_empty_answer(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for data in (np.full(64, np.nan, np.float16).tobytes(), bytes(10)):
@@ -368,8 +368,6 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 
 WALK = """
 import sys
-from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from seesay.search.look import find_images
 found = find_images(Path(sys.argv[1]), Path(sys.argv[2]))

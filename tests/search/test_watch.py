@@ -6,8 +6,6 @@ import errno
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +15,12 @@ from seesay.search import Index
 from seesay.search.update import UpdateReport
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
+from tests.waiting import waited
 
 
 @pytest.fixture(autouse=True)
 def tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
-
-
-def waited(until: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not until():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.05)
 
 
 def test_files_that_come_go_and_move(tmp_path: Path) -> None:

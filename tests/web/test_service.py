@@ -31,6 +31,7 @@ from seesay.search import Index
 from seesay.web.app import create_app, serve
 from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
+from tests.waiting import waited
 from tests.web.test_serve import serving
 
 
@@ -213,10 +214,7 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
         assert (waiting.status_code, waiting.json()["status"]) == (503, 503)
         assert client.get("/healthz").text == "ok\n"
         loading.set()
-        until = time.monotonic() + 10
-        while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        waited(lambda: client.get("/readyz").status_code == 200)
 
 
 def test_answers_are_compressed_but_for_files(client: TestClient) -> None:
@@ -347,9 +345,8 @@ def test_an_update_is_started_and_followed(client: TestClient, photos: Path) -> 
     assert client.get("/api/v1/update").json()["seconds"] is None
     started = client.post("/api/v1/update")
     assert started.status_code == 202
-    until = time.monotonic() + 20
-    while (state := client.get("/api/v1/update").json())["running"]:
-        assert time.monotonic() < until
+    waited(lambda: not client.get("/api/v1/update").json()["running"])
+    state = client.get("/api/v1/update").json()
     assert (state["added"], state["error"]) == (1, None)
     assert client.get("/api/v1/search?q=white").json()["results"][0]["path"] == "white.png"
     (fault,) = client.get("/api/v1/faults").json()["faults"]
@@ -557,11 +554,8 @@ def test_photos_are_indexed_while_the_server_answers_already(tmp_path: Path, wat
     options = ServerOptions(photos={"new": [photos]}, watch=watch, ground_run="none")
     app = create_app({"new": Index.create(tmp_path / "new", Colours())}, options)
     with TestClient(app, base_url="http://localhost") as client:
-        until = time.monotonic() + 20
-        while client.get("/api/v1/status").json()["images"] < 2:
-            assert client.get("/api/v1/status").json()["updating"] is True
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        assert client.get("/api/v1/status").json()["updating"] is True
+        waited(lambda: client.get("/api/v1/status").json()["images"] == 2)
     with Index.open(tmp_path / "new", Colours()) as index:
         assert [root.folder for root in index.roots()] == [photos]
 
@@ -574,10 +568,7 @@ def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
     app = create_app(Index.open(index_path, colours), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(paths: set[str]) -> None:
-        until = time.monotonic() + 30
-        while {hit["path"] for hit in client.get("/api/v1/images").json()["results"]} != paths:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        waited(lambda: {hit["path"] for hit in client.get("/api/v1/images").json()["results"]} == paths)
 
     with TestClient(app, base_url="http://localhost") as client:
         paths = {"red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png", "white.png"}
@@ -598,26 +589,17 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
     app = create_app(opened(index_path), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(image: str) -> None:
-        until = time.monotonic() + 30
-        while image not in {hit["path"] for hit in client.get("/api/v1/images").json()["results"]}:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        waited(lambda: image in {hit["path"] for hit in client.get("/api/v1/images").json()["results"]})
 
     with TestClient(app, base_url="http://localhost") as client:
-        until = time.monotonic() + 30
-        while "not there. Trying again in" not in capsys.readouterr().err:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        waited(lambda: "not there. Trying again in" in capsys.readouterr().err)
         gallery(away, "white.png")
         away.rename(photos)
         wait_for("white.png")
         with monkeypatch.context() as broken:
             broken.setattr(Index, "update_images", lambda *_: 1 / 0)
             gallery(photos, "black.png")
-            until = time.monotonic() + 30
-            while "ZeroDivisionError" not in capsys.readouterr().err:
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            waited(lambda: "ZeroDivisionError" in capsys.readouterr().err)
         wait_for("black.png")
 
 
@@ -635,9 +617,7 @@ def test_images_of_several_folders_in_one_archive(tmp_path: Path) -> None:
         folders[1].rename(tmp_path / "away")
         assert client.get("/api/v1/status").json()["absent"] == ["scans"]
         assert client.post("/api/v1/update").status_code == 202
-        until = time.monotonic() + 30
-        while client.get("/api/v1/update").json()["running"]:
-            assert time.monotonic() < until
+        waited(lambda: not client.get("/api/v1/update").json()["running"])
         assert client.get("/api/v1/status").json()["images"] == 2
 
 
