@@ -22,9 +22,9 @@ from seesay.search.stores import store_address
 from seesay.search.update import (
     MadeElsewhere,
     Progress,
+    Update,
     UpdateReport,
     add_sentences,
-    update_images,
 )
 
 
@@ -287,7 +287,7 @@ class Index(Searcher):
     def _update(
         self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
     ) -> UpdateReport:
-        report = update_images(self._own, self.thumbnails, seen, run, progress, elsewhere)
+        report = Update(self._own, self.thumbnails, seen, run).run(progress, elsewhere)
         self._judge.learn(run, self._own)
         self._save("image")
         return report

@@ -167,34 +167,6 @@ class UpdateReport:
     seconds: float = 0.0
 
 
-def update_images(
-    store: Store,
-    thumbnails: Thumbnails,
-    seen: Look,
-    embedder: Embedder,
-    progress: Progress | None = None,
-    elsewhere: MadeElsewhere | None = None,
-) -> UpdateReport:
-    """Update the images of `store` from the contents of its folders, which are recorded already.
-
-    Every batch is a transaction, so an interrupted update continues where it stopped.
-
-    Args:
-        store: of the index.
-        thumbnails: of the index.
-        seen: the contents of the folders.
-        embedder: of the index.
-        progress: called with the number of files done, and of all to do.
-        elsewhere: makes entries in place of this process.
-    """
-    started = time.perf_counter()
-    update = _Update(store, thumbnails, seen, embedder)
-    update.run(progress or (lambda _done, _total: None), elsewhere)
-    update.finish()
-    update.report.seconds = time.perf_counter() - started
-    return update.report
-
-
 def add_sentences(
     store: Store, texts: Sequence[str], embedder: Embedder, progress: Progress | None = None
 ) -> int:
@@ -229,11 +201,18 @@ def read_sentences(path: Path) -> list[str]:
         raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
 
 
-class _Update:
-    """One update: the difference between the store and the files of the folders."""
+class Update:
+    """One update of the images of an index: the difference between its store and the files of its folders.
+
+    Args:
+        store: of the index, which has recorded its folders.
+        thumbnails: of the index.
+        seen: the contents of the folders.
+        embedder: of the index.
+    """
 
     def __init__(self, store: Store, thumbnails: Thumbnails, seen: Look, embedder: Embedder) -> None:
-        self.report = UpdateReport(
+        self._report = UpdateReport(
             skipped=list(seen.there.skipped),
             not_read=dict(seen.there.not_read),
             absent=list(map(str, seen.absent)),
@@ -251,15 +230,27 @@ class _Update:
                 self._gone[item.key].append(item)
                 self._emptied[item.id] = seen.emptied(path)
 
-    def run(self, progress: Progress, elsewhere: MadeElsewhere | None) -> None:
-        """Embed new and changed files."""
+    def run(self, progress: Progress | None, elsewhere: MadeElsewhere | None) -> UpdateReport:
+        """Embed new and changed files, and delete items of missing ones.
+
+        Every batch is a transaction, so an interrupted update continues where it stopped.
+
+        Args:
+            progress: called with the number of files done, and of all to do.
+            elsewhere: makes entries in place of this process.
+        """
+        started = time.perf_counter()
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
+        progress = progress or (lambda _done, _total: None)
         done = 0
         progress(done, len(todo))
         for each in self._made(todo, elsewhere) if todo else ():
             self._write(each)
             done += len(each.keys)
             progress(done, len(todo))
+        self._finish()
+        self._report.seconds = time.perf_counter() - started
+        return self._report
 
     def _made(self, todo: Mapping[str, State], elsewhere: MadeElsewhere | None) -> Iterable[Made]:
         if elsewhere is None:
@@ -270,12 +261,12 @@ class _Update:
         known = {item.key for item in self._before.values() if item.size in sizes}
         return elsewhere(self._seen.file, todo, known)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Delete items of missing files that have not moved, and the thumbnails that became unused."""
         unmoved = [item.id for items in self._gone.values() for item in items]
         gone = [id_ for id_ in unmoved if not self._emptied[id_]]
         emptied = (str(folder) for id_ in unmoved for folder in self._emptied[id_])
-        self.report.absent = list(dict.fromkeys([*self.report.absent, *emptied]))
+        self._report.absent = list(dict.fromkeys([*self._report.absent, *emptied]))
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
@@ -285,16 +276,16 @@ class _Update:
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
             self._thumbnails.drop(writer.drop_orphans())  # before the commit: after it nobody knows them
-        self.report.deleted += len(gone)
+        self._report.deleted += len(gone)
 
     def _is_unchanged(self, path: str, state: State) -> bool:
         former = self._before.get(path)
         if former is not None and former.state == state:
-            self.report.unchanged += 1
+            self._report.unchanged += 1
             return True
         known, reason = self._skipped.get(path, (None, ""))
         if known == state:
-            self.report.skipped.append((path, reason))
+            self._report.skipped.append((path, reason))
         return known == state
 
     def _write(self, made: Made) -> None:
@@ -305,17 +296,17 @@ class _Update:
                     writer.put_vector("image", content, entry.vector, entry.size, entry.taken, entry.objects)
             for path, key in made.keys.items():
                 if isinstance(key, OSError):  # may be temporary: its item stays, and the file is tried again
-                    self.report.skipped.append((path, key.strerror or str(key)))
+                    self._report.skipped.append((path, key.strerror or str(key)))
                     continue
                 failure, name = found.get(key), first.setdefault(key, path)
                 if not isinstance(failure, ImageError):
                     self._put(writer, path, key)
                     continue
                 reason = str(failure).removeprefix(f"{name}: ")
-                self.report.skipped.append((path, reason))
+                self._report.skipped.append((path, reason))
                 if not isinstance(failure, UnavailableImageError):  # which are tried again, as above
                     writer.put_skipped(path, *self._files[path], reason)
-                    self.report.deleted += path in self._before
+                    self._report.deleted += path in self._before
         kept = [(key, entry.thumbnail) for key, entry in found.items() if isinstance(entry, Entry)]
         for _ in in_threads(lambda each: self._thumbnails.keep(*each), kept):  # which wait for the disk
             pass
@@ -324,14 +315,14 @@ class _Update:
         former, state = self._before.get(path), self._files[path]
         if former is not None and former.key == key:
             writer.place(former.id, path, *state)
-            self.report.unchanged += 1
+            self._report.unchanged += 1
         elif former is None and self._gone.get(key):
             writer.place(self._gone[key].pop().id, path, *state)
-            self.report.moved += 1
+            self._report.moved += 1
         else:
             writer.put_image(path, key, *state)
-            self.report.added += former is None
-            self.report.changed += former is not None
+            self._report.added += former is None
+            self._report.changed += former is not None
 
 
 Batch = dict[str, bytes | OSError]
