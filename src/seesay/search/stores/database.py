@@ -14,8 +14,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -29,25 +28,13 @@ from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
 from seesay.search.stores import Found, Queries, next_page
 
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
-Client = TypeVar("Client", bound=_Closable)
+Client = TypeVar("Client")
 Columns = dict[str, Any]
 """Metadata of an image by the columns that filters compare."""
 
 
-@dataclass
-class _Shared:
-    """A client, shared by the collections that use it."""
-
-    client: Any
-    users: WeakSet[Any] = field(default_factory=WeakSet)
-
-
-_CLIENTS: dict[tuple[type, str], _Shared] = {}  # by database and address
+# By database and address, each with the collections that use it.
+_CLIENTS: dict[tuple[type, str], tuple[Any, WeakSet[Any]]] = {}
 _CONNECTING = threading.Lock()  # to one address twice, which an edition within a process refuses
 
 MARK = "seesay_mark"
@@ -161,7 +148,7 @@ class Collection(ABC, Generic[Client]):
     def _connect(self) -> Client:
         """Return a new client of the address."""
 
-    def _disconnect(self, client: Client) -> None:
+    def _disconnect(self, client: Any) -> None:
         """Close a client."""
         client.close()
 
@@ -169,12 +156,12 @@ class Collection(ABC, Generic[Client]):
     def client(self) -> Client:
         """The client of the address, which all collections there share."""
         key = type(self), self.address
+        client: Client
         with _CONNECTING:
             if key not in _CLIENTS:
-                _CLIENTS[key] = _Shared(self._connect())
-            shared = _CLIENTS[key]
-            shared.users.add(self)
-        client: Client = shared.client
+                _CLIENTS[key] = self._connect(), WeakSet()
+            client, users = _CLIENTS[key]
+            users.add(self)
         return client
 
     def _is_remote(self) -> bool:
@@ -185,11 +172,11 @@ class Collection(ABC, Generic[Client]):
         """Close the client once no other collection uses it."""
         key = type(self), self.address
         with _CONNECTING:
-            if (shared := _CLIENTS.get(key)) is None:
-                return
-            shared.users.discard(self)
-            if not shared.users:
-                self._disconnect(_CLIENTS.pop(key).client)
+            client, users = _CLIENTS.get(key, (None, WeakSet()))
+            users.discard(self)
+            if client is not None and not users:
+                del _CLIENTS[key]
+                self._disconnect(client)
 
     def refresh(self) -> None:
         """Check once per generation that the collection exists; updates of the index fill it."""
