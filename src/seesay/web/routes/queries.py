@@ -93,17 +93,14 @@ async def sentences(
 ) -> SentenceAnswers:
     """Find the sentences that describe an uploaded image best."""
     index = served.index
-    if not rerank:
-        found, took = await service.with_upload(
-            image, lambda photo: clocked(lambda: index.sentences_for(photo, limit))
-        )
-        return SentenceAnswers.of(served.name, found, took)
-    return SentenceAnswers.of(
-        served.name,
-        *await service.with_upload(
-            image, lambda photo: service.rerank(lambda by: by.sentences_for(index, photo, limit))
-        ),
-    )
+
+    def work(photo: Photo) -> SentenceAnswers:
+        if rerank:
+            found = service.rerank(lambda by: by.sentences_for(index, photo, limit))
+            return SentenceAnswers.of(served.name, *found)
+        return SentenceAnswers.of(served.name, *clocked(lambda: index.sentences_for(photo, limit)))
+
+    return await service.with_upload(image, work)
 
 
 async def _found(
