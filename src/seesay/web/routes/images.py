@@ -11,7 +11,6 @@ from urllib.parse import quote
 import simplejpeg
 from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import FileResponse, Response, StreamingResponse
-from PIL import Image
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 from zipstream import ZipStream
@@ -64,12 +63,8 @@ _Until = Annotated[
 _LONGEST_JPEG = 65_500  # pixels a side that libjpeg writes
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
-_SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
-
-_TYPES = (
-    *("image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp", "image/tiff"),
-    *("image/jp2", _UNKNOWN_TYPE),
-)
+_SHOWN = {kind: f"image/{kind.lower()}" for kind in ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF")}
+_SHOWN |= {"MPO": "image/jpeg", "JPEG2000": "image/jp2"}
 
 
 def _sent(*types: str) -> Responses:
@@ -182,7 +177,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
 @router.get(
     "/{id}/original",
     response_class=FileResponse,
-    responses=_sent(*_TYPES) | failures(404, 416, 422),
+    responses=_sent(*_SHOWN.values(), _UNKNOWN_TYPE) | failures(404, 416, 422),
 )
 async def original(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
@@ -341,6 +336,4 @@ def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
 def _media_type(file: Path) -> str | None:
     """Return the media type by content, or one that browsers save if they cannot show the format."""
     kind = file_format(file)
-    if kind is None:
-        return None
-    return Image.MIME["JPEG" if kind == "MPO" else kind] if kind in _SHOWN else _UNKNOWN_TYPE
+    return None if kind is None else _SHOWN.get(kind, _UNKNOWN_TYPE)
