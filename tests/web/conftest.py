@@ -1,7 +1,7 @@
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -9,6 +9,7 @@ from PIL import Image
 
 from seesay.search import Index
 from seesay.web.app import create_app
+from seesay.web.options import ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
 
 NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png")
@@ -44,10 +45,10 @@ def index_path(photos: Path) -> Path:
     return indexed(photos)
 
 
-@contextmanager
-def client_of(index_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(opened(index_path)), base_url="http://127.0.0.1:8000") as client:
-        yield client
+def client_of(served: Path | Index | dict[str, Index], **options: Any) -> TestClient:
+    """A client of a server of an index, or of several by their names."""
+    indexes = opened(served) if isinstance(served, Path) else served
+    return TestClient(create_app(indexes, ServerOptions(**options)), base_url="http://localhost")
 
 
 @pytest.fixture(scope="module")

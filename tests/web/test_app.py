@@ -301,7 +301,6 @@ def test_uploads_that_are_no_images(client: TestClient) -> None:
 
 
 def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> None:
-    app = create_app(opened(index_path), ServerOptions(limits=Limits(upload_bytes=100_000)))
     sent = 0
 
     def endless():
@@ -311,7 +310,7 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
             sent += 1
             yield bytes(10_000)
 
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(index_path, limits=Limits(upload_bytes=100_000)) as client:
         announced = client.post("/api/v1/search", files={"image": ("x.jpg", bytes(200_000))})
         inside = client.post("/api/v1/search", files={"image": ("x.jpg", bytes(120_000))})
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
@@ -329,8 +328,7 @@ def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
             time.sleep(3.0)
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), ServerOptions(limits=Limits(seconds=0.2)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Slow()), limits=Limits(seconds=0.2)) as client:
         started = time.monotonic()
         response = client.get("/api/v1/search?q=red")
         assert response.status_code == 503
@@ -495,8 +493,7 @@ def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> Non
             Slow.working -= 1
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), ServerOptions(limits=Limits(seconds=0.05)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Slow()), limits=Limits(seconds=0.05)) as client:
         for i in range(3 * (os.cpu_count() or 1)):
             assert client.get(f"/api/v1/search?q=red+{i}").status_code == 503
     assert 0 < Slow.most <= (os.cpu_count() or 1)
@@ -516,8 +513,7 @@ def test_no_more_uploads_are_in_memory_than_there_are_threads_for_them(index_pat
             return super().embed_photos(photos, query)
 
     files = {"image": ("a.png", picture("red"))}
-    app = create_app(Index.open(index_path, Slow()))
-    with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(8) as threads:
+    with client_of(Index.open(index_path, Slow())) as client, ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(client.post, "/api/v1/search", files=files) for _ in range(8)]
         assert {each.result().status_code for each in asked} == {200}
     assert 0 < Slow.most <= max(1, (os.cpu_count() or 1) // 2)
@@ -525,9 +521,7 @@ def test_no_more_uploads_are_in_memory_than_there_are_threads_for_them(index_pat
 
 def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path: Path) -> None:
     limits = Limits(upload_pixels=1000, decode_seconds=5)
-    with TestClient(
-        create_app(opened(index_path), ServerOptions(limits=limits)), base_url="http://localhost"
-    ) as client:
+    with client_of(index_path, limits=limits) as client:
         response = client.post("/api/v1/search", files={"image": ("a.png", picture("red"))})
     assert response.status_code == 422
     assert "60×40, more than 1000 pixels" in response.json()["detail"]

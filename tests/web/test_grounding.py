@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 from seesay.grounding import COLOURS, Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
-from seesay.web.app import create_app
-from seesay.web.options import Limits, ServerOptions
-from tests.search.colours import Colours, opened
+from seesay.web.options import Limits
+from tests.search.colours import Colours
+from tests.web.conftest import client_of
 
 TEXT = "a red circle is above a blue square"
 
@@ -39,8 +39,7 @@ def folder(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path, grounding_run: Path) -> Iterator[TestClient]:
-    app = create_app(opened(folder / "index"), ServerOptions(ground_run=str(grounding_run)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(folder / "index", ground_run=str(grounding_run)) as client:
         yield client
 
 
@@ -119,8 +118,7 @@ def test_errors_about_a_file_do_not_name_its_folder(client: TestClient, folder: 
 
 def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
     limits = Limits(upload_bytes=10_000)
-    app = create_app(opened(folder / "index"), ServerOptions(limits=limits, ground_run=str(grounding_run)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(folder / "index", limits=limits, ground_run=str(grounding_run)) as client:
         for size in (20_000, 200_000):
             files = {"image": ("x.jpg", bytes(size))}
             assert client.post("/api/v1/ground?q=red", files=files).status_code == 413
@@ -128,9 +126,7 @@ def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
 
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
 def test_without_a_run_that_grounds(folder: Path, run: str, words: str, capsys) -> None:
-    with TestClient(
-        create_app(opened(folder / "index"), ServerOptions(ground_run=run)), base_url="http://localhost"
-    ) as c:
+    with client_of(folder / "index", ground_run=run) as c:
         response = c.get("/api/v1/images/1/ground?q=red")
         assert response.status_code == 503
         assert "the log of the server says why" in response.json()["detail"]

@@ -22,6 +22,7 @@ from seesay.web.options import ServerOptions
 from seesay.web.routes import queries
 from seesay.web.service import Lazy, Service
 from tests.search.colours import Colours, opened, picture
+from tests.web.conftest import client_of
 
 TEXT = "a red circle is above a blue square"
 
@@ -64,7 +65,7 @@ def test_sentences_of_an_upload(client: TestClient) -> None:
 
 def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path) -> None:
     assert client.get("/api/v1/status").json()["reranking"] is True
-    with TestClient(create_app(opened(scene_index)), base_url="http://localhost") as without:
+    with client_of(scene_index) as without:
         assert without.get("/api/v1/status").json()["reranking"] is False
         files = {"image": ("mine.png", picture("red"))}
         for response in (
@@ -78,8 +79,7 @@ def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path
 
 def test_the_run_is_loaded_when_it_is_first_needed(scene_index: Path, pair_run: Path, tmp_path: Path) -> None:
     shutil.copy(pair_run / "run.json", tmp_path)  # without weights
-    app = create_app(opened(scene_index), ServerOptions(rerank_run=str(tmp_path)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(scene_index, rerank_run=str(tmp_path)) as client:
         assert client.get("/api/v1/search?q=red").status_code == 200
         assert client.get("/api/v1/search?q=red&rerank=true").status_code == 503
 
@@ -136,8 +136,7 @@ def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_
     index.update_images(tmp_path / "photos")
     index.close()
     (tmp_path / "photos" / name).unlink()
-    app = create_app(opened(tmp_path / "index"), ServerOptions(rerank_run=str(pair_run)))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(tmp_path / "index", rerank_run=str(pair_run)) as client:
         answer = client.get("/api/v1/search", params={"q": TEXT, "rerank": True}).json()
     assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 1)
     assert answer["results"][-1]["path"] == name

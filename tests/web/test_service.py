@@ -28,15 +28,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import create_app, serve
+from seesay.web.app import serve
 from seesay.web.options import Limits, ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
 from tests.waiting import waited
+from tests.web.conftest import client_of
 from tests.web.test_serve import serving
-
-
-def client_of(index_path: Path, **options) -> TestClient:
-    return TestClient(create_app(opened(index_path), ServerOptions(**options)), base_url="http://localhost")
 
 
 def test_head_is_get_without_the_body(client: TestClient) -> None:
@@ -84,10 +81,9 @@ def test_nobody_learns_where_things_lie_on_the_server(index_path: Path, tmp_path
 
     with Index.create(tmp_path / "other", Elsewhere()) as other:
         other.update_images(gallery(tmp_path / "others", "white.png"))
-    app = create_app(Index.open(tmp_path / "other", Elsewhere()), ServerOptions(ground_run="none"))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(tmp_path / "other", Elsewhere()), ground_run="none") as client:
         assert client.get("/api/v1/status").json()["matcher"] == "mine with detector yolox.onnx"
-        app.state.service.find(None).index.close()
+        client.app.state.service.find(None).index.close()
         failed = client.get("/api/v1/search?q=red")
     assert (failed.status_code, str(tmp_path) in failed.text) == (503, False)
     assert str(tmp_path) in capsys.readouterr().err
@@ -105,7 +101,7 @@ def test_pages_go_on_though_batches_differ_in_the_last_bit(index_path: Path, pho
 
     for i in range(4):  # of equal scores
         (photos / f"red {i}.png").write_bytes(picture("red", size=(30 + i, 20)))
-    with TestClient(create_app(Index.open(index_path, Rounding())), base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Rounding())) as client:
         client.app.state.service.find(None).index.update_images(photos)
         answer, found = {"next": ""}, []
         while answer["next"] is not None:
@@ -130,9 +126,7 @@ def test_updates_of_several_indexes_end_together(index_path: Path, photos: Path,
             index.update_images(gallery(tmp_path / f"{name} photos", "red.png"))
         gallery(tmp_path / f"{name} photos", "white.png", "black.png")
         indexes[name] = Index.open(tmp_path / name, Slow())
-    with TestClient(
-        create_app(indexes, ServerOptions(ground_run="none")), base_url="http://localhost"
-    ) as client:
+    with client_of(indexes, ground_run="none") as client:
         for name in indexes:
             assert client.post(f"/api/v1/update?index={name}").status_code == 202
         going.wait(10)
@@ -145,7 +139,7 @@ def test_several_indexes(index_path: Path, tmp_path: Path) -> None:
     with Index.create(tmp_path / "other", Colours()) as other:
         other.update_images(tmp_path / "others")
     both = {"first": opened(index_path), "other": opened(tmp_path / "other")}
-    with TestClient(create_app(both), base_url="http://localhost") as client:
+    with client_of(both) as client:
         assert [(each["index"], each["images"]) for each in client.get("/api/v1/indexes").json()] == [
             ("first", 5),
             ("other", 1),
@@ -208,8 +202,7 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
             loading.wait(10)
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), ServerOptions(warm_up=True, ground_run="none"))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Slow()), warm_up=True, ground_run="none") as client:
         waiting = client.get("/readyz")
         assert (waiting.status_code, waiting.json()["status"]) == (503, 503)
         assert client.get("/healthz").text == "ok\n"
@@ -234,7 +227,7 @@ def test_answers_are_compressed_but_for_files(client: TestClient) -> None:
 
 def test_answers_name_their_index(index_path: Path) -> None:
     served = {"one": opened(index_path), "two": opened(index_path)}
-    with TestClient(create_app(served), base_url="http://localhost") as client:
+    with client_of(served) as client:
         for address in (
             "search?q=red",
             "images",
@@ -290,7 +283,7 @@ def test_an_index_that_cannot_be_read_leaves_the_metrics_of_the_others(
 ) -> None:
     shutil.copytree(index_path, tmp_path / "lost")
     served = {"whole": opened(index_path), "lost": opened(tmp_path / "lost")}
-    with TestClient(create_app(served), base_url="http://localhost") as client:
+    with client_of(served) as client:
         shutil.rmtree(tmp_path / "lost")
         families = text_string_to_metric_families(client.get("/metrics").text)
         values = {(e.name, e.labels.get("index")): e.value for family in families for e in family.samples}
@@ -373,17 +366,16 @@ def test_a_second_update_has_to_wait_and_the_log_says_why_one_failed(
             going.wait(10)
             return super().embed_photos(photos, query)
 
-    app = create_app(Index.open(index_path, Slow()), ServerOptions(ground_run="none"))
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Slow()), ground_run="none") as client:
         gallery(photos, "white.png")
         assert client.post("/api/v1/update").status_code == 202
         assert client.post("/api/v1/update").status_code == 409
         going.set()
-        app.state.service.find(None).updates.join(10)
+        client.app.state.service.find(None).updates.join(10)
         for file in photos.rglob("*.png"):
             file.unlink()
         assert client.post("/api/v1/update").status_code == 202
-        app.state.service.find(None).updates.join(10)
+        client.app.state.service.find(None).updates.join(10)
         assert "see the log" in client.get("/api/v1/update").json()["error"]
         assert "no images" in capsys.readouterr().err
         assert len(client.get("/api/v1/search?q=white").json()["results"]) == 6
@@ -478,7 +470,7 @@ def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
 
     new = ["-".join(colours) + ".png" for colours in product(RGB, ("red", "blue"), RGB)]  # of two batches
     gallery(photos, *new)
-    with TestClient(create_app(Index.open(index_path, Slow())), base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, Slow())) as client:
         assert client.post("/api/v1/update").status_code == 202
         assert going.wait(10)
     with opened(index_path) as index:
@@ -551,9 +543,8 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(index_path: Path, monke
 @pytest.mark.parametrize("watch", [False, True])
 def test_photos_are_indexed_while_the_server_answers_already(tmp_path: Path, watch: bool) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "white.png")
-    options = ServerOptions(photos={"new": [photos]}, watch=watch, ground_run="none")
-    app = create_app({"new": Index.create(tmp_path / "new", Colours())}, options)
-    with TestClient(app, base_url="http://localhost") as client:
+    served = {"new": Index.create(tmp_path / "new", Colours())}
+    with client_of(served, photos={"new": [photos]}, watch=watch, ground_run="none") as client:
         assert client.get("/api/v1/status").json()["updating"] is True
         waited(lambda: client.get("/api/v1/status").json()["images"] == 2)
     with Index.open(tmp_path / "new", Colours()) as index:
@@ -565,19 +556,18 @@ def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
 ) -> None:
     gallery(photos, "white.png")  # while nobody watched
     colours = Colours()
-    app = create_app(Index.open(index_path, colours), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(paths: set[str]) -> None:
         waited(lambda: {hit["path"] for hit in client.get("/api/v1/images").json()["results"]} == paths)
 
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(Index.open(index_path, colours), watch=True, ground_run="none") as client:
         paths = {"red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png", "white.png"}
         wait_for(paths)
         (photos / "white.png").rename(photos / "moved.png")
         (photos / "red.png").unlink()
         gallery(photos, "sub/black.png")
         wait_for(paths - {"white.png", "red.png"} | {"moved.png", "sub/black.png"})
-        app.state.service.find(None).updates.join(10)
+        client.app.state.service.find(None).updates.join(10)
     assert sorted(colours.embedded) == ["sub/black.png", "white.png"]
 
 
@@ -586,12 +576,11 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
 ) -> None:
     monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.2)
     away = photos.rename(photos.with_name("away"))
-    app = create_app(opened(index_path), ServerOptions(watch=True, ground_run="none"))
 
     def wait_for(image: str) -> None:
         waited(lambda: image in {hit["path"] for hit in client.get("/api/v1/images").json()["results"]})
 
-    with TestClient(app, base_url="http://localhost") as client:
+    with client_of(index_path, watch=True, ground_run="none") as client:
         waited(lambda: "not there. Trying again in" in capsys.readouterr().err)
         gallery(away, "white.png")
         away.rename(photos)
@@ -607,7 +596,7 @@ def test_images_of_several_folders_in_one_archive(tmp_path: Path) -> None:
     folders = [gallery(tmp_path / name, "red.png") for name in ("photos", "scans")]
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(folders)
-    with TestClient(create_app(opened(tmp_path / "index")), base_url="http://localhost") as client:
+    with client_of(tmp_path / "index") as client:
         found = client.get("/api/v1/images").json()["results"]
         assert {each["path"] for each in found} == {"photos/red.png", "scans/red.png"}
         ids = [each["id"] for each in found]
@@ -622,7 +611,7 @@ def test_images_of_several_folders_in_one_archive(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_index_was_deleted_is_not_ready(index_path: Path) -> None:
-    with TestClient(create_app(opened(index_path)), base_url="http://localhost") as client:
+    with client_of(index_path) as client:
         assert client.get("/readyz").status_code == 200
         shutil.rmtree(index_path)
         assert client.get("/readyz").status_code == 503
