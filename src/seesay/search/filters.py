@@ -114,6 +114,9 @@ class Filter:
         return cls(tuple(limits))
 
 
+EVERYTHING = Filter()
+
+
 def _sql(limit: Limit) -> str:
     """A condition with one parameter."""
     if limit.field == "folder":

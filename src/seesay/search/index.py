@@ -78,9 +78,9 @@ class Index(Searcher):
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: contains other files ({others[0]}, …); choose an empty folder.")
-        if shards > 1 and database_exists(folder / FILE):
-            raise SeesayError(f"{folder}: has an index without shards; choose an empty folder.")
         if shards > 1:
+            if database_exists(folder / FILE):
+                raise SeesayError(f"{folder}: has an index without shards; choose an empty folder.")
             from seesay.search.shards import ShardedIndex, create_shards
 
             create_shards(folder, embedder, shards)

@@ -27,7 +27,7 @@ from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
 from seesay.search.sharded_store import AnyStore
-from seesay.search.sqlite_file import Kind, database_exists
+from seesay.search.sqlite_file import KINDS, Kind, database_exists
 from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.thumbnails import Thumbnails
@@ -96,10 +96,7 @@ class Searcher:
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._judge = Judge(store)
-        self._near: dict[Kind, VectorStore] = {}
-        kinds: tuple[Kind, Kind] = ("image", "sentence")
-        for kind in kinds:
-            self._near[kind] = self._open_vectors(kind, vectors)
+        self._near = {kind: self._open_vectors(kind, vectors) for kind in KINDS}
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
@@ -198,7 +195,9 @@ class Searcher:
                 unknown id.
         """
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
-        asked = query if isinstance(query, PreparedQuery) else self._prepared(Query.of(query))
+        (asked,) = [query] if isinstance(query, PreparedQuery) else self.prepare([Query.of(query)])
+        if isinstance(asked, SeesayError):
+            raise asked
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
         is_first = among is None and after is None  # else the best of the whole gallery may not be on it
@@ -223,12 +222,6 @@ class Searcher:
     def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
         """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.preparing`."""
         return embed_image(self.run, image, query)
-
-    def _prepared(self, query: Query) -> PreparedQuery:
-        (found,) = self.prepare([query])
-        if isinstance(found, SeesayError):
-            raise found
-        return found
 
     def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
         """Correct and embed queries, or return the error of each; all are embedded at once."""

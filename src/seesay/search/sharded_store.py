@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection
-from seesay.search.filters import Filter
+from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Changes, Facts, Item, State, Store
 
-_EVERYTHING, _ALL = Filter(), 1 << 60
+_ALL = 1 << 60
 
 _WithId = TypeVar("_WithId", Item, Facts)
 
@@ -97,7 +97,7 @@ class ShardedStore:
         return {each.id: each for each in whole}
 
     def newest(
-        self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
+        self, count: int, where: Filter = EVERYTHING, after: tuple[str, int] | None = None
     ) -> list[Facts]:
         pages = list[Facts]()
         for number, store in enumerate(self._stores):
@@ -106,7 +106,7 @@ class ShardedStore:
             pages += [self._with_id(number, each) for each in store.newest(count, where, behind)]
         return sorted(pages, key=lambda each: (each.time, each.id), reverse=True)[:count]
 
-    def months(self, where: Filter = _EVERYTHING) -> dict[str, int]:
+    def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         total = _sum(store.months(where) for store in self._stores)
         return dict(sorted(total.items(), reverse=True))
 

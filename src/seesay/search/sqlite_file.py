@@ -17,6 +17,7 @@ from seesay.paths import disk_errors, failure_of_disk
 from seesay.search.filters import folded_folder
 
 Kind = Literal["image", "sentence"]
+KINDS: tuple[Kind, Kind] = ("image", "sentence")
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573

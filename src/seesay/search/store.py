@@ -23,7 +23,7 @@ from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.seal import seal
-from seesay.search.filters import BETWEEN_SLASHES, Filter
+from seesay.search.filters import BETWEEN_SLASHES, EVERYTHING, Filter
 from seesay.search.roots import Root, is_possible
 from seesay.search.sqlite_file import (
     Kind,
@@ -34,7 +34,7 @@ from seesay.search.sqlite_file import (
     open_database,
     transaction,
 )
-from seesay.search.writer import Writer
+from seesay.search.writer import STORED_MARK, Writer
 
 FILE = "index.sqlite"  # in an index's folder
 MOST_SHARDS = 100  # each is four open files while it is updated, and many systems allow 1,024
@@ -44,7 +44,6 @@ _HEX = re.compile("[0-9a-f]{32}")
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
-_EVERYTHING = Filter()
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -335,9 +334,7 @@ class Store:
         Diverged copies of an index can have different items with the same id and generation.
         """
         text = self._meta(f"marks-{kind}") or ""
-        # As they are written: generations and hexadecimal digits in quotes.
-        known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', text)
-        return int(mark.partition("-")[0]) if mark in known else None
+        return int(mark.partition("-")[0]) if mark in STORED_MARK.findall(text) else None
 
     def _meta(self, key: str) -> str | None:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,), str)
@@ -396,7 +393,7 @@ class Store:
             return _ids(connection, _among(where), where.values)
 
     def newest(
-        self, count: int, where: Filter = _EVERYTHING, after: tuple[str, int] | None = None
+        self, count: int, where: Filter = EVERYTHING, after: tuple[str, int] | None = None
     ) -> list[Facts]:
         """Return the newest images, newest first.
 
@@ -412,7 +409,7 @@ class Store:
         rows = self._rows(query, (*where.values, *place, min(count, _LAST)), *_FACT_TYPES)
         return [Facts(*row) for row in rows]
 
-    def months(self, where: Filter = _EVERYTHING) -> dict[str, int]:
+    def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
         among = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""
         query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
@@ -526,11 +523,11 @@ class Store:
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""
         if any(not isinstance(data, bytes) or len(data) != self.dim * 2 for _, data in rows):
-            raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
+            raise self._damaged("vectors of a wrong length")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
         vectors = np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(len(rows), self.dim)
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
-            raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
+            raise self._damaged("vectors that are not finite")
         return ids, vectors
 
 

@@ -16,6 +16,7 @@ from seesay.encoders.detector import Detection
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import FOLDED, Kind
 
+STORED_MARK = re.compile(r'"([0-9]{1,18}-[0-9a-f]{32})"')  # a generation and hexadecimal digits
 _MARKS = 1000  # that are remembered, so that an older state of a database is known
 
 
@@ -76,7 +77,7 @@ class Writer:
         """Return a new mark of this generation for the vectors of a kind in a database."""
         key, mark = f"marks-{kind}", f"{self._generation}-{uuid.uuid4().hex}"
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        known = re.findall(r'"([0-9]{1,18}-[0-9a-f]{32})"', str(row[0])) if row else []
+        known = STORED_MARK.findall(str(row[0])) if row else []
         marks = [*known, mark][-_MARKS:]
         self.set_meta(**{key: json.dumps(marks)})
         return mark
