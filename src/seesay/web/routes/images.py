@@ -60,6 +60,7 @@ _Until = Annotated[
         description="a year, month or day, such as 2019-06: images of then and older ones",
     ),
 ]
+_IfNoneMatch = Annotated[str | None, Header()]
 _LONGEST_JPEG = 65_500  # pixels a side that libjpeg writes
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
@@ -180,7 +181,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     responses=_sent(*_SHOWN.values(), _UNKNOWN_TYPE) | failures(404, 416, 422),
 )
 async def original(
-    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
+    service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
 ) -> Response:
     """Return the file of an image."""
 
@@ -231,9 +232,7 @@ def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
 
 
 @router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
-async def jpeg(
-    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
-) -> Response:
+async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
     """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
     return await service.run(lambda: _made(served, id, if_none_match, _whole), service.pictures)
 
@@ -246,7 +245,7 @@ async def jpeg_of_upload(service: TheService, image: Upload) -> Response:
 
 @router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
 async def thumbnail(
-    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
+    service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
 ) -> Response:
     """Return a small JPEG of an image, created on first request."""
     make = served.index.thumbnail
