@@ -65,9 +65,13 @@ class TableRuns:
         Raises:
             SeesayError: it cannot be trained or measured.
         """
-        first, *others = row.recipes
-        folder = self.run(first, seed, row.changes, row.name if row.changes else None)
-        return self._measure(row, [folder, *(self._phrase_run(name, seed) for name in others)])
+        folders = [self.run_of(row, seed)]
+        folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
+        return self._measure(row, folders)
+
+    def run_of(self, row: TableRow, seed: int) -> Path:
+        """Return the folder of a row's run, the first if it joins two; see `run`."""
+        return self.run(row.recipes[0], seed, row.changes, row.name if row.changes else None)
 
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
