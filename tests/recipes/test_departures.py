@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from seesay.errors import SeesayError
 from seesay.recipes.departures import PrintedSettings
 from seesay.recipes.files import included_recipes, lay_over, values_for
 from seesay.recipes.load import load_recipe
@@ -49,6 +50,14 @@ OURS: dict[str, Any] = {**PRINTED, "schedule": {"epochs": 5}, "matcher": {"kind"
 )
 def test_what_differs_from_the_printed_settings_is_named(changes: dict[str, Any], named: list[str]) -> None:
     assert PAPER.departures_of(lay_over(OURS, changes)) == named
+
+
+def test_a_departure_that_names_no_setting() -> None:
+    paper = PrintedSettings(
+        settings={"batch_size": 5}, departures={"batch_size": "{value} of {schedule.epoch}"}
+    )
+    with pytest.raises(SeesayError, match=r"No setting 'schedule\.epoch', which the departure '\{value\} of"):
+        paper.departures_of({"batch_size": 6, "schedule": {"epochs": 5}})
 
 
 CASES = [(name, corpus) for name, values in included_recipes().items() for corpus in values["corpora"]]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pydantic import Field
 
+from seesay.errors import SeesayError
 from seesay.recipes.files import Values
 from seesay.settings import Settings
 
@@ -111,7 +112,10 @@ def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
 def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     def text(place: re.Match[str]) -> str:
         name = place.group(1)
-        return _text(values[name] if name in values else _look_up(settings, name))
+        try:
+            return _text(values[name] if name in values else _look_up(settings, name))
+        except KeyError:
+            raise SeesayError(f"No setting '{name}', which the departure '{sentence}' names.") from None
 
     return _PLACE.sub(text, sentence)
 
