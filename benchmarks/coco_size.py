@@ -5,17 +5,13 @@ Features of half precision and five sentences an image are drawn and written as 
 trained as a command by itself. After its first epoch it is killed, and `--resume` then trains the second: the
 figures are of that process. What a drawn corpus teaches is nothing, so no metric is shown.
 
-With `--begin`, each training is stopped after so many seconds of processor time, in its first epoch: that
-says within minutes what memory it needs at the full size.
-
-    python -m benchmarks.coco_size [--share 0.1] [--recipes irmatch-s,sco-ctx-gen] [--begin 60]
+    python -m benchmarks.coco_size [--share 0.1] [--recipes irmatch-s,sco-ctx]
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -37,19 +33,12 @@ def main() -> int:
     parser = arguments(__doc__ or "")
     parser.add_argument("--share", type=float, default=0.1, help="of COCO's train images that are drawn")
     parser.add_argument(
-        "--recipes", default="irmatch-s,sco-ctx-gen", help="recipes for COCO that read one encoder"
+        "--recipes", default="irmatch-s,sco-ctx", help="recipes for COCO that read one encoder"
     )
-    parser.add_argument("--begin", type=int, help="stop each after so many seconds of processor time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         corpus, images = Path(folder) / "drawn", round(options.share * IMAGES)
         draw(corpus, {"train": images, "dev": VAL})
-        if options.begin:
-            begun = (
-                begin(name, corpus, Path(folder) / name, options.begin) for name in options.recipes.split(",")
-            )
-            report("coco-size-begin", [row | {"images": images} for row in begun], options)
-            return 0
         rows = [measure(name, corpus, images, Path(folder) / name) for name in options.recipes.split(",")]
     report("coco-size", rows, options)
     return 0 if all(row["epochs after the kill"] == 2 for row in rows) else 1
@@ -75,32 +64,10 @@ def draw(folder: Path, splits: dict[str, int]) -> None:
         (folder / f"{split}_caps.txt").write_text("".join(f"{each}\n" for each in sentences))
 
 
-def command_of(recipe: str, corpus: Path, out: Path) -> list[str]:
-    """Return the command that trains a recipe for two epochs."""
-    command = [sys.executable, "-m", "seesay.cli", "train", f"coco/{recipe}", "--data", str(corpus)]
-    return [*command, "--out", str(out), "--set", "encoders=[precomputed]", "--set", "schedule.epochs=2"]
-
-
-def begin(recipe: str, corpus: Path, out: Path, seconds: int) -> dict[str, Any]:
-    """Begin to train, and measure memory until so much processor time was used."""
-    command = ["prlimit", f"--cpu={seconds}", *command_of(recipe, corpus, out)]
-    with (out.parent / "log").open("w+") as log:
-        begun = subprocess.Popen(command, stdout=log, stderr=log)
-        _, status, used = os.wait4(begun.pid, 0)
-        begun.returncode = os.waitstatus_to_exitcode(status)
-        log.seek(0)
-        batches = re.findall(r"(\d+)/\d+ batches", log.read())
-    return {
-        "recipe": recipe,
-        "processor s": used.ru_utime + used.ru_stime,
-        "batches of the first epoch": int(batches[-1]) if batches else 0,
-        "peak MiB": used.ru_maxrss / 1024,
-    }
-
-
 def measure(recipe: str, corpus: Path, images: int, out: Path) -> dict[str, Any]:
     """Train the first epoch, kill the command, and measure the one that goes on."""
-    command = command_of(recipe, corpus, out)
+    command = [sys.executable, "-m", "seesay.cli", "train", f"coco/{recipe}", "--data", str(corpus)]
+    command += ["--out", str(out), "--set", "encoders=[precomputed]", "--set", "schedule.epochs=2"]
     load, history = os.getloadavg()[0], out / "metrics.jsonl"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
         end = time.monotonic() + DEADLINE
@@ -111,15 +78,13 @@ def measure(recipe: str, corpus: Path, images: int, out: Path) -> dict[str, Any]
     _, status, used = os.wait4(resumed.pid, 0)
     resumed.returncode = os.waitstatus_to_exitcode(status)
     epochs = [json.loads(line) for line in history.read_text().splitlines()]
-    minutes = used.ru_utime / 60
     return {
         "recipe": recipe,
         "images": images,
         "load before": load,
         "epochs after the kill": len(epochs) if resumed.returncode == 0 else 0,
         "an epoch with val, s": epochs[-1]["seconds"],
-        "start, epoch and val, processor min": minutes,
-        "in proportion, all of COCO, processor min": minutes * IMAGES / images,
+        "start, epoch and val, processor min": used.ru_utime / 60,
         "peak MiB": used.ru_maxrss / 1024,
         "corpus MB": _megabytes(corpus),
         "run MB": _megabytes(out),
