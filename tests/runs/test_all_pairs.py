@@ -148,6 +148,14 @@ def test_gradients_go_through_pieces_as_through_pairs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRAINED)
+def test_no_images_or_no_sentences_are_an_empty_matrix(name: str) -> None:
+    matcher = matcher_named(name)
+    x, y = encoded(matcher, 3, [4, 5])
+    assert score_all_pairs(matcher, x, y[:0]).shape == (3, 0)
+    assert score_all_pairs(matcher, x[:0], y).shape == (0, 2)
+
+
+@pytest.mark.parametrize("name", TRAINED)
 def test_half_precision_is_close_and_does_not_tie(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """bfloat16 has eight bits; what a score is summed from has them, the score itself does not."""
     matcher = matcher_named(name)

@@ -41,7 +41,7 @@ def score_all_pairs(matcher: PairMatcher, images: Tensor, sentences: Tensor, blo
     Args:
         matcher: the pair matcher.
         images: output of its `encode_images`, n rows.
-        sentences: output of its `encode_sentences`, m rows, at least one.
+        sentences: output of its `encode_sentences`, m rows.
         block: pairs at a time; at least one image's are scored.
     """
     scores = torch.empty(len(images), len(sentences))
@@ -91,7 +91,7 @@ def _blocks(
     """Iterate over blocks of rows from row `start` on: the number of the first row, and scores (k, m)."""
     device = images.device.type
     precision = _precision(device)
-    few = min(max(block // len(sentences), 1), _IMAGES)
+    few = min(max(block // max(len(sentences), 1), 1), _IMAGES)
     images, sentences = images.to(precision), sentences.to(precision)
     for top in range(start, len(images), few):
         with torch.autocast(device, precision, enabled=precision != torch.float32):
