@@ -31,30 +31,25 @@ def check_watchable(folders: Iterable[Path]) -> None:
         )
 
 
-def keep_updated(
-    update: Callable[[], Done],
+def changes(
     folders: Callable[[], Sequence[Path]],
     leave_out: Path,
     told: Callable[[SeesayError], None],
     stop: threading.Event,
-) -> Iterator[Done]:
-    """Call `update` now and whenever folders have changed and settled, until told to stop.
+) -> Iterator[int]:
+    """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
 
-    Watching begins before the first update, so nothing is missed; changes during an update are seen after it.
-    A folder that disappears or returns, for example with a drive, is a change. If an update fails, for
-    example because another process is updating the index, or no folder can be watched, for example because
-    all are missing, this is reported and tried again later. Changes by other machines on network drives are
-    only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
+    The first number, which may be 0, is yielded when watching has begun, so a caller that then examines the
+    folders misses nothing. Changes during the caller's work are yielded afterwards. A folder that disappears
+    or returns, for example with a drive, is a change. If none can be watched, for example because all are
+    missing, this is reported, and they are checked again later. Changes by other machines on network drives
+    are only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
-        update: called without arguments.
         folders: returns the folders to watch, with all their contents except hidden files.
         leave_out: a folder inside one of them to ignore.
-        told: called with each error.
+        told: called with the reason why none can be watched.
         stop: set to end.
-
-    Yields:
-        What `update` returned.
     """
     while not stop.is_set():
         try:
@@ -63,13 +58,13 @@ def keep_updated(
             there = _there(watched)
             if not there:
                 raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
-            for has_changed in _changes_of(list(there), leave_out.resolve(), stop):
-                if has_changed and not stop.is_set():
-                    yield update()
+            for count in _changes_of(list(there), leave_out.resolve(), stop):
+                if count is not None:
+                    yield count
                 if _there(watched) != there:
                     break  # others are to be watched now
-        except (SeesayError, OSError, RuntimeError) as error:  # the last if the system cannot watch more
-            told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+        except Exception as error:  # such as of a system that cannot watch more files; none ends a watch
+            told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
             stop.wait(TRY_AGAIN_SECONDS)
 
 
@@ -83,8 +78,8 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> Iterator[bool]:
-    """Yield True at the start and after each change, and False twice a second."""
+def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> Iterator[int | None]:
+    """Yield the number of changes at the start and after each change, and None twice a second."""
 
     def counts(_change: Change, name: str) -> bool:
         path = Path(name)
@@ -100,10 +95,42 @@ def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> 
         rust_timeout=_LOOK_MS,
         yield_on_timeout=True,
     )
-    next(found, None)  # watching has begun
-    yield True
+    yield len(next(found, ()))
     for each in found:
-        yield bool(each)
+        yield len(each) or None
+
+
+def keep_updated(
+    update: Callable[[], Done],
+    folders: Callable[[], Sequence[Path]],
+    leave_out: Path,
+    told: Callable[[SeesayError], None],
+    stop: threading.Event,
+) -> Iterator[Done]:
+    """Call `update` now and whenever folders have changed, until told to stop; again later if it fails.
+
+    An update fails, for example, because another process is updating the index or the disk is full.
+
+    Args:
+        update: called without arguments; a SeesayError or OSError of it is reported.
+        folders: see `changes`.
+        leave_out: see `changes`.
+        told: called with each error.
+        stop: set to end.
+
+    Yields:
+        What `update` returned.
+    """
+    for _ in changes(folders, leave_out, told, stop):
+        while not stop.is_set():
+            try:
+                done = update()
+            except (SeesayError, OSError) as error:
+                told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+                stop.wait(TRY_AGAIN_SECONDS)
+            else:
+                yield done
+                break
 
 
 def follow(
