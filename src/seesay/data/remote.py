@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -96,7 +97,7 @@ class RemotePath(PurePosixPath):
 
     def open(self, mode: str = "rb", buffering: int = _BLOCK) -> io.BufferedReader:  # noqa: ARG002
         """Open a file to be read; so many bytes are asked for at a time."""
-        return io.BufferedReader(RangedFile(self.read_range, self.stat().st_size), buffering)
+        return io.BufferedReader(_RemoteFile(self), buffering)
 
     def read_bytes(self) -> bytes:
         """Read a whole file."""
@@ -187,16 +188,15 @@ class RemotePath(PurePosixPath):
         raise AssertionError("the last attempt returns or raises")
 
 
-class RangedFile(io.RawIOBase):
-    """A file of known size that is read in ranges, of which a buffer around it can ask for large ones.
+class RangedFile(io.RawIOBase, ABC):
+    """A file of known size that is read in ranges; a buffer around it can ask for large ones."""
 
-    Args:
-        read: returns the bytes from a start to before an end.
-        size: in bytes.
-    """
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
-        self._read, self._size, self._at = read, size, 0
+    @abstractmethod
+    def read_range(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to before `end`."""
 
     def readable(self) -> bool:
         """Return True."""
@@ -214,10 +214,19 @@ class RangedFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read as many bytes as the buffer has, or fewer where the file ends."""
         end = min(self._at + len(buffer), self._size)
-        data = self._read(self._at, end) if end > self._at else b""
+        data = self.read_range(self._at, end) if end > self._at else b""
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
+
+
+class _RemoteFile(RangedFile):
+    def __init__(self, path: RemotePath) -> None:
+        super().__init__(path.stat().st_size)
+        self._path = path
+
+    def read_range(self, start: int, end: int) -> bytes:
+        return self._path.read_range(start, end)
 
 
 def version_of(path: PurePath) -> str:

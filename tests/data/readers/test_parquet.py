@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -251,6 +253,19 @@ def test_rows_that_share_an_image_share_its_memory(tmp_path: Path, as_struct: bo
     before = pa.total_allocated_bytes()
     assert source.read() == image
     assert pa.total_allocated_bytes() - before < 8 * len(image)
+
+
+def test_what_was_read_of_a_group_is_free_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "train.parquet", group=2, image=cells("1.jpg", "2.jpg"), caption=["a", "b"])
+    opened = []
+    window = parquet._Windowed
+    monkeypatch.setattr(parquet, "_Windowed", lambda of: opened.append(ref(found := window(of))) or found)
+    gc.disable()
+    try:
+        assert len(parquet._column(file, "image", 0, "1")) == 2
+    finally:
+        gc.enable()
+    assert [each() for each in opened] == [None]
 
 
 def test_rows_of_a_group_are_numbered_from_its_beginning(tmp_path: Path) -> None:

@@ -306,14 +306,15 @@ class _Windowed(RangedFile):
     """A file, of which a part can be kept in memory, so that it is read once though it is looked at twice."""
 
     def __init__(self, file: BinaryIO) -> None:
-        super().__init__(self._part, file.seek(0, io.SEEK_END))
+        super().__init__(file.seek(0, io.SEEK_END))
         self._file, self._start, self._kept = file, 0, b""
 
     def keep(self, start: int, size: int) -> None:
         """Read a part and keep it; less of it where the file ends before."""
-        self._start, self._kept = start, self._part(start, max(min(start + size, self._size), start))
+        self._start, self._kept = start, self.read_range(start, max(min(start + size, self._size), start))
 
-    def _part(self, start: int, end: int) -> bytes:
+    def read_range(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to before `end`, from memory if they are kept."""
         if self._start <= start and end <= self._start + len(self._kept):
             return self._kept[start - self._start : end - self._start]
         self._file.seek(start)
