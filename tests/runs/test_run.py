@@ -130,6 +130,11 @@ def test_shipped_runs_are_found_by_name() -> None:
         Run.load("irmatch-s")
 
 
+def test_an_included_run_loads_where_the_cache_cannot_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", f"/{'c' * 300}")
+    assert Run.load("seesay-ground").name == "seesay-ground"
+
+
 def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:
     for name in ("run.json", "vocabulary.json"):
         shutil.copy(pairs.folder / name, tmp_path)

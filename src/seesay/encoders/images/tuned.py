@@ -97,10 +97,12 @@ def encoder_of_head(encoder: str, *folders: Path) -> str | None:
 
     None if it is not a head, or is damaged, which is reported on loading.
     """
-    weights = EncoderSpec.parse(encoder).weights
-    path = next((file for folder in folders if (file := _file(folder, weights)).is_file()), None)
+    if not (weights := EncoderSpec.parse(encoder).weights):
+        return None
     try:
-        return metadata(path).get(BASE) if weights and path else None
+        files = (_file(folder, weights) for folder in folders)
+        path = next((file for file in files if file.is_file()), None)
+        return None if path is None else metadata(path).get(BASE)
     except (OSError, SafetensorError):
         return None
 
