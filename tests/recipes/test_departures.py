@@ -56,7 +56,7 @@ def test_a_departure_that_names_no_setting() -> None:
     paper = PrintedSettings(
         settings={"batch_size": 5}, departures={"batch_size": "{value} of {schedule.epoch}"}
     )
-    with pytest.raises(SeesayError, match=r"No setting 'schedule\.epoch', which the departure '\{value\} of"):
+    with pytest.raises(SeesayError, match=r"no setting 'schedule\.epoch', which '\{value\} of"):
         paper.departures_of({"batch_size": 6, "schedule": {"epochs": 5}})
 
 

@@ -11,12 +11,13 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.recipes.files import included_recipes
-from seesay.recipes.load import load_recipe, settings_digest, without_folders
+from seesay.recipes.load import load_recipe, settings_digest
 from seesay.results.rows import (
     Row,
     encoder_and_crops,
     read_rows,
     record_row,
+    recorded_changes,
     recorded_rows,
     repetitions,
     source_commit,
@@ -173,7 +174,8 @@ def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
     ],
 )
 def test_a_change_is_recorded_without_the_folders_of_files(change, recorded):
-    assert without_folders(change) == recorded
+    recipe = load_recipe("vse++").model_copy(update={"changes": (change,)})
+    assert recorded_changes(recipe) == [recorded]
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():

@@ -115,7 +115,7 @@ def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any
         try:
             return _text(values[name] if name in values else _look_up(settings, name))
         except KeyError:
-            raise SeesayError(f"No setting '{name}', which the departure '{sentence}' names.") from None
+            raise SeesayError(f"no setting '{name}', which '{sentence}' names.") from None
 
     return _PLACE.sub(text, sentence)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -25,7 +24,6 @@ from seesay.settings import Settings, describe
 M = TypeVar("M", bound=BaseModel)
 
 _LABELS = ("name", "about", "system", "departures")
-_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # in a change
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
@@ -126,15 +124,6 @@ def canonical_changes(changes: Iterable[str]) -> list[str]:
     ['encoders=["a", "b"]', 'min_count=2']
     """
     return sorted(map(_canonical, changes))
-
-
-def without_folders(change: str) -> str:
-    """Return a change in which files and runs have lost their folders.
-
-    >>> without_folders("loss.teacher=~/runs/mcnn-st"), without_folders("encoders=[concepts:/runs/concepts]")
-    ('loss.teacher=mcnn-st', 'encoders=[concepts:concepts]')
-    """
-    return _FOLDERS.sub(r"\1", change)
 
 
 @cache
@@ -297,7 +286,10 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
     if paper is None or "departures" in values:
         return recipe
     printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
-    departures = printed.departures_of(recipe.model_dump(mode="json"))
+    try:
+        departures = printed.departures_of(recipe.model_dump(mode="json"))
+    except SeesayError as failure:
+        raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
     return recipe.model_copy(update={"departures": tuple(departures)})
 
 

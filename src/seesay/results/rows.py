@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from seesay.errors import SeesayError
 from seesay.paths import lock_of, locked, replace_text
 from seesay.protocols.base import PROTOCOLS, Result, read_result
-from seesay.recipes.load import canonical_changes, settings_digest, without_folders
+from seesay.recipes.load import canonical_changes, settings_digest
 from seesay.settings import describe
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 _PATIENCE = 60.0  # seconds that a process waits for others to record; each needs a fraction of one
+_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
 # Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
 # later one replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
@@ -209,7 +210,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         seed=recipe.seed,
         encoder=encoder,
         crops=crops,
-        changes=list(map(without_folders, recipe.changes)),
+        changes=recorded_changes(recipe),
         departures=list(recipe.departures),
         settings_digest=settings_digest(recipe),
         seconds=round(seconds, 1),
@@ -284,6 +285,11 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
     digests = " + ".join(str(row.settings_digest) for row in rows)
     kept = base.model_dump(exclude_unset=True, exclude={*_TRAINING})
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
+
+
+def recorded_changes(recipe: Recipe) -> list[str]:
+    """Return the changes to a recipe; files and runs that they name lose their folders."""
+    return [_FOLDERS.sub(r"\1", change) for change in recipe.changes]
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:

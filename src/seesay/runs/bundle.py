@@ -7,6 +7,7 @@ config.json by which hubs recognise a model, but nothing about the machine.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,6 @@ from seesay.encoders.towers.opened import export_digest, open_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import networks_run
 from seesay.paths import new_folder
-from seesay.recipes.load import without_folders
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.folders import NETWORKS, included_runs, run_config, run_folder
 from seesay.runs.run import Run
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CARD, CONFIG = "README.md", "config.json"
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
+_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # in a change
 _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 
@@ -168,7 +169,7 @@ def _without_folders(recipe: dict[str, Any]) -> dict[str, Any]:
         for name, spec in ((name, EncoderSpec.parse(name)) for name in recipe["encoders"])
     ]
     short["changes"] = [
-        change if f"{EXPORTED}:." in change else without_folders(change) for change in recipe["changes"]
+        change if f"{EXPORTED}:." in change else _FOLDERS.sub(r"\1", change) for change in recipe["changes"]
     ]
     return recipe | short
 
