@@ -43,7 +43,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __init__(self, what: str, group: str, *included: str) -> None:
         self.what, self.group = what, group
-        self._included, self._importing = included, set[int]()  # the latter: threads
+        self._included = included
+        self._importing = set[int]()  # threads
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 

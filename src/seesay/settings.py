@@ -168,8 +168,10 @@ def _check_arguments(implementation: type, arguments: Mapping[str, Any]) -> None
         try:
             bound = its_signature.bind(self, *args, **options)
         except TypeError as failure:
-            meant = next((did_you_mean(name, arguments) for name in options if name not in arguments), "")
-            raise TypeError(f"{implementation.__name__}: {failure}{meant}") from None
+            unknown = [
+                f"no argument '{o}'{did_you_mean(o, arguments)}" for o in options if o not in arguments
+            ]
+            raise TypeError(f"{implementation.__name__}: {next(iter(unknown), failure)}") from None
         given = {name: value for name, value in bound.arguments.items() if name in arguments}
         try:
             found = model.model_validate(given)

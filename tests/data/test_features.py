@@ -148,7 +148,7 @@ def test_one_image_of_many_regions_does_not_fill_the_memory(tmp_path: Path) -> N
     few = b"".join(tsv_line(str(number), features(1)[0, :1]) for number in range(2000))
     boxes, rows = (base64.b64encode(np.ones((9000, width), np.float32)) for width in (4, 5))
     (tmp_path / "f.tsv").write_bytes(few + b"\t".join([b"x", b"640", b"480", b"9000", boxes, rows]))
-    with pytest.raises(SeesayError, match=r"f\.tsv: has few regions an image, and one in f\.tsv has 9000"):
+    with pytest.raises(SeesayError, match=r"f\.tsv:2001: 9000 regions, as many as every image of f\.tsv"):
         RegionFiles(find_region_files(tmp_path))
 
 

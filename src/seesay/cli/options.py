@@ -214,20 +214,6 @@ Shortlist = Annotated[
         min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
     ),
 ]
-
-
-def check_shortlist(shortlist: int, rerank: str | None) -> None:
-    """Raise a SeesayError if a shortlist is given that nothing re-ranks."""
-    refuse({"--shortlist": rerank is None and shortlist != SHORTLIST}, "is for --rerank RUN; name the run.")
-
-
-def refuse(options: Mapping[str, object], because: str) -> None:
-    """Raise a SeesayError that names the first of these options that was given."""
-    for option, value in options.items():
-        if value:
-            raise SeesayError(f"{option} {because}")
-
-
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
     list[str] | None,
@@ -246,3 +232,15 @@ Device = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def check_shortlist(shortlist: int, rerank: str | None) -> None:
+    """Raise a SeesayError if a shortlist is given that nothing re-ranks."""
+    refuse({"--shortlist": rerank is None and shortlist != SHORTLIST}, "is for --rerank RUN; name the run.")
+
+
+def refuse(options: Mapping[str, object], because: str) -> None:
+    """Raise a SeesayError that names the first of these options that was given."""
+    for option, value in options.items():
+        if value:
+            raise SeesayError(f"{option} {because}")

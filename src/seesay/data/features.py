@@ -201,7 +201,8 @@ def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
     """Scan each line once for its id and lengths; features are decoded when they are indexed."""
     ids: list[str] = []
     starts: list[int] = []
-    max_count = width = start = 0
+    width = start = 0
+    most, fullest = 0, ""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             where = f"{path}:{number}"
@@ -217,9 +218,10 @@ def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
                 )
             ids.append(fields[0].decode(errors="replace"))
             starts.append(start)
-            max_count = max(max_count, count)
+            if count > most:
+                most, fullest = count, where
             start += len(line)
-    return ids, _TsvRows(path, starts, (len(ids), max_count, width))
+    return ids, _TsvRows(path, starts, (len(ids), most, width), fullest)
 
 
 def _bytes_in(text: bytes) -> int:
@@ -232,8 +234,9 @@ class _TsvRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
+    def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int], fullest: str) -> None:
         self.path, self._starts, self.shape = path, starts, shape
+        self.fullest = fullest  # the line with the most regions
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         found = np.zeros((len(rows), *self.shape[1:]), np.float32)
@@ -262,6 +265,6 @@ def _pad_alike(parts: Sequence[_TsvRows]) -> None:
         part.shape = (part.shape[0], fullest.shape[1], part.shape[2])
         if 4 * math.prod(part.shape) > _MOST_GROWTH * max(part.path.stat().st_size, 1 << 20):
             raise SeesayError(
-                f"{part.path}: has few regions an image, and one in {fullest.path.name} has "
-                f"{fullest.shape[1]}, as many as all would get; leave that image out."
+                f"{fullest.fullest}: {fullest.shape[1]} regions, as many as every image of {part.path.name} "
+                "would get, most of them empty; leave this image out."
             )

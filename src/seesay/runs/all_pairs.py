@@ -89,9 +89,11 @@ def _blocks(
     matcher: PairMatcher, images: Tensor, sentences: Tensor, block: int, start: int = 0
 ) -> Iterator[tuple[int, Tensor]]:
     """Iterate over blocks of rows from row `start` on: the number of the first row, and scores (k, m)."""
+    if not len(sentences):
+        return
     device = images.device.type
     precision = _precision(device)
-    few = min(max(block // max(len(sentences), 1), 1), _IMAGES)
+    few = min(max(block // len(sentences), 1), _IMAGES)
     images, sentences = images.to(precision), sentences.to(precision)
     for top in range(start, len(images), few):
         with torch.autocast(device, precision, enabled=precision != torch.float32):

@@ -90,11 +90,11 @@ def run_concepts(run: Run) -> ConceptVocabulary:
     return vocabulary
 
 
-@torch.inference_mode()
 def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return the probabilities (n, K) of the concepts that a run predicts in images with features (n, d)."""
-    logits = run.matcher(torch.from_numpy(features).to(run.device))
-    return torch.sigmoid(logits).cpu().numpy()
+    matcher = run.matcher  # loaded outside inference mode, or its weights could not be trained any more
+    with torch.inference_mode():
+        return torch.sigmoid(matcher(torch.from_numpy(features).to(run.device))).cpu().numpy()
 
 
 def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenConcept]:

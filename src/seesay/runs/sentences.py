@@ -74,7 +74,7 @@ def rows_of_each(owners: NDArray[np.int64], count: int) -> list[NDArray[np.int64
     [[1], [], [0, 2]]
     """
     order = np.argsort(owners, kind="stable")
-    return np.split(order, np.searchsorted(owners[order], np.arange(1, count)))
+    return np.split(order, np.searchsorted(owners[order], np.arange(count + 1)))[1:-1]
 
 
 def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:

@@ -212,6 +212,7 @@ class Update:
     """
 
     def __init__(self, store: Store, thumbnails: Thumbnails, seen: Look, embedder: Embedder) -> None:
+        self._started = time.perf_counter()
         self._report = UpdateReport(
             skipped=list(seen.there.skipped),
             not_read=dict(seen.there.not_read),
@@ -239,7 +240,6 @@ class Update:
             progress: called with the number of files done, and of all to do.
             elsewhere: makes entries in place of this process.
         """
-        started = time.perf_counter()
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
         progress = progress or (lambda _done, _total: None)
         done = 0
@@ -249,7 +249,7 @@ class Update:
             done += len(each.keys)
             progress(done, len(todo))
         self._finish()
-        self._report.seconds = time.perf_counter() - started
+        self._report.seconds = time.perf_counter() - self._started
         return self._report
 
     def _made(self, todo: Mapping[str, State], elsewhere: MadeElsewhere | None) -> Iterable[Made]:

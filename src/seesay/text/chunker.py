@@ -16,7 +16,7 @@ from typing import Literal
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
 from seesay.data.corpus import composed
-from seesay.text.vocabulary import LETTER
+from seesay.text.vocabulary import LETTERS
 
 
 def listed(text: str) -> frozenset[str]:
@@ -137,7 +137,7 @@ def _plural(word: str, lemmas: dict[str, tuple[str, ...]]) -> bool:
     return word.endswith("s") and not word.endswith("ss") and word not in lemmas.get("NOUN", ())
 
 
-_TOKEN = re.compile(rf"['’]s\b|(?:{LETTER})+(?:[-'’](?:{LETTER})+)*|[^\w\s]")
+_TOKEN = re.compile(rf"['’]s\b|{LETTERS}(?:[-'’]{LETTERS})*|[^\w\s]")
 _MAX_LENGTH = 30  # words of one phrase
 
 _Role = Literal["determiner", "modifier", "noun"]

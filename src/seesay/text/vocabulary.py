@@ -21,13 +21,11 @@ QUOTED = re.compile(r'"[^"]*"')
 _SCRIPTS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # the blocks that have marks
 _MARKS = "".join(mark for mark in map(chr, _SCRIPTS) if unicodedata.category(mark)[0] == "M")
 _JOINERS = "\u200c\u200d"  # within words of Persian, Sinhala and others
-LETTER = rf"[^\W_](?:[{_MARKS}]|[{_JOINERS}](?=[^\W_]))*"
-"""A letter or digit with its accents and vowel signs, which may be characters of their own.
+_LETTERS = rf"(?:[^\W_][{_MARKS}]*)+"  # accents and vowel signs may be characters of their own
+LETTERS = rf"{_LETTERS}(?:[{_JOINERS}]{_LETTERS})*"
+"""Letters and digits with their accents and vowel signs."""
 
-A joiner belongs to it if another letter follows.
-"""
-
-_WORD = re.compile(rf"(?:{LETTER})+(?:['’](?:{LETTER})+)?")
+_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})?")
 
 
 def tokenize(text: str) -> list[str]:

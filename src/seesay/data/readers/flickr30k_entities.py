@@ -114,6 +114,6 @@ def _number(element: ElementTree.Element, path: str) -> float:
     if text is None:
         raise ValueError(f"no <{path}>")
     number = float(text)
-    if not abs(number) < _MOST:  # which NaN is not, either
+    if not abs(number) < _MOST:  # refuses NaN, too
         raise ValueError(f"<{path}> is {text}")
     return number

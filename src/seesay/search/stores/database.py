@@ -172,9 +172,11 @@ class Collection(ABC, Generic[Client]):
         """Close the client once no other collection uses it."""
         key = type(self), self.address
         with _CONNECTING:
-            client, users = _CLIENTS.get(key, (None, WeakSet()))
+            if key not in _CLIENTS:
+                return
+            client, users = _CLIENTS[key]
             users.discard(self)
-            if client is not None and not users:
+            if not users:
                 del _CLIENTS[key]
                 self._disconnect(client)
 
