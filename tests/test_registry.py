@@ -76,5 +76,5 @@ def test_settings_are_what_a_constructor_takes_but_for_inputs() -> None:
         box(3, side=0)
     with pytest.raises(TypeError, match="Box: missing a required argument: 'width'"):
         box()
-    with pytest.raises(TypeError, match="Triangle: no argument 'heigth'; did you mean 'height'"):
-        registry.register_class("triangle")(Triangle)(heigth=1)
+    with pytest.raises(TypeError, match="Triangle: no argument 'heights'; did you mean 'height'"):
+        registry.register_class("triangle")(Triangle)(heights=1)
