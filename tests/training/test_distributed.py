@@ -28,7 +28,7 @@ RESUMED = "encoded"
 
 
 @pytest.fixture(scope="module")
-def runs(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def runs(scenes: Path, one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The runs of one process, and those of two, of which one was stopped in its second epoch and resumed."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     with socket.socket() as free:

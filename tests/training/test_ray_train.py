@@ -21,6 +21,7 @@ CHANGES = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
 def test_two_workers_of_ray_train_learn_what_one_process_learns(scenes: Path, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
     from ray.train import RunConfig, ScalingConfig
