@@ -15,7 +15,15 @@ CHANGES = {
     "encoders": ["efficientnet-lite0"],
     "epochs": 2,
     "batch_size": 25,
-    "matcher": {"kind": "order-embeddings", "dim": 16, "word_dim": 8},
+    # No dropout, which each process draws for itself.
+    "word_dropout": 0,
+    "matcher": {
+        "kind": "order-embeddings",
+        "dim": 16,
+        "word_dim": 8,
+        "image_dropout": 0,
+        "sentence_dropout": 0,
+    },
     "loss": {"kind": "margin", "margin": 0.05},
 }
 
