@@ -168,10 +168,11 @@ def _check_arguments(implementation: type, arguments: Mapping[str, Any]) -> None
         try:
             bound = its_signature.bind(self, *args, **options)
         except TypeError as failure:
-            unknown = [
-                f"no argument '{o}'{did_you_mean(o, arguments)}" for o in options if o not in arguments
-            ]
-            raise TypeError(f"{implementation.__name__}: {next(iter(unknown), failure)}") from None
+            unknown = next((name for name in options if name not in arguments), None)
+            what: object = failure
+            if unknown is not None:
+                what = f"no argument '{unknown}'{did_you_mean(unknown, arguments)}"
+            raise TypeError(f"{implementation.__name__}: {what}") from None
         given = {name: value for name, value in bound.arguments.items() if name in arguments}
         try:
             found = model.model_validate(given)

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
 
+MOST_PIXELS = 1e9  # a coordinate that no image has; products with larger numbers could overflow
+
 
 def as_boxes(boxes: ArrayLike) -> NDArray[np.float64]:
     """Return boxes (n, 4) in double precision. The list may be empty.

@@ -202,7 +202,7 @@ def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
     ids: list[str] = []
     starts: list[int] = []
     width = start = 0
-    most, fullest = 0, ""
+    most, fullest_line = 0, ""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             where = f"{path}:{number}"
@@ -219,9 +219,9 @@ def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
             ids.append(fields[0].decode(errors="replace"))
             starts.append(start)
             if count > most:
-                most, fullest = count, where
+                most, fullest_line = count, where
             start += len(line)
-    return ids, _TsvRows(path, starts, (len(ids), most, width), fullest)
+    return ids, _TsvRows(path, starts, (len(ids), most, width), fullest_line)
 
 
 def _bytes_in(text: bytes) -> int:
@@ -234,9 +234,11 @@ class _TsvRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int], fullest: str) -> None:
+    def __init__(
+        self, path: Path, starts: Sequence[int], shape: tuple[int, int, int], fullest_line: str
+    ) -> None:
         self.path, self._starts, self.shape = path, starts, shape
-        self.fullest = fullest  # the line with the most regions
+        self.fullest_line = fullest_line  # has the most regions
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         found = np.zeros((len(rows), *self.shape[1:]), np.float32)
@@ -265,6 +267,6 @@ def _pad_alike(parts: Sequence[_TsvRows]) -> None:
         part.shape = (part.shape[0], fullest.shape[1], part.shape[2])
         if 4 * math.prod(part.shape) > _MOST_GROWTH * max(part.path.stat().st_size, 1 << 20):
             raise SeesayError(
-                f"{fullest.fullest}: {fullest.shape[1]} regions, as many as every image of {part.path.name} "
-                "would get, most of them empty; leave this image out."
+                f"{fullest.fullest_line}: {fullest.shape[1]} regions, as many as every image of "
+                f"{part.path.name} would get, most of them empty; leave this image out."
             )

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from seesay.data.boxes import from_inclusive
+from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import SPLITS, Box
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
-_MOST = 1e9  # pixels
 _MOST_PAIRS = 10_000  # names times boxes of one object; people name and frame it a few times
 BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
@@ -114,6 +113,6 @@ def _number(element: ElementTree.Element, path: str) -> float:
     if text is None:
         raise ValueError(f"no <{path}>")
     number = float(text)
-    if not abs(number) < _MOST:  # refuses NaN, too
+    if not abs(number) < MOST_PIXELS:  # refuses NaN, too
         raise ValueError(f"<{path}> is {text}")
     return number

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import count
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from seesay.data.images import content_key
 from seesay.data.parquet_pages import page_sizes
@@ -225,7 +225,7 @@ def _own_name(cells: Mapping[str, Any], image: str) -> str:
 def _compressed(parquet: Any, column: str) -> int:
     """Return the bytes of a column in the file."""
     groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-    return sum(size for group in groups for _, _, size, _ in _columns(group, [column]))
+    return sum(each.size for group in groups for each in _columns(group, [column]))
 
 
 def _rows(
@@ -290,16 +290,22 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
             raise SeesayError(f"{file}: damaged Parquet file ({error}); copy it again.") from error
 
 
-def _columns(group: Any, names: Collection[str]) -> Iterator[tuple[str, int, int, int]]:
-    """Iterate over columns of a group of rows, and those inside them.
+class _Column(NamedTuple):
+    """A column in a group of rows: its path, where its pages begin, their bytes, and its values."""
 
-    Yields the path of each, where its pages begin, their size, and the number of values.
-    """
+    path: str
+    start: int
+    size: int
+    values: int
+
+
+def _columns(group: Any, names: Collection[str]) -> Iterator[_Column]:
+    """Iterate over columns of a group of rows, and those inside them."""
     for column in map(group.column, range(group.num_columns)):
         path, places = column.path_in_schema, (column.dictionary_page_offset, column.data_page_offset)
         if any(path == name or path.startswith(f"{name}.") for name in names):
             start = max(min(filter(None, places), default=0), 0)
-            yield path, start, column.total_compressed_size, column.num_values
+            yield _Column(path, start, column.total_compressed_size, column.num_values)
 
 
 class _Windowed(RangedFile):
@@ -325,8 +331,8 @@ def _values(parquet: Any, columns: Collection[str]) -> int:
     """Count the values of the longest of some columns."""
     counts = Counter[str]()
     for group in map(parquet.metadata.row_group, range(parquet.num_row_groups)):
-        for path, _, _, values in _columns(group, columns):
-            counts[path] += values
+        for each in _columns(group, columns):
+            counts[each.path] += each.values
     return max(counts.values(), default=0)
 
 
@@ -365,8 +371,8 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
     try:
         with _opened(path) as (parquet, raw):
             rows = parquet.metadata.row_group(group)
-            parts = [(start, size) for _, start, size, _ in _columns(rows, (column,))]
-            first, last = min(start for start, _ in parts), max(start + size for start, size in parts)
+            parts = list(_columns(rows, (column,)))
+            first, last = min(each.start for each in parts), max(each.start + each.size for each in parts)
             raw.keep(first, last - first)
             _check_pages(path, raw, rows, (column,))
             return parquet.read_row_group(group, columns=[column]).column(column)

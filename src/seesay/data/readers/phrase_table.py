@@ -23,7 +23,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from seesay.data.boxes import from_inclusive
+from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import Box
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
@@ -32,7 +32,6 @@ from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_spl
 GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
 _Key = tuple[int, int | None, str, str | None]
-_MOST = 1e9  # pixels, which no image has; products with larger numbers could overflow
 
 
 @dataclass(slots=True)
@@ -110,7 +109,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 
 def _pixels(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -> float:
     value = _number(row, name, minimum)
-    if abs(value) > _MOST:
+    if abs(value) > MOST_PIXELS:
         raise ValueError(f"{name} is {value:g} pixels")
     return value
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from seesay.data.boxes import MOST_PIXELS
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
 
 Record = Mapping[str, Any]
-_MOST = 1e9  # pixels
 UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
 _TESTS = ("testa", "testb", "testc")  # people, and everything else; both are test splits
 
@@ -100,7 +100,7 @@ def _frame(picture: Record, where: str) -> tuple[float, float] | None:
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) < _MOST  # which NaN is not, either
+    return abs(value) < MOST_PIXELS  # refuses NaN, too
 
 
 def _split(name: object, where: str) -> str | None:

@@ -33,7 +33,7 @@ class LiteWeights(NamedTuple):
     eight_bits: str
 
 
-DIMS = {"pooled": 1280, "logits": 1000}
+DIMS = {"pooled": 1280, "logits": 1000}  # of the arrays of each network
 MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
 EIGHT_BITS = "-int8"  # behind the name of a network
 # How the exported graphs with these outputs are called.
