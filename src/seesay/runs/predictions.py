@@ -9,8 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.device import default_device
-from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE
@@ -110,8 +108,7 @@ def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenCo
         SeesayError: the run predicts no concepts; the image cannot be decoded.
     """
     vocabulary = run_concepts(run)
-    encoded = encode_images([load_image_encoder(f"concepts:{run.folder}", default_device())], [image], [name])
-    scores = encoded.checked()[0]["pooled"][0]
+    scores = concept_probabilities(run, image_features(run, image, name).numpy(force=True))[0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
     return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]
