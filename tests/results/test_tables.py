@@ -211,8 +211,8 @@ def test_what_is_not_measured_is_named_or_left_out(results):
 def test_other_images_are_named(results):
     record_row(results.parent, "flickr8k", row("two-branch-full", encoder="lite2", crops="ten crops"))
     notes = recorded_table(DEFINITION, results).notes()
-    assert "Images are seen by lite0, unless a line below says otherwise." in notes
-    assert "In two-branch-full by lite2, ten crops." in notes
+    assert "Image features: lite0, unless a line below says otherwise." in notes
+    assert "Image features of two-branch-full: lite2, ten crops." in notes
 
 
 def test_without_recorded_rows_there_is_a_way_on(tmp_path):

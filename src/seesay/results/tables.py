@@ -280,8 +280,8 @@ class PaperTable:
         if len(seen) < 2:
             return []
         usual = max(seen, key=lambda features: len(seen[features]))
-        others = [f"In {', '.join(rows)} by {by}." for by, rows in seen.items() if by != usual]
-        return [f"Images are seen by {usual}, unless a line below says otherwise.", *others]
+        others = [f"Image features of {', '.join(rows)}: {by}." for by, rows in seen.items() if by != usual]
+        return [f"Image features: {usual}, unless a line below says otherwise.", *others]
 
     def _published(self, row: TableRow) -> PublishedRow | None:
         wanted = row.published or row.recipe or row.name
