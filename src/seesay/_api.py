@@ -1,4 +1,4 @@
-"""The functions of `import seesay`: load, train, evaluate."""
+"""The functions `seesay.load`, `seesay.train` and `seesay.evaluate`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
     Args:
         name: `seesay-small`, `seesay-ground`, the folder of a trained run, or `LIBRARY:MODEL`, such as
             `open_clip:ViT-B-32/laion2b_s34b_b79k` or `transformers:./folder`.
-        device: where the matcher and the image encoders run, such as "cpu" or "cuda:1"; by default a GPU if
-            there is one.
+        device: where the matcher and the image encoders run, such as "cpu" or "cuda:1". The default is
+            SEESAY_DEVICE; if that is not set, a GPU if there is one, but the CPU for an exported matcher.
         module: your own module, for a run that was trained with it. The weights are loaded into a copy.
 
     Raises:
@@ -69,9 +69,9 @@ def train(
         resume: continue after the last finished epoch; the result is the same, bit for bit.
         module: your own module with `embed_images` and `embed_sentences`; a copy is trained instead of the
             recipe's matcher. Pass it to `load` again.
-        callbacks: called after each epoch, see `seesay.Callback`.
+        callbacks: called during training, see `seesay.Callback`.
         start_from: a run of the same recipe, or its folder, with the initial weights. The new run keeps its
-            vocabulary.
+            vocabulary and its sentence encoder.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
             key may be given on its own if it is unambiguous. Type checkers know the keys of included matchers
             and losses; give those of your own as a mapping, such as `loss={"kind": "mine", "power": 2}`.

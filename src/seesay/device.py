@@ -53,7 +53,7 @@ def checked_device(device: str) -> str:
 
 
 def multiplies_bfloat16(device: str) -> bool:
-    """Return whether a device multiplies bfloat16 fast; no processor does for PyTorch before 2.12."""
+    """Return whether a device multiplies bfloat16 fast; False for any CPU before PyTorch 2.12."""
     import torch
 
     if device.startswith("cuda"):

@@ -69,7 +69,7 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
     """Replace an import error by one that names the extra of the package.
 
     Args:
-        of: the extra to name, if it includes another extra's package.
+        of: the extra to name instead of the package's own, for code that needs more than that package.
 
     >>> with naming_extras():  # doctest: +ELLIPSIS
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
@@ -88,7 +88,7 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation, from an index, a wheel or a checkout."""
+    """Return the command that adds an extra to this installation, from where seesay was installed."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.request import url2pathname
 

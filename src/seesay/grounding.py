@@ -32,13 +32,13 @@ from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"
 _JUDGE_RUN = "seesay-small"
-# Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
+# Okabe and Ito's colours without black, distinct for every kind of colour vision, best contrast first.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
-_SHOWN = 0.01  # probability; lower than a search's, since people mostly point at what they see
-_KEPT = 16  # images whose regions are kept in memory, about 1 MB each
+_SHOWN = 0.01  # probability; lower than that of a search, because most phrases name what is visible
+_KEPT = 16  # images whose regions are kept in memory, about 3 MB each
 
 
 class GroundedBox(NamedTuple):
@@ -109,7 +109,10 @@ class Grounding:
 
 
 class _Regions(NamedTuple):
-    """An upright image's size, its proposals (r, 4) in pixels, their features (r, d), and its vector."""
+    """An upright image's size, its proposals (r, 4) in pixels, their features (r, d), and its vector.
+
+    The vector is that of the judge; empty without one.
+    """
 
     size: tuple[int, int]
     boxes: NDArray[np.float32]
@@ -126,7 +129,7 @@ def can_ground(name: str) -> bool:
 
 
 def load_grounder(run: str) -> Grounder:
-    """Load a grounding run by name or folder, with a judge if it is the included one.
+    """Load a grounding run by name or folder; the included run has `seesay-small` as its judge.
 
     Runs of your own may know words that `seesay-small` does not, so it does not judge their phrases.
 
@@ -140,8 +143,9 @@ class Grounder:
     """Finds the regions of an image that phrases describe, with a run of a grounding recipe. Thread-safe.
 
     Args:
-        run: that scores regions.
-        judge: of what a whole image shows, with calibrated scores; without one every phrase fits.
+        run: the run that scores regions.
+        judge: a run with calibrated scores that decides whether an image shows a phrase; without one, every
+            phrase fits.
 
     Raises:
         SeesayError: the run matches whole images.
@@ -167,9 +171,9 @@ class Grounder:
         """Find the phrases of a sentence in an image.
 
         Args:
-            image: encoded, or decoded to at least `SIDE` pixels of its shorter side. The regions of the most
+            image: encoded, or decoded with a shorter side of at least `SIDE` pixels. The regions of the most
                 recent images are cached.
-            name: of the image, for messages.
+            name: the name of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
                 Misspelt words are corrected unless they are in double quotes.
             best: maximum number of places of a phrase; they overlap by an IoU of at most 0.5.
@@ -197,13 +201,13 @@ class Grounder:
         return Grounding(*size, tuple(phrases), corrected)
 
     def _corrected(self, text: str) -> dict[str, str]:
-        """Return corrections of misspelt words, except for those in quotes."""
+        """Return corrections of misspelt words, except for words in double quotes."""
         kept = tokenize(" ".join(QUOTED.findall(text)))
         found = self.run.corrections([QUOTED.sub(" ", text)])
         return {word: meant for word, meant in found.items() if word not in kept}
 
     def _fitting(self, whole: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
-        """Return for each phrase whether the judge gives it a chance in an image with that vector."""
+        """Return for each phrase whether the judge finds it probable enough in an image with that vector."""
         if self._judge is None or self._judge.calibration is None:
             return [True] * len(texts)
         scores = self._judge.embed_sentences(texts, query=True) @ whole
@@ -253,8 +257,8 @@ def best_places(
 ) -> tuple[GroundedBox, ...]:
     """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
-    Ties are broken by order. With `box_voting`, an IoU, each place is the mean of a box and of those that
-    overlap it by at least that much, see `seesay.data.boxes.vote`.
+    Ties are broken by order. With `box_voting`, an IoU, each place is the weighted mean of a box and of
+    those that overlap it by at least that much, see `seesay.data.boxes.vote`.
     """
     left = np.argsort(-scores, kind="stable")
     places: list[GroundedBox] = []
@@ -298,7 +302,7 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
 
     Raises:
         ImageError: the image cannot be decoded.
-        SeesayError: the file cannot be written.
+        SeesayError: the file has another suffix, or cannot be written.
     """
     check_output(out, FORMATS)
     picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
@@ -307,7 +311,10 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
 
 
 def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
-    """Draw boxes on a copy of an upright RGB image, and label the best one of each phrase with its score."""
+    """Draw boxes on a copy of an upright RGB image, and label the best one of each phrase.
+
+    A label shows the phrase and the probability of the box, or its score if it has no probability.
+    """
     picture = image.copy()
     draw = ImageDraw.Draw(picture)
     line = max(2, round((image.width * image.height) ** 0.5 / 160))
@@ -324,7 +331,7 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
 
 
 def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None:
-    """Draw a frame inside the box, between two thin black ones that keep it visible on its own colour."""
+    """Draw a frame inside the box, between thin black lines that keep it visible on any background."""
     edge = max(1, line // 3)
     for inset, outline, width in ((0, "black", line + 2 * edge), (edge, fill, line)):
         x1, y1 = box[0] + inset, box[1] + inset
@@ -352,7 +359,7 @@ class _Labels:
         self._draw.text(at, text, fill=text_colour(background), font=self._font)
 
     def _room(self, box: Box, width: float, height: float) -> Box:
-        """Above the box, within its top, within its bottom or below it, and within the image."""
+        """Find a free place above the box, at its top, at its bottom or below it, within the image."""
         max_x, max_y = max(self._size[0] - width, 0), max(self._size[1] - height, 0)
         x = min(max(box[0], 0), max_x)
         wanted = (box[1] - height, box[1], box[3] - height, box[3])
@@ -361,7 +368,7 @@ class _Labels:
         return next((r for r in rooms if not any(_meet(r, other) for other in self._taken)), rooms[0])
 
     def _fitting(self, text: str) -> str:
-        """The text in one line, cut to the width of the image."""
+        """Return the text on one line, cut to the width of the image."""
         text = " ".join(text.split())
         width = self._size[0] - 2 * self._pad
         if self._length(text) <= width:

@@ -1,4 +1,4 @@
-"""HTML elements whose text is escaped, and the page that every HTML file of seesay is."""
+"""HTML elements whose text is escaped, and the document around every page that seesay writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The colours and the type that all pages share; a page adds its own rules below.
+# The colours and the font of all pages; a page appends its own rules.
 STYLE = """:root {
   color-scheme: light dark;
   --ink: light-dark(#1c1b19, #eceae6);
@@ -41,7 +41,7 @@ def tag(name: str, *inside: str, **attributes: object) -> Html:
 
 
 def picture_tag(picture: Image, side: int, quality: int, alt: str) -> Html:
-    """Return an image as an element that holds it, as a JPEG whose longer side has at most `side` pixels."""
+    """Return an element that embeds an image, as a JPEG whose longer side has at most `side` pixels."""
     small, out = picture.copy(), io.BytesIO()
     small.thumbnail((side, side))
     small.save(out, "JPEG", quality=quality, optimize=True)

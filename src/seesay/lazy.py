@@ -17,11 +17,11 @@ def lazy_names(
 
     Args:
         package: its `__name__`.
-        names: by module of the package, the names in it that are imported when they are first used. Those of
-            the module "" are modules of the package.
+        names: for each module of the package, the names in it that are imported when they are first used.
+            Names under "" are modules of the package.
 
     Raises:
-        MissingExtraError: a module needs a package that is not installed; by the returned `__getattr__`.
+        MissingExtraError: by the returned `__getattr__`, if a module needs a package that is not installed.
     """
     modules = {name: module for module, some in names.items() for name in some}
     vars(sys.modules[package]).setdefault("__all__", sorted(modules))

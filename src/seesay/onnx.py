@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
-# By file name: the networks of runs that brought their own, and their digests.
+# The networks that runs brought with them, and their digests, by file name.
 _brought: dict[str, tuple[Path, str]] = {}
 _run: ContextVar[set[Path] | None] = ContextVar("run", default=None)
 
@@ -74,9 +74,9 @@ def networks_run() -> Iterator[set[Path]]:
 
 
 def use_networks_of(folder: Path) -> None:
-    """Let `exported` find the networks that a run brings in that folder, where PyTorch cannot export them.
+    """Let `exported` find the networks that a run brings in that folder, if PyTorch is not installed.
 
-    With PyTorch they are not needed, because packaged networks are trusted more than those of runs.
+    With PyTorch they are ignored: it exports the packaged networks, which are more trustworthy.
 
     Raises:
         SeesayError: another run has brought a different network of the same name.
@@ -94,9 +94,9 @@ def use_networks_of(folder: Path) -> None:
 
 
 def network_cache(name: str) -> Path:
-    """Return the cache's folder of what networks have computed, such as "features".
+    """Return the folder of that name in the cache, such as "features", for the outputs of networks.
 
-    Networks of runs cannot be verified, so their outputs are cached separately.
+    Networks that runs brought cannot be verified, so their outputs are cached separately.
     """
     folder = cache_dir() / name
     if not _brought:
@@ -113,11 +113,10 @@ def exported(
     outputs: list[str],
     axes: dict[str, dict[int, str]] | None = None,
 ) -> Path:
-    """Return the cached ONNX file `name`, exported from the module that `build` returns if it is missing.
+    """Return the cached ONNX file `name`; if it is missing, export the module that `build` returns.
 
-    Without PyTorch it is the file of that name that a run has brought.
-
-    The first axis of every input and output is dynamic; `axes` names others.
+    Without PyTorch, a missing file is replaced by the one of that name that a run has brought. The first
+    axis of every input and output is dynamic; `axes` names others.
 
     Raises:
         SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
@@ -146,16 +145,16 @@ def trace(
     axes: Mapping[str, dict[int, str]],
     fold: bool = True,
 ) -> None:
-    """Export a module in evaluation mode to an ONNX file by tracing it; this takes PyTorch.
+    """Export a module in evaluation mode to an ONNX file by tracing it; this needs PyTorch.
 
     Args:
         module: the module.
-        example: its inputs once.
+        example: one example of its inputs.
         path: the file to write.
         inputs: names of its inputs.
         outputs: names of its outputs.
         axes: the dynamic axes of inputs and outputs, with their names.
-        fold: compute what depends on weights alone; without it weights keep their names and layouts.
+        fold: fold constants; without it, weights keep their names and layouts.
     """
     import torch
 
@@ -189,7 +188,7 @@ def onnx_session(
         path: the ONNX file.
         threads: threads of one call; 0 for all cores.
         remedy: what to do about a damaged file.
-        weights: those that a graph names and does not hold, by their names in it.
+        weights: the weights that the graph names but does not contain, by name.
         quickly: leave out optimisations of the graph that take longer than they save in one call.
 
     Raises:
@@ -199,8 +198,8 @@ def onnx_session(
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Threads that wait in a loop for the next operation take the processor from all others: without it, a
-    # sentence takes little more than half the processor time, and is no later where nothing else runs.
+    # Threads that spin while they wait for the next operation take the processor from all others. Without
+    # spinning, a sentence takes little more than half the processor time, and is as fast on an idle machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     if quickly:

@@ -22,14 +22,14 @@ from platformdirs import user_cache_dir
 
 from seesay.errors import SeesayError
 
-_ABANDONED = 3600.0  # seconds; another process may be writing to a younger one
+_ABANDONED = 3600.0  # seconds; another process may still write to a younger temporary file
 _MAX_JSON_BYTES = 16 << 20
-_HELD = ".seesay.tmp"  # the end of a temporary folder's name, which no user gives to one
+_HELD = ".seesay.tmp"  # suffix of temporary folders, which no user gives to a folder
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: $SEESAY_CACHE, or the operating system's place for caches."""
+    """Return the cache folder: $SEESAY_CACHE, or the operating system's folder for caches."""
     chosen = os.environ.get("SEESAY_CACHE")
     return home_expanded(chosen) if chosen else Path(user_cache_dir("seesay"))
 
@@ -38,8 +38,8 @@ def cache_dir() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and rename it to `path` at the end, or delete it on an error.
 
-    After a kill or a power cut, the file is either old or new, never partial. The file's mode is that of any
-    new file, whatever wrote it. An error of the system names a file.
+    After a kill or a power cut, the file is either old or new, never partial. Its mode is that of any new
+    file, whatever wrote it. An error of the operating system always names a file.
     """
     sweep(path.parent, glob.escape(path.name), older_than=_ABANDONED)
     beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -74,9 +74,10 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
     """Delete the temporary files of `replacing` that a kill left in a folder.
 
     Args:
-        folder: to sweep; 0 seconds are safe only for who alone writes to it.
-        names: a pattern of the files that they stand for.
-        older_than: seconds since they were written to.
+        folder: the folder.
+        names: a pattern of the names of the files that would have been replaced.
+        older_than: the least number of seconds since the last write; files of running processes are then
+            kept. 0 deletes all, and is safe only if no other process writes to the folder.
     """
     for file in folder.glob(f"{names}.[0-9]*.[0-9]*.tmp"):
         with suppress(OSError):
@@ -85,10 +86,10 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
 
 
 def _is_abandoned(process: str, changed: float, older_than: float = _ABANDONED) -> bool:
-    """Return whether a process no longer writes to what it last changed at a time, in seconds since 1970.
+    """Return whether a process has abandoned what it last changed at `changed`, in seconds since 1970.
 
-    To a clock that was set meanwhile, a moment ago is long ago, or yet to come. So a process that runs has
-    abandoned nothing. One in another container is not seen.
+    If the clock was set in the meantime, a recent time can seem long past or in the future, so the process
+    must also have ended. Processes in other containers are not seen.
     """
     return abs(time.time() - changed) >= older_than and not _is_running(process)
 
@@ -117,7 +118,8 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
         patience: seconds to wait for that process.
 
     Raises:
-        SeesayError: another process holds it, with the message `busy`; or it cannot be written.
+        SeesayError: another process holds it, with the message `busy`; it is not an empty file; or it cannot
+            be written.
     """
     with suppress(OSError):
         there = lock.lstat()
@@ -202,7 +204,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder beside `out` that becomes `out` at the end: all of it, or nothing on an error.
 
     Raises:
-        SeesayError: it holds something already, before anything is computed for it, or cannot be written.
+        SeesayError: `out` exists and is not an empty folder, which is checked first, or cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SeesayError(f"{out}: already exists; choose another folder.")
@@ -218,7 +220,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
     """Like `new_folder`, but without converting errors, for folders that no user named."""
     out.parent.mkdir(parents=True, exist_ok=True)
     _sweep_folders(out.parent, glob.escape(out.name))
-    # A name that no other process has, not even one of the same number in another container.
+    # A name that no other process uses, not even one with the same id in another container.
     mine = f"{out.name}.{os.getpid()}."
     with tempfile.TemporaryDirectory(_HELD, mine, out.parent, ignore_cleanup_errors=True) as held:
         beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
@@ -229,7 +231,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
         if out.exists():
             out.rmdir()
         beside.rename(out)
-        with suppress(OSError):  # it is whole and has its name, so there is nothing to be done again
+        with suppress(OSError):  # the folder is complete and in place, so nothing needs to be repeated
             flush(out.parent)
 
 
@@ -252,7 +254,7 @@ def check_output(out: Path, suffixes: Collection[str]) -> None:
     """Check that a file can be written there, before anything is computed for it.
 
     Raises:
-        SeesayError: another suffix, or no such folder.
+        SeesayError: the suffix is another one, or the folder does not exist.
     """
     if out.suffix.lower() not in suffixes:
         raise SeesayError(f"{out}: the name must end in {', '.join(suffixes)}; choose one of these.")
@@ -271,11 +273,11 @@ def writing(out: Path) -> Iterator[Path]:
 
 
 def read_small_json(path: Path) -> Any:
-    """Read JSON that a run keeps, such as a vocabulary.
+    """Read a JSON file of a run, such as a vocabulary.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not JSON, nested too deeply, or far too large.
+        ValueError: it is not JSON, nested too deeply, or larger than 16 MiB.
     """
     with path.open("rb") as file:
         text = file.read(_MAX_JSON_BYTES + 1)

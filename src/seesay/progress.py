@@ -39,7 +39,7 @@ def show_progress(shown: bool) -> None:
 def progress(what: str, total: int | None, unit: str) -> Iterator[Advance]:
     """Show the progress of `total` units on standard error; call the given function with each step's size.
 
-    A total of None is not known: what is done is counted.
+    If the total is None, it is unknown, and only what is done is counted.
     """
     done = 0
     with progress_of(what, unit) as report:
@@ -116,6 +116,6 @@ def _lines(what: str, unit: str) -> Report:
 
 
 def tell(line: str) -> None:
-    """Print a line on standard error, before work whose end cannot be foreseen."""
+    """Print a line on standard error, unless progress is switched off."""
     if os.environ.get(_VARIABLE) != "0":
         print(line, file=sys.stderr, flush=True)

@@ -27,8 +27,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        included: the modules and packages with the included implementations, which are imported, packages
-            with their modules, at the first look-up.
+        included: the modules and packages with the included implementations. They are imported at the first
+            look-up, packages with all their modules.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -67,7 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return add
 
     def __getitem__(self, name: str) -> T:
-        """Return the implementation of that name; import it first if an installed package brings it.
+        """Return the implementation of that name; import it first if an installed package provides it.
 
         Raises:
             SeesayError: there is none, or its package cannot be imported.
@@ -108,7 +108,7 @@ class Registry(Mapping[str, T], Generic[T]):
                         import_module(f"{name}.{module.name}")
         finally:
             self._importing.discard(thread)
-        self._included = ()  # only now: other threads import them meanwhile, too, and wait for each module
+        self._included = ()  # only now, so that other threads wait until the modules are imported
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # slow to import, and most names are included ones
@@ -139,7 +139,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _origin(implementation: object) -> tuple[str, str]:
-    """Where an implementation is defined: its module and its name there."""
+    """Return where an implementation is defined: its module and its name there."""
     found = getattr(implementation, "implementation", implementation)  # registered with its settings
     found = found if isinstance(found, type) else type(found)
     return found.__module__, found.__qualname__

@@ -26,13 +26,13 @@ class Sampler(Protocol):
 
         Args:
             image_of_sentence: for each sentence the position of its image, (m,).
-            batch_size: pairs in a batch; some samplers add to them.
-            seed: of the run.
-            epoch: from 1.
+            batch_size: the number of pairs in a batch; some samplers add more.
+            seed: the seed of the run.
+            epoch: the number of the epoch, from 1.
 
         Yields:
-            Positions of images and of their sentences, both (batch,). The last batch may be smaller; one
-            without a negative is left out.
+            Positions of images and of their sentences, both (batch,). The last batch may be smaller; batches
+            without negatives are left out.
         """
         ...
 
@@ -47,9 +47,9 @@ def rounds(
 ) -> Iterator[tuple[Positions, Positions]]:
     """Yield every sentence once, with its image, in batches of pairs of different images.
 
-    The sentences are dealt in rounds: round r holds the r-th of each image's shuffled sentences,
-    so a batch repeats an image only where two rounds meet. Left out are batches at the end that consist of
-    further sentences of one image.
+    The sentences are dealt in rounds: round r holds the r-th of each image's shuffled sentences, so a batch
+    repeats an image only where two rounds meet. Batches at the end with sentences of only one image are left
+    out.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(image_of_sentence))
@@ -70,7 +70,7 @@ def rounds(
 def random(
     image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Yield shuffled pairs, as the two-branch networks take them (section 5.1)."""
+    """Yield shuffled pairs, as for the two-branch networks (section 5.1)."""
     shuffled = np.random.default_rng([seed, epoch]).permutation(len(image_of_sentence))
     for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
         if _has_negatives(image_of_sentence[sentences]):
@@ -83,8 +83,8 @@ def neighbourhood(
 ) -> Iterator[tuple[Positions, Positions]]:
     """Yield shuffled pairs with two sentences of each image (section 3.2.3 of the two-branch networks).
 
-    Each image that has one sentence in a batch brings a second one along, drawn from its others: a batch
-    holds up to twice as many pairs.
+    For each image with one sentence in a batch, a second one is drawn from its others, if it has any, so a
+    batch holds up to twice as many pairs.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(image_of_sentence))
@@ -97,7 +97,7 @@ def neighbourhood(
         images, first, times = np.unique(image_of_sentence[sentences], return_index=True, return_counts=True)
         alone = (times == 1) & (counts[images] > 1)
         images, only = images[alone], sentences[first[alone]]
-        # Any but the one that is there: a step of 1 to count - 1 round the image's sentences.
+        # Any other than the one that is there: 1 to count - 1 steps round the image's sentences.
         step = generator.integers(1, counts[images])
         second = by_image[starts[images] + (place[only] + step) % counts[images]]
         sentences = np.concatenate([sentences, second])
@@ -111,12 +111,12 @@ def images(
 ) -> Iterator[tuple[Positions, Positions]]:
     """Yield every image once, with all its sentences, in batches of about `batch_size` pairs.
 
-    Where an image is encoded at each step, this is the cheapest order: once an epoch, not once a sentence.
+    If images are encoded at each step, this is the cheapest order: each image is encoded once per epoch.
     """
     order = np.random.default_rng([seed, epoch]).permutation(int(image_of_sentence.max(initial=0)) + 1)
     rank = order[image_of_sentence]
     dealt = np.argsort(rank, kind="stable")
-    # A batch ends before the image that the pair behind it belongs to; an image alone joins the next batch.
+    # Batches end at the first pair of an image; a batch of a single image is joined with the next one.
     ends = np.unique(np.searchsorted(rank[dealt], rank[dealt][batch_size::batch_size]))
     batches: list[Positions] = []
     for sentences in np.split(dealt, ends):
@@ -132,5 +132,5 @@ def images(
 
 
 def _has_negatives(images: Positions) -> bool:
-    """Whether a batch has two images or more; one alone has no negatives and cannot be batch-normalised."""
+    """Return whether a batch has several images; one has no negatives and cannot be batch-normalised."""
     return len(np.unique(images)) > 1

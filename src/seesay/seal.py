@@ -36,7 +36,7 @@ def seal(identity: str, what: Path | str) -> str:
 
 
 def check_seals() -> None:
-    """Check that this user has a key, without which everything seems to be of somebody else.
+    """Check that this user has a key; without one, everything seems to belong to somebody else.
 
     Raises:
         SeesayError: the cache cannot be written.
@@ -64,7 +64,7 @@ def _key(file: Path) -> bytes:
 
 
 def _read(file: Path) -> bytes:
-    """The key in a file; nothing if there is none, or a full disk has cut it off."""
+    """Return the key in a file; empty if there is none, or if it is cut off, as by a full disk."""
     with suppress(FileNotFoundError):
         key = file.read_bytes()
         return key if len(key) == _KEY_BYTES else b""
@@ -72,7 +72,7 @@ def _read(file: Path) -> bytes:
 
 
 def _made(file: Path) -> bytes:
-    """Write a new key, which nobody else can read at any time, in one step."""
+    """Write a new key in one step; at no time can another user read it."""
     key = secrets.token_bytes(_KEY_BYTES)
     descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
     beside = Path(name)
@@ -82,7 +82,7 @@ def _made(file: Path) -> bytes:
             opened.flush()
             os.fsync(descriptor)
         beside.replace(file)
-        for folder in (file.parent, file.parent.parent):  # an index whose key is lost is a stranger's
+        for folder in (file.parent, file.parent.parent):  # indexes are not confirmed once the key is lost
             flush(folder)
     finally:
         beside.unlink(missing_ok=True)

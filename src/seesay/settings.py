@@ -19,7 +19,7 @@ C = TypeVar("C", bound=type)
 # Annotations of hyperparameters, beside pydantic's `PositiveInt` and `NonNegativeInt`.
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Dropout = Annotated[float, Field(ge=0, lt=1)]  # the share of numbers that is left out while training
+Dropout = Annotated[float, Field(ge=0, lt=1)]  # the share of values that are dropped in training
 
 
 class Settings(BaseModel):
@@ -28,7 +28,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def arguments_for(self, implementation: type) -> dict[str, Any]:
-        """Return those settings that the constructor of a class has arguments for."""
+        """Return the settings that are arguments of a class's constructor."""
         wanted = signature(implementation).parameters
         return {name: getattr(self, name) for name in type(self).model_fields if name in wanted}
 
@@ -48,8 +48,8 @@ class SettingsRegistry(Registry[Registered]):
         group: the entry-point group, such as "seesay.losses".
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
-        included: the packages whose modules hold the included ones.
-        unchecked: settings with any keys, which stand in where an extra that these need is missing.
+        included: the packages whose modules contain the included implementations.
+        unchecked: settings with any keys, used if an extra that the implementations need is not installed.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class SettingsRegistry(Registry[Registered]):
     def register_class(self, kind: str, settings: type[Settings] | None = None) -> Callable[[C], C]:
         """Return a decorator that registers a class under the `kind` by which recipes name it.
 
-        Its settings are the arguments of its constructor, with their annotations and defaults, but for the
-        registry's inputs. The constructor then checks what it is given by the same annotations.
+        Its settings are the arguments of its constructor, with their annotations and defaults, except for the
+        registry's inputs. The constructor then checks its arguments by the same annotations.
 
         Args:
             kind: the name in recipes.
@@ -115,7 +115,8 @@ class SettingsRegistry(Registry[Registered]):
         """Check settings given as a mapping with a `kind`; settings are returned as they are.
 
         Raises:
-            SeesayError: the kind is unknown, or a value is not allowed; the message begins with the key.
+            SeesayError: the kind is missing or unknown, or a value is not allowed; in the last case the
+                message begins with the key.
         """
         if isinstance(values, Settings):
             return values
@@ -147,7 +148,7 @@ class SettingsRegistry(Registry[Registered]):
 
 
 def _annotated_arguments(implementation: type) -> dict[str, Any]:
-    """The constructor's arguments as fields of a pydantic model: name to annotation and default."""
+    """Return the constructor's arguments as fields of a pydantic model: name to annotation and default."""
     types = get_type_hints(implementation.__init__, include_extras=True)  # type: ignore[misc]
     return {
         name: (types.get(name, Any), ... if argument.default is Parameter.empty else argument.default)
@@ -212,13 +213,13 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _text(error: ErrorDetails) -> str:
-    """What is wrong, as a part of a sentence."""
+    """Return the error's message as a part of a sentence."""
     text = error["msg"].removeprefix("Value error, ").rstrip(".")
     return text[:1].lower() + text[1:]
 
 
 def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
-    """Suggest the keys that are meant by an unknown one, or name those that there are."""
+    """Suggest the key that was probably meant by an unknown one, or list the known keys."""
     fields = _fields(model, parents)
     below = [
         f"{name}.{inner}"
@@ -234,7 +235,7 @@ def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
 
 
 def _fields(model: type[BaseModel], parents: list[str]) -> dict[str, FieldInfo]:
-    """The fields of the settings below those parents; none if their class is not certain."""
+    """Return the fields of the settings below those parents; none if their class is ambiguous."""
     for parent in parents:
         field = model.model_fields.get(parent)
         found = _types(field.annotation) if field else []

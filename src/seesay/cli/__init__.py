@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("grpc", "psycopg"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
-        reconfigure(errors="backslashreplace")  # as of standard error: names of files need not be text
+        reconfigure(errors="backslashreplace")  # like standard error; file names need not be valid text
     before = chosen_device()
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     fail = partial(_fail, as_json="--json" in given)
     try:
         with naming_extras():
             code = _command(given[0])(given, standalone_mode=False, obj=given)
-        if code == STOPPED:  # which typer makes of Ctrl-C
+        if code == STOPPED:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
@@ -65,11 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         if not (failure := failure_of_disk(error)):
             raise
-        # What reads and writes says more; this is the disk that holds seesay itself.
-        place = error.filename or "standard output"  # all else that is written to is named
+        # Functions that read and write raise a SeesayError; this is seesay's own disk, or the output.
+        place = error.filename or "standard output"  # other errors name their file
         fail(f"{place}: {failure}; check the disk and run the same command again.")
     except Exception as error:
-        # typer bundles its own click, so that usage errors have no one class to catch.
+        # typer may bundle its own click, so usage errors have no single class to catch.
         message = getattr(error, "format_message", None)
         if message is None:
             raise
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(name: str) -> Callable[..., Any]:
-    """Return the application with one command or all: each that is added takes two milliseconds."""
+    """Return the application with one command or all; adding a command takes two milliseconds."""
     if name in _QUICK:
         import_module(f"seesay.cli.{_QUICK[name]}")
     else:
@@ -91,12 +91,12 @@ def _command(name: str) -> Callable[..., Any]:
 
 
 @cache
-def _built(quick: bool) -> Callable[..., Any]:  # noqa: ARG001 — others are there when it is not quick
+def _built(quick: bool) -> Callable[..., Any]:  # noqa: ARG001 — the key of the cache
     return get_command(app)
 
 
 def _fail(message: str, as_json: bool) -> NoReturn:
-    # Not by typer, which would import more: the disk may have failed.
+    # Not with typer, which would import more modules: the disk may have failed.
     print(f"seesay: {message}", file=sys.stderr)
     if as_json:
         with suppress(OSError):

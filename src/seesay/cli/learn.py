@@ -89,7 +89,7 @@ def train(
 
 
 def _stop(arguments: list[str], resumes: bool) -> NoReturn:
-    """Say how an interrupted training is continued."""
+    """Print the command that continues an interrupted training, and exit."""
     again = ["seesay", *arguments, *(["--resume"] if resumes else [])]
     console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
     raise SystemExit(opt.STOPPED) from None
@@ -170,7 +170,7 @@ def evaluate(
     entries = [open_entry(name) for name in runs]
     second = Run.load(rerank) if rerank is not None else None
     if record is not None:
-        provenance_of(entries, combine, second, 0, None)  # files of scores have none
+        provenance_of(entries, combine, second, 0, None)  # refuses files of scores at once
         make_record(record)
     loaded = [entry for entry in entries if isinstance(entry, Run)]
     corpus = open_corpus_of(loaded, data, images, data_format)
@@ -356,7 +356,7 @@ def table(
 
 
 def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
-    """Return the table of that name; None for runs and scores."""
+    """Return the table of that name; None for runs and external scores."""
     from seesay.recipes.table import is_table, load_table
 
     if not is_table(what[0]):

@@ -174,7 +174,7 @@ def concepts(
 @opt.app.command()
 def recipes(as_json: opt.Json = False) -> None:
     """List the recipes and the corpora that they have settings for."""
-    from seesay.recipes.files import included_recipes  # unchecked: their matchers import PyTorch
+    from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
 
     recipes = sorted(included_recipes().items())
     rows = [(name, values["about"], list(values["corpora"])) for name, values in recipes]

@@ -51,11 +51,11 @@ def print_json(result: object) -> None:
 
 
 def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
-    """Print an answer as JSON or a line for each hit, and notes about it on standard error.
+    """Print an answer as JSON or as a line for each hit, and notes about it on standard error.
 
-    A line begins with the probability that the hit is right. Hits without one, and those that a second run
-    has re-ranked, have their score instead; the latter also have their former rank. On a terminal the query
-    is printed first. In JSON, an image whose file is missing has `"gone": true`.
+    A line begins with the probability that the hit is right, or with its score if it has no probability or
+    the answer was re-ranked; re-ranked hits also have their former rank. On a terminal the query is printed
+    first. In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
     gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
@@ -103,7 +103,7 @@ def _tell_gone(paths: Sequence[str], index: Index) -> None:
 
 
 def print_reranking(reranked: Reranked) -> Answer:
-    """Print how many hits were re-ranked, how fast, and which could not be; return the hits."""
+    """Print how many hits were re-ranked, how fast, and which ones could not be; return the hits."""
     now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
     tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
     if reranked.issues:
@@ -113,9 +113,9 @@ def print_reranking(reranked: Reranked) -> Answer:
 
 
 def print_grounding(found: Grounding, sentence: str) -> None:
-    """Print the sentence with its phrases coloured, on a terminal; then a line for each box.
+    """Print a line for each box, after the sentence with coloured phrases if the output is a terminal.
 
-    A line begins with the probability that the box is right, or with its score if that is not calibrated.
+    A line begins with the probability that the box is right, or with its score if it has no probability.
     """
     from rich.text import Text
 
@@ -164,7 +164,7 @@ def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
 
 
 def print_explanation(explanation: Explanation, count: int) -> None:
-    """Print for each reading its score, on a terminal the coloured sentence, and the strongest windows."""
+    """Print for each reading its score, on a terminal the coloured sentence, and its strongest windows."""
     from rich.text import Text
 
     from seesay.explain import terminal_style
@@ -187,7 +187,7 @@ def print_explanation(explanation: Explanation, count: int) -> None:
 
 
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
-    """Print names and what they are: as JSON, or in two columns."""
+    """Print names with their descriptions, as JSON or in two columns."""
     if as_json:
         print_json([{"name": name, "about": about} for name, about in rows])
         return
@@ -197,7 +197,7 @@ def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
 
 
 def print_training(summary: TrainingSummary, folder: Path) -> None:
-    """Print where the run is, and how well it does on val."""
+    """Print where the run is, and its result on val."""
     course, best = f"{summary.epochs} epochs", f"best on val at epoch {summary.best_epoch}, "
     if summary.members:
         course, best = f"{len(summary.members)} members", "on val "
@@ -256,7 +256,7 @@ def visible(text: str) -> str:
 
 
 def for_screen(text: str) -> str:
-    """Return a line of standard output: as it is, or on a terminal `visible`."""
+    """Return a line for standard output, escaped by `visible` if that is a terminal."""
     return visible(text) if sys.stdout.isatty() else text
 
 
@@ -311,7 +311,7 @@ def print_left_out(issues: Issues) -> None:
 
 
 def print_info(info: Mapping[str, Any]) -> None:
-    """Print what `Index.info` says of an index."""
+    """Print the result of `Index.info`."""
     from seesay.data.suffixes import unread_lines
 
     size = f"{info['bytes'] / 1e6:.1f} MB"
@@ -332,19 +332,19 @@ def print_info(info: Mapping[str, Any]) -> None:
 
 
 def tell_if_small(corpus: Corpus, split: str) -> None:
-    """Say on standard error if a split has so few images that its recall means nothing."""
+    """Print a warning on standard error if a split has so few images that its recall means nothing."""
     count = sum(image.split == split for image in corpus.images)
     if 0 < count <= 10 and not corpus.has_boxes:
         tell(f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 is always 100.")
 
 
 def _count(of: int | Mapping[str, float]) -> str:
-    """Write a count, or the range and mean of several."""
+    """Format a count, or the range and mean of several."""
     return str(of) if isinstance(of, int) else f"{of['min']}-{of['max']}, mean {of['mean']:.1f}"
 
 
 def wide() -> Console:
-    """Return standard output; in a pipe, tables are not wrapped at eighty columns."""
+    """Return standard output as a console; 140 columns wide if it is not a terminal."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 140)

@@ -197,7 +197,7 @@ def search(
 
 
 def _query(text: str) -> Query:
-    """Read a query; text that is the name of an image file is that image, whatever signs are in it."""
+    """Parse a query; if it is the name of an image file, it means that image, whatever signs it contains."""
     from seesay.data.headers import file_format
     from seesay.search import Query
 
@@ -388,13 +388,13 @@ def serve(
 
 
 def _roots(given: list[str]) -> str | dict[str, str] | None:
-    """The folder, or the folders by their names, of `--root`."""
+    """Return the folder of `--root`, or its folders by name; None without any."""
     if len(given) == 1 and (Path(given[0]).is_dir() or "=" not in given[0]):
         return given[0]
     named = dict[str, str]()
     for each in given:
         name, sign, folder = each.partition("=")
-        while "=" in folder and not Path(folder).is_dir():  # the name may have such a sign, too
+        while "=" in folder and not Path(folder).is_dir():  # the name may also contain an equals sign
             more, _, folder = folder.partition("=")
             name = f"{name}={more}"
         if not sign:

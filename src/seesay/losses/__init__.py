@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from seesay.losses.settings import register_loss as register_loss
     from seesay.losses.triplet import TripletLoss as TripletLoss
 
-# PyTorch comes with the first name that is used.
+# PyTorch is imported with the first name that is used.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

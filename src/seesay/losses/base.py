@@ -21,7 +21,7 @@ class Relations:
     Attributes:
         matching: whether image i and sentence j are a positive pair, (n, m) boolean.
         other_sentences: whether sentence j is a negative of image i. For sentences, this and `other_images`
-            are the complement of `matching`; for phrases they differ (Algorithm 1).
+            are the complement of `matching`; for phrases they differ (two-branch networks, Algorithm 1).
         other_images: whether image i is a negative of sentence j.
 
     Example:
@@ -53,8 +53,8 @@ class LabelledPairs:
     """Pairs of a mini-batch's images (or regions) and sentences (or phrases).
 
     Attributes:
-        images: a row of the batch's images for each pair, (k,).
-        sentences: a row of its sentences, (k,).
+        images: the row of each pair's image in the batch, (k,).
+        sentences: the row of each pair's sentence, (k,).
         labels: +1 where they match and -1 where they do not, (k,).
 
     Example:
@@ -75,13 +75,13 @@ class LabelledPairs:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A mini-batch of matching pairs, with a row for each pair in each part.
+    """A mini-batch of matching pairs; row i of each part belongs to pair i.
 
     Attributes:
         images: features, (n, d).
         sentences: n sentences in the matcher's format; None if concepts are learned.
-        image_ids: which image each row shows, (n,); pairs that share an image are not negatives
-            of each other.
+        image_ids: which image each row shows, (n,); pairs that share an image are not negatives of each
+            other.
         teacher_scores: a teacher's scores, (n, n), for losses that need them.
         targets: concepts of each image, (n, K), 0 or 1, if these are learned.
         relations: of regions and phrases, if phrases are learned by triplets. Then `images` are regions and
@@ -119,7 +119,7 @@ class Loss(nn.Module):
         phrases: how phrases of regions are learned: by the `relations` ("triplets") or the `pairs` of a
             batch; None if the loss does not support them.
         learns_odds: True if scores are log-odds that a pair matches.
-        learns_concepts: True if it compares images with concept labels rather than image-sentence pairs.
+        learns_concepts: True if it compares images with concept labels rather than with sentences.
         closed_form: True if `solve` finds the minimum without steps.
         full_batches: True if incomplete mini-batches are skipped.
 
@@ -169,7 +169,7 @@ class Loss(nn.Module):
         """Fit parameters that depend on the weights after an epoch, before the matcher is measured.
 
         Args:
-            matcher: in training.
+            matcher: the matcher, in evaluation mode.
             pairs: image features (b, d) and their sentences of the whole train split, in batches.
         """
 
@@ -198,7 +198,7 @@ class ScoreLoss(Loss):
 
 
 def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
-    """Return a sum of `count` terms, or their mean; zero without terms."""
+    """Return a sum of `count` terms, or their mean, which is zero without terms."""
     if reduction == "sum":
         return total
     return total / (count.clamp_min(1) if isinstance(count, Tensor) else max(count, 1))

@@ -20,8 +20,8 @@ class CorrelationLoss(Loss):
     """The negative correlation of CCA, whose minimum `CCA.solve` finds in closed form.
 
     Args:
-        ridges: shares of the mean variance that are added to each variance; training keeps the best one on
-            val.
+        ridges: shares of the mean variance that are added to each variance; training keeps the one that is
+            best on val.
 
     Example:
         >>> import torch
@@ -60,7 +60,7 @@ class TotalCorrelationLoss(Loss):
     """
 
     needs = ("outputs", "fit_projections")
-    full_batches = True  # the fewer pairs, the more of their correlation is chance
+    full_batches = True  # the fewer the pairs, the more of their correlation is due to chance
 
     def __init__(self, ridge: Positive = 1e-4) -> None:
         super().__init__()

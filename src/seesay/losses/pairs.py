@@ -33,7 +33,8 @@ class Chosen(NamedTuple):
     Attributes:
         sentences: of each pair's image, (n, count).
         images: of each pair's sentence, (n, count).
-        there: which of them exist, (n, count); a pair has as many negative images as sentences.
+        there: which of them exist, (n, count), in both directions: a pair has as many negative images as
+            negative sentences.
     """
 
     sentences: Tensor
@@ -117,7 +118,7 @@ class PairMarginLoss(Loss):
         return self._hinges(scores.diagonal(), negative, chosen)
 
     def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
-        """The loss of scores (n,) and the scores of their negatives, (2, n, count)."""
+        """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
         hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
         self.note_hinges(hinges, count=2 * chosen.there.sum())
         counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)

@@ -24,11 +24,11 @@ from seesay.settings import Positive
 
 Slack = Literal["query", "negative"]
 
-_NEVER = -1e4  # a score whose share of any batch is zero
+_NEVER = -1e4  # a score whose softmax is zero in any batch
 
 
 class DistillationSettings(LossSettings):
-    """The additional key of a recipe: `teacher`, the run of an embedding matcher."""
+    """Settings with one more key: `teacher`, the run of an embedding matcher."""
 
     teacher: str
 
@@ -75,8 +75,8 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
-        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one pair; its
-            clip of the gradients makes the two differ.
+        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one pair; as it
+            clips gradients, mean and sum train differently.
         slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
             largest violations then count.
 
@@ -174,8 +174,8 @@ class DistillationLoss(ScoreLoss):
 
     Args:
         scale: factor applied to the teacher's scores (inverse temperature).
-        student_scale: factor applied to the matcher's. Scores of a pair matcher may become as large as the
-            teacher tells; cosines cannot, and need a factor like the teacher's.
+        student_scale: factor applied to the matcher's scores. Those of a pair matcher can become as large as
+            the teacher's scaled ones; cosines cannot, and need a similar factor.
         reduction: "mean" over the pairs, or their "sum".
 
     Example:
@@ -200,7 +200,7 @@ class DistillationLoss(ScoreLoss):
             return scores.sum()
 
         def shares(logits: Tensor) -> Tensor:
-            # Finite: nothing times an infinite logarithm is not a number.
+            # Finite, because zero times an infinite logarithm is NaN.
             return logits.masked_fill(same, _NEVER).log_softmax(dim=1)
 
         def distance(ours: Tensor, theirs: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ class DistillationLoss(ScoreLoss):
         return (distance(scores, teacher_scores) + distance(scores.T, teacher_scores.T)) / 2
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of each score matrix that the matcher learns by."""
+        """Return the loss of each score matrix of `training_scores`."""
         if batch.teacher_scores is None:
             raise SeesayError("The distillation loss learns from a teacher; give the batch teacher_scores.")
         all_scores = matcher.training_scores(batch.images, batch.sentences)
@@ -235,7 +235,7 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
 
 
 def _same_image(scores: Tensor, image_ids: Tensor) -> Tensor:
-    """Which pairs are different pairs of the same image, (n, n)."""
+    """Return which rows and columns belong to different pairs of the same image, (n, n)."""
     check_scores(scores, image_ids)
     same = ~different_images(image_ids)
     same.fill_diagonal_(False)

@@ -39,7 +39,7 @@ class LossSettings(Settings):
 
 
 class UncheckedLoss(LossSettings):
-    """The unchecked settings of any loss, if PyTorch, and therefore the losses, are missing."""
+    """The unchecked settings of any loss if PyTorch, and thus the losses, cannot be imported."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

@@ -24,8 +24,8 @@ class TripletLoss(Loss):
         top_k: K, the hardest triplets of each positive pair and of each pair of neighbours.
         lambda1: λ1, the weight of triplets whose query is an image.
         lambda2: λ2, of those whose query is a sentence.
-        lambda3: λ3, of images among themselves.
-        lambda4: λ4, of sentences among themselves.
+        lambda3: λ3, of neighbourhood constraints on images.
+        lambda4: λ4, of neighbourhood constraints on sentences.
         reduction: "mean": the sum over the triplets, divided by the number of positive pairs; or the "sum".
 
     Example:
@@ -71,6 +71,9 @@ class TripletLoss(Loss):
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
                 other; if an image occurs more than once, its first row is used.
             relations: which rows match, instead of `image_ids`.
+
+        Raises:
+            SeesayError: a shape is wrong, or not exactly one of `image_ids` and `relations` is given.
         """
         x, y = image_embeddings, sentence_embeddings
         check_tensors(image_embeddings=x, sentence_embeddings=y)
@@ -117,7 +120,7 @@ class TripletLoss(Loss):
 
 
 def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct `image_ids` in ascending order, and the first row of each."""
+    """Return the distinct `image_ids` in ascending order, and the first row of each."""
     images, place = torch.unique(image_ids, return_inverse=True)
     rows = torch.arange(len(image_ids), device=image_ids.device)
     return images, rows.new_full(images.shape, len(rows)).scatter_reduce(0, place, rows, "amin")
@@ -132,7 +135,7 @@ def _hardest_violations(
     fewer negatives, the others are -inf.
     """
     query, candidate = positive.nonzero(as_tuple=True)
-    # K largest violations of a pair are its K nearest negatives, whichever of the query's positives it has.
+    # The K largest violations of a pair are the query's K nearest negatives, whatever the positive.
     rows, of_pair = torch.unique(query, return_inverse=True)
     far = distance[rows].masked_fill(~negative[rows], float("inf"))
     nearest = far.topk(min(keep, far.shape[1]), dim=1, largest=False).values
@@ -141,7 +144,7 @@ def _hardest_violations(
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
     """Return distances of unit vectors, (n, m), clamped above zero, where the gradient is undefined."""
-    exact = torch.promote_types(left.dtype, torch.float32)  # half loses what a margin of 0.05 needs
+    exact = torch.promote_types(left.dtype, torch.float32)  # half precision is too coarse for small margins
     with torch.autocast(left.device.type, enabled=False):
         return (2 - 2 * left.to(exact) @ right.to(exact).T).clamp_min(1e-8).sqrt()
 

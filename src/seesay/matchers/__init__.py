@@ -1,7 +1,7 @@
 """Matchers: modules that score images against sentences, one file per paper.
 
-A matcher takes image features (n, d) and sentences, and gives the score matrix (n, m). One that embeds both
-(`EmbeddingMatcher`) can be indexed, one that looks at every pair (`PairMatcher`) re-ranks.
+A matcher takes image features (n, d) and sentences, and returns the score matrix (n, m). One that embeds
+both (`EmbeddingMatcher`) can be indexed; one that scores every pair separately (`PairMatcher`) re-ranks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seesay.matchers.two_branch import SimilarityNetwork as SimilarityNetwork
     from seesay.matchers.two_branch import TwoBranchEmbedding as TwoBranchEmbedding
 
-# PyTorch comes with the first name that is used.
+# PyTorch is imported with the first name that is used.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

@@ -2,12 +2,12 @@
 
 `Cosine` compares their vectors, and nothing is learned. `Adapter` puts a residual perceptron on each:
 
-    e(v) = v + α · MLP(v), both of unit length before the sum, and e after it
+    e(v) = v + α · MLP(v), where v has unit length, and e is then scaled to unit length
 
-The last layers start at zero, so training begins with the zero-shot cosine. In training, α is 1.
-After each epoch α is chosen on the val split: α = 0 is the zero-shot model, and since the last layer is
-linear, any α interpolates its weights between zero-shot and trained (Wortsman et al. 2022). The best epoch on
-val is therefore never worse there than the model without the adapter.
+The last layers start at zero, so training begins with the zero-shot cosine. In training, α is 1. After each
+epoch α is chosen on the val split: α = 0 is the zero-shot model, and since the last layer is linear, any α
+interpolates its weights between zero-shot and trained (Wortsman et al. 2022). On val, the best epoch is
+therefore never worse than the model without the adapter.
 """
 
 from __future__ import annotations

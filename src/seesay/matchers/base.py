@@ -15,7 +15,7 @@ from seesay.errors import SeesayError, first_line
 from seesay.matchers.sentences import SentencesLike, check_dtype
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
-_SLACK = 0.5  # of the margin; further away, a trained mcnn-st with dropout 0.1 has 0.6 % of its loss
+_SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
 _FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
 _FAR = 1 << 28  # bytes of activations that keep a GPU busy
 
@@ -28,7 +28,7 @@ class Pretrained(Protocol):
         ...
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (1000, 384) of the ImageNet classes."""
+        """Return vectors (1000, 384) of the ImageNet classes."""
         ...
 
     def object_vectors(self) -> NDArray[np.float32]:
@@ -40,7 +40,8 @@ class Matcher(nn.Module):
     """Scores images against sentences.
 
     Attributes:
-        reads_words: whether it reads the words of sentences; a static method if that depends on its settings.
+        reads_words: whether it reads the words of sentences, or a static method that returns this for its
+            settings.
         reads_vectors: whether it requires the vectors of a sentence encoder, or such a method.
         tunable: True if an image encoder can be fine-tuned together with it.
 
@@ -86,7 +87,7 @@ class Matcher(nn.Module):
         return None
 
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
-        """Return metrics of matching val pairs that show how training proceeds; its history records them.
+        """Return metrics of matching val pairs that show how training proceeds, for its history.
 
         Args:
             images: features, (n, d).
@@ -103,7 +104,7 @@ class EmbeddingMatcher(Matcher):
     """A matcher whose score is the inner product of two vectors, so that it can be indexed.
 
     Attributes:
-        asymmetric: True if queries and gallery items are embedded differently; then `forward` gives the
+        asymmetric: True if queries and gallery items are embedded differently; then `forward` returns the
             inner products of gallery vectors.
 
     Example:
@@ -142,7 +143,7 @@ class EmbeddingMatcher(Matcher):
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """Return the inner products (n, m): cosines, where embeddings have unit length.
 
-        They are in single precision under autocast too: half precision would tie scores.
+        They are in single precision even under autocast, because half precision would tie scores.
         """
         rows, columns = self.embed_images(images), self.embed_sentences(sentences)
         if not torch.is_autocast_enabled(rows.device.type):
@@ -152,10 +153,10 @@ class EmbeddingMatcher(Matcher):
 
 
 class PairMatcher(Matcher):
-    """A matcher that scores every pair by itself. Each image and sentence is encoded only once.
+    """A matcher that scores every pair separately. Each image and sentence is encoded only once.
 
     Attributes:
-        cache_bytes: how many bytes of activations are computed at a time on a CPU: what fits a core's cache.
+        cache_bytes: bytes of activations that are computed at a time on a CPU, to fit into a core's cache.
 
     Example:
         >>> import torch
@@ -204,7 +205,7 @@ class PairMatcher(Matcher):
         return max(budget // max(activations.numel() * size, 1), 1)
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return an empty matrix (m, n) for scores; many small ones would fragment the memory."""
+        """Return an uninitialised matrix (m, n) for scores; many small ones would fragment the memory."""
         return next(self.parameters(), images).new_empty(len(sentences), len(images))
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
@@ -214,9 +215,10 @@ class PairMatcher(Matcher):
     def score_near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
         """Return the score matrix (n, n) of encoded pairs for a hinge loss, float32.
 
-        Pairs that satisfy the margin by more than half of it, without dropout, may be -inf: they have no
-        gradient, or with dropout rarely one. Soon these are nearly all, and only the others are scored with
-        gradients. On a GPU all pairs are scored, which is faster than waiting for the choice.
+        Pairs that satisfy the margin by more than half of it without dropout may be -inf: they have no
+        gradient, or rarely one with dropout. After a few epochs these are nearly all pairs, and only the
+        others are scored with gradients. On a GPU all pairs are scored, which is faster than waiting for this
+        choice.
         """
         near = None if images.is_cuda else self._near_margin(images, sentences, margin)
         if near is None or near.float().mean() > _FEW:
@@ -228,15 +230,16 @@ class PairMatcher(Matcher):
     def _near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
         """Find the pairs (n, n) that match, violate the margin, or satisfy it by less than half of it.
 
-        This takes no gradients, half precision where that is fast, and no dropout beyond that of the
-        encodings: the step draws other masks, and drawing them took up to three quarters of the time.
+        The scores are computed without gradients, in half precision if that is fast, and without dropout
+        beyond that of the encodings: the step draws other masks, and drawing them took up to three quarters
+        of the time.
         """
         kind, modes = images.device.type, {module: module.training for module in self.modules()}
         try:
             with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
                 found = self.eval().score_encoded(images, sentences).float()
         finally:
-            for module, training in modes.items():  # a part of it may be fixed
+            for module, training in modes.items():  # some modules may be in evaluation mode
                 module.training = training
         matching, margin = found.diagonal(), margin * (1 + _SLACK)
         near = (matching[:, None] - found < margin) | (matching - found < margin)
@@ -263,7 +266,7 @@ class _Wrapped(EmbeddingMatcher):
         return self._called("embed_sentences", sentences, shape, dtype)
 
     def _called(self, method: str, given: Any, shape: object, dtype: object) -> Tensor:
-        """Call a method; if it fails, the error names the sizes of its inputs, which PyTorch does not."""
+        """Call a method; if it fails, name the sizes of its inputs, which PyTorch's errors do not."""
         try:
             return cast(Tensor, getattr(self.module, method)(given))
         except torch.OutOfMemoryError:

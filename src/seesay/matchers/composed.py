@@ -33,7 +33,7 @@ class EnsembleSettings(ComposedSettings):
 
     @property
     def instances_per_image(self) -> int | None:
-        """How many instances the members' images have."""
+        """The number of instances in the members' image features; None for a single vector."""
         found = (member.instances_per_image for member in self.matchers)
         return next((count for count in found if count is not None), None)
 
@@ -41,15 +41,15 @@ class EnsembleSettings(ComposedSettings):
 class FineTunedSettings(ComposedSettings):
     """Settings of the second step of learning: the CNN and the matcher end to end (GVSE, common VSE).
 
-    For concepts, it is the CNN and its output layer (SCO, section 3.2). The only member is the recipe of the
-    first step, in which the CNN is fixed. Loss, optimizer, schedule and batch size are those of the second
-    step. The activations of `at_once` images are in memory at a time.
+    For concepts, these are the CNN and its output layer (SCO, section 3.2). The only member is the recipe of
+    the first step, in which the CNN is fixed. Loss, optimizer, schedule and batch size are those of the
+    second step. The activations of `at_once` images are in memory at a time.
 
     With `views`, only the blocks after stride 16 are tuned. The output of the earlier blocks is computed once
     for `views` crops of each image, those of its encoder and random ones, of which each epoch uses one.
-    With `frozen`, the CNN stays as it is: a control, which trains the matcher in the same way for as long.
+    With `frozen`, the CNN is not tuned: a control that trains the matcher in the same way for as long.
     `keep_classes` is the weight of a penalty on changes of the classifier's outputs (Li and Hoiem, "Learning
-    without Forgetting", ECCV 2016), which preserves what they tell about other images.
+    without Forgetting", ECCV 2016), which keeps them informative for other images.
     """
 
     rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
@@ -85,7 +85,7 @@ class FineTunedSettings(ComposedSettings):
 
     @property
     def concept_count(self) -> int | None:
-        """That of the member."""
+        """The maximum number of concepts that the member predicts; None for a matcher."""
         return self.matchers[0].concept_count if self.matchers else None
 
 
@@ -117,7 +117,7 @@ class Ensemble(PairMatcher):
     ) -> None:
         super().__init__()
         self.image_dim, self.members = image_dim, nn.ModuleList(members)
-        # The shapes of one encoded image and one encoded word, by which encodings are split again.
+        # The shapes of one encoded image and one encoded sentence, by which encodings are split again.
         word = Sentences.of_one_word(sentence_dim)
         self.eval()
         with torch.no_grad():
@@ -125,7 +125,7 @@ class Ensemble(PairMatcher):
             self._sentence_shapes = [m.encode_sentences(word).shape[1:] for m in members]
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Return the members' encodings, (n, sum of their widths)."""
+        """Return the members' encodings, (n, sum of their sizes)."""
         check_images(images, self.image_dim)
         return torch.cat([member.encode_images(images).flatten(1) for member in self.pair_matchers()], dim=1)
 

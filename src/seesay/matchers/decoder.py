@@ -1,15 +1,15 @@
 """The generative LSTM of SCO (Huang, Wu, Song, Wang, CVPR 2018), eq. 3: a sentence from an image vector.
 
-The image vector v is the initial hidden state; the memory starts at zero. Both are readings. Eq. 2 keeps v
-within the unit ball, where each of its H components is about 1/√H and outweighed by the words of the
-sentence: an LSTM that starts from v as printed hardly learns what the image shows. Here it starts from √H·v,
-whose components are as large as those of later states. The printed output layer, softmax(Fᵀh + b), needs word
-vectors as wide as the hidden state (the paper has D = 300 and H = 1024): here a matrix first maps h to R^D,
-so that F is both word embedding and output layer, as printed.
+The image vector v determines the initial hidden state; the memory starts at zero, which the paper does not
+specify. Eq. 2 combines unit vectors, so each of the H components of v is about 1/√H and outweighed by the
+words of the sentence: an LSTM that starts from v itself hardly learns what the image shows. Here it starts
+from √H·v, whose components are as large as those of later states. The printed output layer, softmax(Fᵀh + b),
+needs word vectors as wide as the hidden state (the paper has D = 300 and H = 1024): here a matrix first maps
+h to R^D, so that F is both word embedding and output layer, as printed.
 
-Word ids are those of the vocabulary, and one more for a mark (the last row of F) that precedes the first word
-of a sentence and follows the last. `table` is Fᵀ, (G, D): the decoder's own embedding, or the shared one of
-the sentence encoder.
+Word ids are those of the vocabulary, and one more for a mark that precedes the first word of a sentence and
+follows the last. `table` is Fᵀ, (G, D), whose last row is that of the mark: the decoder's own embedding, or
+the one shared with the sentence encoder.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Decoder(nn.Module):
     def loss(self, images: Tensor, sentences: Sentences, table: Tensor, sampling: float = 0.0) -> Tensor:
         """Return L_gen: minus the log-likelihood of a sentence's words and end, averaged over sentences.
 
-        There is an image vector for each sentence, (m, H). With the probability `sampling`, the decoder reads
-        its own word instead of the true one.
+        `images` are the image vectors of the sentences, (m, H). With the probability `sampling`, the decoder
+        reads its own word instead of the true one.
         """
         framed, targets = self._framed(sentences)
         read = framed.packed(framed.words)
@@ -63,9 +63,9 @@ class Decoder(nn.Module):
     def with_own_words(
         self, images: Tensor, read: PackedSequence, table: Tensor, sampling: float
     ) -> PackedSequence:
-        """Replace words by the decoder's most likely next words (scheduled sampling).
+        """Replace a share `sampling` of words by the decoder's most likely next words (scheduled sampling).
 
-        No gradient passes through this choice, so all words are chosen first, and then read like true ones.
+        No gradient passes through this choice, so all words are chosen first and then read like true ones.
         """
         words, start = read.data.clone(), 0
         order = read.sorted_indices
@@ -83,7 +83,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
-        """Generate n sentences of 1 to `max_length` words, always with the most likely next word."""
+        """Generate n sentences of 1 to `max_length` words by always taking the most likely next word."""
         last = torch.full((images.shape[0],), self.mark, dtype=torch.int64, device=images.device)
         state, written = _start(images), list[Tensor]()
         ended = torch.zeros_like(last, dtype=torch.bool)
@@ -106,8 +106,8 @@ class Decoder(nn.Module):
         """Return the `count` most likely sentences of 1 to `max_length` words by beam search, best first.
 
         They are compared by the log-likelihood of eq. 3, which includes the end and is not divided by the
-        length, so that it favours short sentences. The unknown word is never generated. The image vector is
-        (H,), and `beam` the width of the beam, at least `count`.
+        length, so it favours short sentences. The unknown word is never generated. The image vector is (H,),
+        and `beam` is the width of the beam, at least `count`.
         """
         state = _start(image[None])
         begun = torch.full((1, 1), self.mark, device=image.device)
@@ -132,7 +132,7 @@ class Decoder(nn.Module):
         return ended
 
     def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
-        """Read one word of each of n sentences; return the next's logits (n, G) and the state (1, n, H)."""
+        """Read a word of each of n sentences; return logits of the next, (n, G), and the state (1, n, H)."""
         # Under autocast, states are in half precision after the first step, and inputs must match.
         vectors = functional.embedding(words, table)[None].to(state[0].dtype)
         output, state = self.lstm(vectors, state)

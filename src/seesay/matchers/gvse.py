@@ -86,9 +86,9 @@ class GVSESettings(ComposedSettings):
 
 
 class AttentionalLSTM(nn.Module):
-    """Eq. 1: each of T steps attends to the instances by the LSTM's state, and feeds it their mixture.
+    """Eq. 1: each of T steps attends to the instances by the LSTM's state, and feeds it their weighted mean.
 
-    f is a two-way MLP: a matrix each for the instance and the state, tanh of their sum, and a score.
+    f is a two-way MLP: one matrix for the instance and one for the state, the tanh of the sum, and a score.
     """
 
     def __init__(self, width: int, dim: int, hidden: int, steps: int) -> None:
@@ -105,7 +105,7 @@ class AttentionalLSTM(nn.Module):
     def forward(self, instances: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
         """Return the state h_T, (n, H), and the saliencies p, (n, T, I).
 
-        Instances are (n, I, F); `missing`, (n, I), says which are padding.
+        Instances are (n, I, F); `missing`, (n, I), marks padding.
         """
         mapped = self.image_map(instances)
         hidden = memory = instances.new_zeros(instances.shape[0], self.dim)
@@ -133,9 +133,9 @@ class UncommonVSE(EmbeddingMatcher):
         steps: T; with 0, the image vector is a linear map of the instances' mean.
         attention: width of the hidden layer of f (eq. 1).
         dropout: on the instances and the sentence vectors in training.
-        class_names: whether instances, the probabilities of ImageNet's classes and the confidences of a
-            detector's, are joined by the sentence vectors of the class names, averaged with these weights:
-            what an instance may be called, also by words that never occur in training.
+        class_names: whether each instance, probabilities of ImageNet's classes and confidences of a
+            detector's, is joined with the mean of the class names' sentence vectors, weighted by them: what
+            the instance may be called, including words that never occur in training.
 
     Example:
         >>> import torch
@@ -186,7 +186,11 @@ class UncommonVSE(EmbeddingMatcher):
         return unit_vectors(self.sentence_map(self.dropout(vectors)))
 
     def saliencies(self, images: Tensor) -> Tensor:
-        """Return the attention of each step to each instance, p of eq. 1, (n, T, I); only for T > 0."""
+        """Return the attention of each step to each instance, p of eq. 1, (n, T, I).
+
+        Raises:
+            SeesayError: T is 0.
+        """
         if self.relation is None:
             raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
         with torch.inference_mode():
@@ -232,7 +236,11 @@ class ClassNames(nn.Module):
         self.register_buffer("classes", torch.zeros(classes, NAME_DIM))
 
     def prepare(self, vectors: Tensor, object_vectors: Tensor) -> None:
-        """Set unit vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384)."""
+        """Set the vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384).
+
+        Raises:
+            SeesayError: the width of an instance is not 1000 + C.
+        """
         if (named := len(vectors) + len(object_vectors)) != len(self.classes):
             raise SeesayError(
                 f"matcher.class_names: instances are {len(self.classes)} numbers, not those of {named} "
@@ -242,7 +250,7 @@ class ClassNames(nn.Module):
         self.classes.copy_(unit_vectors(every))
 
     def forward(self, weights: Tensor, instances: Tensor) -> Tensor:
-        """Join instances (n, I, F) and class names of weights (n, I, K), and normalise."""
+        """Join instances (n, I, F) with the class names of weights (n, I, F), as unit vectors."""
         names = unit_vectors(weights @ self.classes, dim=2)
         joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
         return joined
@@ -255,7 +263,7 @@ class Gate(nn.Module):
 
     def __init__(self, dims: Sequence[int], hidden: int) -> None:
         super().__init__()
-        # The components of unit vectors are small; scaled by this, they have a variance of about 1.
+        # Scaled by this, the components of unit vectors have a variance of about 1.
         self.register_buffer("scale", torch.cat([torch.full((dim,), dim**0.5) for dim in dims]))
         self.hidden = nn.Linear(sum(dims), hidden)
         self.score = nn.Linear(hidden, 1)

@@ -35,8 +35,8 @@ Widths = Annotated[
 class SentenceCNN(nn.Module):
     """One convolution layer with several widths, ReLU, and maximum over time (Kim 2014).
 
-    The widths share the outputs (k = 1200) evenly. The paper does not say how windows treat
-    the end of a sentence: here a window starts at every word, padded with zeros after the last.
+    The widths share the outputs (k = 1200) evenly. The paper does not say how windows treat the end of a
+    sentence: here a window starts at every word, padded with zeros after the last.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
@@ -78,7 +78,7 @@ class SentenceCNN(nn.Module):
         return torch.cat(pooled, dim=1)
 
     def pooled_padded(self, sentences: Sentences) -> Tensor:
-        """Return the same by one product of padded sentences, which is faster on a GPU."""
+        """Return the same as `pooled_by_word`, by one product of padded sentences: faster on a GPU."""
         places, there = word_places(sentences.lengths)
         vectors = self.embedding(sentences.words[places]) * there[:, :, None]
         widest, dim = max(self.widths), vectors.shape[2]
@@ -95,7 +95,7 @@ class SentenceCNN(nn.Module):
 
 
 def _products(vectors: Tensor, weight: Tensor, width: int) -> Tensor:
-    """Return products of words and positions of a kernel, (words·width + 1, k); the last row is zero."""
+    """Return the products of words with positions of a kernel, (words·width + 1, k); the last row is zero."""
     k = weight.shape[0]
     by_place = weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
     products = (vectors @ by_place).view(-1, k)
@@ -111,9 +111,9 @@ def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
 
 
 def window_places(lengths: Tensor, width: int) -> Tensor:
-    """Return, for each word, the positions of `width` words from it on, (total, width).
+    """Return the positions of the `width` words from each word on, (total, width).
 
-    Positions past the end of the sentence are `total`.
+    Positions after the end of the sentence are `total`.
     """
     total = lengths.sum()
     ends = lengths.cumsum(0)[word_places(lengths)[1].nonzero()[:, 0]]

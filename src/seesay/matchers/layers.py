@@ -20,16 +20,16 @@ from seesay.matchers.sentences import (
     word_places,
 )
 
-State = tuple[Tensor, ...]  # of a recurrent layer: hidden state, and an LSTM's cell state
+State = tuple[Tensor, ...]  # of a recurrent layer: the hidden state and, of an LSTM, the cell state
 # False leaves image features unchanged, True scales them to mean 0 and variance 1, and "power" does so after
 # taking signed square roots.
 Standardise = Literal[False, True, "power"]
 
 
 class ScoreLayer(nn.Linear):
-    """The last layer of a network, to one score: (…, width) to (…, 1), in single precision even in autocast.
+    """The last layer of a network, (…, width) to one score (…, 1), in single precision even under autocast.
 
-    Half precision has only some thousand values near a score, so different pairs would tie.
+    Half precision has too few values near a score, so different pairs would tie.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ def run_packed(
     `torch.nn.GRU`, but the rows are split once, and the gradient of a split is one concatenation.
 
     Args:
-        layer: whose weights are used.
+        layer: the layer whose weights are used.
         packed: the vectors of the words of m sentences, (total, d).
         start: hidden state, and an LSTM's cell state, (1, m, H) each; zeros by default.
 
@@ -120,7 +120,7 @@ def _run(layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None) -
         state = tuple(each[0, order] for each in start)
     states, ended = [], []
     for inputs in torch.split(functional.linear(packed.data, from_words, of_words), sizes):
-        if len(inputs) < len(state[0]):  # the longest sentences stand first
+        if len(inputs) < len(state[0]):  # the longest sentences come first
             ended.append(state[0][len(inputs) :])
             state = tuple(each[: len(inputs)] for each in state)
         state = step(inputs, functional.linear(state[0], from_state, of_state), state)
@@ -145,7 +145,7 @@ def _gru_step(inputs: Tensor, recurrent: Tensor, state: State) -> State:
 
 
 def mean_words(bag: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
-    """Return the mean (m, d) of each sentence's words by a bag of mode "mean"."""
+    """Return the mean (m, d) of the vectors of each sentence's words, by a bag of mode "mean"."""
     lengths = sentences.lengths
     if not torch.onnx.is_in_onnx_export():
         mean: Tensor = bag(sentences.words, lengths.cumsum(0) - lengths)
@@ -168,10 +168,10 @@ class WordEmbedding(nn.Embedding):
 
     @torch.no_grad()
     def start_from(self, vectors: Tensor, known: Tensor, std: float) -> None:
-        """Initialise words with pretrained vectors; the unknown word becomes zero, other words stay random.
+        """Initialise words with pretrained vectors; the unknown word becomes zero, and others stay random.
 
         The vectors are centred, rotated to their principal components and scaled. If they are wider than the
-        embedding, the first components are kept; if they are narrower, the remaining ones stay random.
+        embedding, the first components are kept; if they are narrower, its remaining components stay random.
 
         Args:
             vectors: of all words but the unknown one, (V - 1, d); the embedding may have further rows.
@@ -196,10 +196,10 @@ def pretrained_words(pretrained: Pretrained, name: WordVectors, width: int) -> t
     """Return vectors (V - 1, width) of a vocabulary's words, and which are known, (V - 1,).
 
     MiniLM reads each word as a sentence. The vectors of one-word sentences have a large common part, so they
-    are centred; then they are scaled to the size of GloVe's. Those of a file are taken as they are.
+    are centred; then they are scaled to the size of GloVe's. GloVe's and those of a file are not changed.
 
     Raises:
-        SeesayError: a file has vectors of another width.
+        SeesayError: the vectors have another width.
     """
     vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
     if vectors.shape[1] != width:
@@ -213,7 +213,7 @@ def pretrained_words(pretrained: Pretrained, name: WordVectors, width: int) -> t
 class PowerNormalisation(nn.Module):
     """Signed square roots of features, x / √(|x| + ε): large values count less (Perronnin et al., ECCV 2010).
 
-    ε keeps the slope at zero finite, so that gradients can reach a CNN.
+    ε keeps the slope at zero finite, so that gradients can be passed on to a CNN.
     """
 
     def forward(self, features: Tensor) -> Tensor:
@@ -246,7 +246,8 @@ def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool =
 def unit_vectors(vectors: Tensor, dim: int = 1) -> Tensor:
     """Divide vectors by their lengths; vectors of zeros stay as they are and do not enlarge gradients.
 
-    `functional.normalize` divides these by 1e-12: gradients grow by 1e12, and half precision makes it 0 / 0.
+    `functional.normalize` divides these by 1e-12, which scales gradients by 1e12 and underflows to 0 / 0 in
+    half precision.
     """
     lengths: Tensor = vectors.norm(dim=dim, keepdim=True)
     least = max(1e-12, torch.finfo(vectors.dtype).tiny)
@@ -269,6 +270,6 @@ def normalised_instances(images: Tensor, instances: int, dtype: torch.dtype) -> 
 
 
 def missing_instances(instances: Tensor) -> Tensor:
-    """Find padding among instances (n, I, F), (n, I): zeros, unless all of an image's instances are."""
+    """Return which of the instances (n, I, F) are padding, (n, I): zeros, unless all of an image are."""
     empty = (instances == 0).all(dim=2)
     return empty & ~empty.all(dim=1, keepdim=True)

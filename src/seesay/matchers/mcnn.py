@@ -13,7 +13,7 @@ same for both windows. Therefore, everything up to the pooled response to the wo
 each sentence, and the response to the image once for each image; a pair only needs their sum and the later
 layers.
 
-What the paper leaves open, and how it is done here:
+Choices where the paper leaves details open:
 
 * Windows lie completely within the 30 positions (eq. 4): 28, pooled to 14; 12, pooled to 6; 4, pooled to 2.
   All are even, and a short phrase spans four words and a long one ten, as in the paper.
@@ -21,9 +21,10 @@ What the paper leaves open, and how it is done here:
   windows with a word see the image. Windows of padding are left out instead of being computed and gated, so
   padding cannot change a score. A window whose features happen to be all zeros is not gated.
 * The joint representation is the concatenation of the last layer's features at both positions.
-* Dropout is applied to both layers of the MLP. Weights are initialised by He et al. 2015, biases as zero.
+* Dropout is applied to the inputs of both layers of the MLP. Layers before a ReLU start with the weights of
+  He et al. 2015 and zero biases.
 * The vector of the unknown word, which represents words that are not in training, starts at zero and is
-  trained by word dropout; words without a GloVe vector start at random.
+  trained by word dropout; words without a pretrained vector start at random.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ MAX_LENGTH = 30  # words; longer sentences are cut
 LEVELS = ("wd", "phs", "phl", "st")  # by the number of layers before the one that sees the image
 _SPANS = (3, 3, 3, 2)  # positions in a window of each layer; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # positions before each layer, and after the last
-_ABOUT = 4  # words by which the lengths of sentences that are encoded together may differ
+_ABOUT = 4  # words; sentences whose lengths round up to the same multiple are encoded together
 
 
 @register_matcher("mcnn")
@@ -86,8 +87,8 @@ class MatchingCNN(PairMatcher):
         standardise: scale these to mean 0 and variance 1, by statistics of training; "power" takes their
             signed square roots first.
         word_vectors: the initial word vectors: "glove", "minilm", or a text file of word2vec or GloVe.
-        start: "random", or "product": initially, the score is near an inner product of image and windows.
-        word_dim: the width of the vectors in such a file.
+        start: "random", or "product": initially, the score is close to an inner product of image and windows.
+        word_dim: the width of the word vectors, required for a file.
 
     Example:
         >>> import torch
@@ -180,7 +181,7 @@ class MatchingCNN(PairMatcher):
         read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
-        vectors = self.words(read.words)  # once: each look-up has a gradient as large as the vocabulary
+        vectors = self.words(read.words)  # once, as each look-up has a gradient as large as the vocabulary
         last = read.words.shape[0] - 1
 
         def encode(max_length: int, rows: Tensor) -> Tensor:
@@ -194,15 +195,14 @@ class MatchingCNN(PairMatcher):
 
         if _padded_at_once(lengths):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
-        # Of similar instead of equal lengths: a few large products are faster than many small ones.
+        # Sentences are grouped by similar lengths: a few large products are faster than many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
     def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
         """Score an image (1, d) with a whole sentence, and without each of its windows, (1 + windows,).
 
         The gate of eq. 6 is closed for the window that is left out, so that it responds with zero for every
-        image, and the pooling takes the other window of the pair. For `phs` and `phl`, windows are those of
-        positions.
+        image, and the pooling takes the other window of the pair.
         """
         inputs = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
         responses = self._convolve(inputs, self.meeting)
@@ -357,14 +357,14 @@ def _real_places(sentences: Tensor) -> Tensor:
 def _padded_at_once(sentences: Tensor) -> bool:
     """Return whether all sentences are padded to one length instead of being grouped by length.
 
-    Grouping would make a GPU wait for the lengths, and would fix them in a trace.
+    Grouping would wait for the lengths on a GPU, and would fix them in a trace.
     """
     return torch.onnx.is_in_onnx_export() or sentences.is_cuda
 
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
     """Return the results of `compute` for rows of equal count, in the original order."""
-    groups = _alike(counts) or [(1, counts)]  # the result for no rows has a shape, too
+    groups = _alike(counts) or [(1, counts)]  # the result for no rows also needs a shape
     order = torch.cat([rows for _, rows in groups])
     return torch.cat([compute(count, rows) for count, rows in groups])[order.argsort()]
 

@@ -1,8 +1,9 @@
-"""Projection: vectors of packaged encoders, mapped into one space. The matcher of `seesay-small`.
+"""Projection: vectors of packaged encoders, mapped into one space by an ensemble of perceptrons.
 
-Each member of the ensemble maps the joined image features linearly, and the sentence vector, joined with a
-learned mean of word vectors, by a perceptron. Class evidence, which is not learned, is added; its weight
+Each member of the ensemble maps the joined image features linearly, and the sentence vector, joined with the
+mean of learned word vectors, by a perceptron. Class evidence, which is not learned, is added; its weight
 depends on the sentence. The score is the inner product of the concatenated, weighted vectors of all parts.
+`JointProjection`, the matcher of `seesay-small`, compresses such an ensemble.
 
 Class evidence compares the classes that a classifier sees in an image with those that a sentence may mean. It
 reverses ConSE (Norouzi et al. 2014), in which an image becomes a mixture of the vectors of class names: here
@@ -32,7 +33,7 @@ _SHARPNESS = 10.0  # of the softmax over classes: near 0 all classes are meant, 
 _TRUST = 0.5  # power of the mixture's length: how much more a class name is trusted than a long sentence
 _OF_NAMES = 3.0
 """Power by which class evidence decreases with the number of words: one word has twice the weight, two words
-have an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
+have an eighth more. Chosen on photographs of everyday things, so that captions are not affected."""
 
 
 class Member(nn.Module):
@@ -97,9 +98,9 @@ class ClassEvidence(nn.Module):
         self.get_buffer("classes").copy_(unit_vectors(vectors - mean))
 
     def embed_images(self, logits: list[Tensor]) -> Tensor:
-        """Return unit vectors (n, 1000): roots of the probabilities, averaged over the classifiers."""
+        """Return unit vectors (n, 1000): square roots of the classifiers' mean probabilities."""
         shares = torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0)
-        # A root of zero has no gradient; in half precision, the smallest number would add up to a length.
+        # The gradient of a root is infinite at 0. In half precision, the smallest numbers would add up.
         return shares.float().clamp_min(torch.finfo(torch.float32).tiny).sqrt().to(shares.dtype)
 
     def embed_sentences(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,7 +160,7 @@ class _OfPackagedVectors(EmbeddingMatcher):
     def _classes_of(self, evidence: ClassEvidence, sentences: Sentences) -> Tensor:
         """Return the classes that sentences mean, weighted, (m, 1000)."""
         classes, weights = evidence.embed_sentences(sentences.vectors)
-        # The maps learned from sentences, and know less about a single name than the classes do.
+        # The maps were learned from sentences; for a single name, class evidence is more reliable.
         words = sentences.lengths.clamp(min=1)[:, None].to(weights.dtype)
         return classes * (weights * (1 + words**-_OF_NAMES))
 
@@ -169,7 +170,7 @@ class Projection(_OfPackagedVectors):
     """An ensemble of perceptrons over packaged vectors, and class evidence.
 
     Args:
-        image_dims: widths of the joined arrays. Members read the pooled features, each scaled to one length;
+        image_dims: widths of the joined arrays. Members read the pooled features, all scaled to one length;
             arrays of 1,000 class logits are only used for class evidence.
         vocabulary_size: rows of the word embeddings.
         sentence_dim: width of the sentence encoder's vectors.
@@ -180,8 +181,9 @@ class Projection(_OfPackagedVectors):
         image_dropout: on the image features.
         sentence_dropout: on the sentence vectors.
         hidden_dropout: on the hidden layer.
-        class_names: weight of class evidence for a sentence that means a single class, relative to 1 for the
-            members; other sentences have less. 0 for none.
+        class_names: weight of class evidence for a long sentence that means a single class, relative to 1 for
+            the members. Other sentences have less; after training, short ones have up to twice as much. 0 for
+            none.
 
     Example:
         >>> import torch
@@ -220,8 +222,8 @@ class Projection(_OfPackagedVectors):
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
         """Return the scores of each member, with class evidence added.
 
-        Members are trained separately, so that their errors differ, and learn what class evidence lacks.
-        Images whose logits are all 0 have none.
+        Members are trained separately, so that their errors differ, and learn to complement class evidence.
+        Images whose logits are all 0 have no class evidence.
         """
         sentences, pooled = self._read(sentences), self._pooled(images)
         scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
@@ -344,14 +346,15 @@ class JointProjection(_OfPackagedVectors):
     ) -> None:
         """Initialise as an ensemble whose vectors are projected onto axes.
 
+        Members normalise their vectors to unit length, which these maps cannot; instead, each map is divided
+        by the mean length of its outputs.
+
         Args:
             ensemble: with class evidence, and of the same widths.
             image_axes: of its image vectors, (its dim, dim).
             sentence_axes: of its sentence vectors, (its dim, dim).
             images: features (n, d) of typical images.
             read: typical sentences.
-
-        Members have unit vectors, which these maps lack; instead each map is divided by its mean length.
         """
         members = ensemble.parts()
         width = len(image_axes) - CLASSES
@@ -392,11 +395,11 @@ def _linear(layers: nn.Sequential, at: int) -> nn.Linear:
 
 
 def _copy_as_large(like: nn.Linear, *found: tuple[Tensor, Tensor]) -> None:
-    """Copy weights, whose common factor is free, at the scale of a trained layer, as suits the optimizer.
+    """Copy weights, whose common factor is arbitrary, at the scale of a trained layer, for the optimizer.
 
     Args:
         like: the trained layer.
-        found: pairs of a parameter and its new values; the first pair's become as large as the layer's.
+        found: pairs of a parameter and its new values; the first pair's are scaled to the layer's size.
     """
     factor = like.weight.std() / found[0][1].std()
     for parameter, values in found:

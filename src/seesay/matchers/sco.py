@@ -55,14 +55,14 @@ class GenerationSettings(Settings):
 class GatedFusion(nn.Module):
     """The gated fusion unit, eq. 2: v = t ⊙ ‖W_l p‖₂ + (1 - t) ⊙ ‖W_g x‖₂ with t = σ(U_l p + U_g x).
 
-    Context x and concept scores p are normalised first. `scaled-gate` is a reading: the gate's inputs are
-    scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds the two
+    Context x and concept scores p are normalised first. `scaled-gate` is an interpretation: the gate's inputs
+    are scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds the two
     projections; `context` and `concepts` use only one.
 
     Args:
         kind: the argument `fusion` of `SCO`.
         image_dims: widths of the image's arrays; if `kind` joins both, the first is of the context, and the
-            others are of concept scores: those of a concept encoder, and for example a detector's.
+            others are of concept scores, such as those of a concept encoder and of a detector.
         dim: H.
     """
 
@@ -109,7 +109,7 @@ class SCO(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: H, width of the embeddings.
         word_dim: D, width of the word embedding.
-        max_length: the number of words of a sentence that are read.
+        max_length: the maximum number of words of a sentence that are read, and of one that is generated.
         fusion: how the image vector combines context and concepts: by the gated fusion unit, as printed in
             eq. 2 or with scaled inputs (`GatedFusion`), as their sum, or only one of them.
         generation: settings of the decoder; None for no decoder.
@@ -187,7 +187,7 @@ class SCO(EmbeddingMatcher):
 
     @torch.no_grad()
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
-        """Return L_gen given the own image and another one, which shows how much the decoder uses it."""
+        """Return L_gen given the matching image and another, which shows how much the decoder uses it."""
         if self.decoder is None:
             return {}
         decoder, table = self._decoder()
@@ -196,7 +196,7 @@ class SCO(EmbeddingMatcher):
         return {name: decoder.loss(each, read, table).item() for name, each in shown.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs: not the last batch, whose graph cannot be copied."""
+        """Return the state without the last batch, whose graph cannot be copied."""
         return {**self.__dict__, "_batch": None}
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
@@ -235,7 +235,7 @@ class ConceptSettings(MatcherSettings):
     Attributes:
         count: the maximum number of concepts.
         folds: the number of folds of the train images. Each fold is scored by a classifier that was trained
-            on the others, and matchers learn from these scores; with 0, the classifier itself scores all.
+            on the others, and matchers learn from these scores; with 0, the classifier scores all images.
     """
 
     count: PositiveInt = 256

@@ -24,14 +24,14 @@ def _packaged_or_file(name: str) -> str:
 
 # The vectors that a matcher's words start from: packaged ones, or a text file of word2vec or GloVe.
 WordVectors = Annotated[str, AfterValidator(_packaged_or_file)]
-WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
+WORD_DEVIATION = 0.7  # the standard deviation of the components of frequent words in GloVe
 
 
 def word_width(name: str, word_dim: int | None) -> int:
-    """Return the width of the vectors `WordVectors`; that of a file is given by `word_dim`.
+    """Return the width of the word vectors `name`; for a file it is `word_dim`.
 
     Raises:
-        SeesayError: it is not given, or packaged vectors have another one.
+        SeesayError: the width is not given, or packaged vectors have another one.
     """
     width = _PACKAGED.get(name, word_dim)
     if width is None or word_dim not in (None, width):
@@ -107,7 +107,7 @@ class Sentences:
 
     @classmethod
     def of_one_word(cls, dim: int) -> Sentences:
-        """Return a sentence of the unknown word with a zero vector, to find out a matcher's shapes."""
+        """Return a sentence of the unknown word with a zero vector, to determine the shapes of a matcher."""
         one = torch.ones(1, dtype=torch.int64)
         return cls(one * UNKNOWN, one, torch.zeros(1, dim))
 
@@ -209,8 +209,8 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
         tensor([2])
     """
     read = as_sentences(sentences)
-    # Reading two numbers from a GPU waits for all pending work. Training passes `Sentences`, whose words were
-    # numbered by the vocabulary.
+    # Reading two numbers from a GPU waits for all pending work. In training, these are `Sentences`, whose
+    # words were numbered by the vocabulary.
     trusted = read.words.is_cuda and isinstance(sentences, Sentences)
     if vocabulary_size is not None and len(read.words) and not trusted:
         least, most = (int(number) for number in read.words.aminmax())

@@ -51,8 +51,8 @@ class MatcherInputs:
 class MatcherSettings(Settings):
     """Base of the settings of matchers, which `register_matcher` generates from a matcher's constructor.
 
-    They also describe the matcher to other code. Its class declares this as attributes or, if it depends on
-    the settings, as static methods that take them; see `Matcher`.
+    They also describe the matcher to other code. Its class declares these properties as attributes or, if
+    they depend on the settings, as static methods that take the settings; see `Matcher`.
 
     Example:
         >>> from seesay.matchers.settings import MATCHERS
@@ -111,7 +111,7 @@ class MatcherSettings(Settings):
 
     @property
     def concept_count(self) -> int | None:
-        """The maximum number of concepts that it predicts; None for a matcher."""
+        """The maximum number of concepts that it predicts; None if it matches sentences."""
         return None
 
     @property
@@ -126,13 +126,13 @@ class MatcherSettings(Settings):
 
 
 class UncheckedMatcher(MatcherSettings):
-    """The unchecked settings of any matcher, if PyTorch, and therefore the matchers, are missing."""
+    """The unchecked settings of any matcher if PyTorch, and thus the matchers, cannot be imported."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     @property
     def matcher_class(self) -> type:
-        """A class without declarations: words count as read, and a vocabulary may be empty."""
+        """A class without declarations, so that the defaults apply."""
         return object
 
 
@@ -162,7 +162,7 @@ class ComposedSettings(MatcherSettings):
     """
 
     is_composed: ClassVar[bool] = True
-    joins_inputs: ClassVar[bool] = False  # True if members may read a part of the inputs only
+    joins_inputs: ClassVar[bool] = False  # True if members may read only a part of the inputs
     rule: ClassVar[str]
     together: ClassVar[str]
 
@@ -200,6 +200,6 @@ class ComposedSettings(MatcherSettings):
 
     @property
     def max_words(self) -> int | None:
-        """The number of words of a sentence that all members read; None for all."""
+        """The number of words of a sentence that all members read; None for all words."""
         found = (member.max_words for member in self.matchers)
         return min((words for words in found if words is not None), default=None)

@@ -1,8 +1,9 @@
 """Two-branch networks (Wang, Li, Huang, Lazebnik, TPAMI 2019): the embedding and the similarity network.
 
 Each branch is a fully connected layer, ReLU, dropout, a fully connected layer, batch normalisation and
-normalisation to unit length (section 3.2.1); the linear variant only has the first layer and the last step.
-Weights are initialised as by the paper's TensorFlow: Xavier's, with zero biases.
+normalisation to unit length (sections 3.2.1 and 5.3); the linear variant only has the first layer and the
+last step. Weights are initialised by the defaults of TensorFlow, which the paper uses: Xavier's uniform
+weights and zero biases.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class _TwoBranch(Matcher):
 
     @staticmethod
     def reads_words(settings: Any) -> bool:
-        """Return whether an LSTM reads them."""
+        """Return whether an LSTM reads the words."""
         return bool(settings.lstm)
 
     @staticmethod
     def reads_vectors(settings: Any) -> bool:
-        """Return whether the vectors of a sentence encoder replace an LSTM."""
+        """Return whether it reads the vectors of a sentence encoder instead of words."""
         return not settings.lstm
 
     def __init__(
@@ -94,8 +95,8 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
 
     Args:
         image_dim: width of the image or region features.
-        sentence_dim: width of the sentence encoder's vectors, without an LSTM.
-        vocabulary_size: rows of the word embedding, with an LSTM.
+        sentence_dim: width of the sentence encoder's vectors; required without an LSTM.
+        vocabulary_size: rows of the word embedding; required with an LSTM.
         image_hidden: width of the image branch's hidden layer.
         sentence_hidden: width of the sentence branch's hidden layer.
         dim: width of the embeddings.
@@ -126,7 +127,8 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
     """The similarity network, whose layers compute a score from the product of the branches (section 3.3).
 
     Args:
-        head: widths of the layers after the product; the other arguments are those of `TwoBranchEmbedding`.
+        head: widths of the layers between the product and the score; the other arguments are those of
+            `TwoBranchEmbedding`.
 
     Example:
         >>> import torch

@@ -1,6 +1,7 @@
 """Metrics: pure functions from arrays, tensors and scalars to numbers.
 
-Ties always count against the query, so that a constant scorer gains nothing, and NaN raises an error.
+In rankings, ties count against the query, so that a constant scorer gains nothing; `average_precision`, `auc`
+and `kendall_tau` treat tied scores as equal. NaN scores raise an error.
 """
 
 from seesay.metrics.bootstrap import Interval, bootstrap

@@ -8,8 +8,8 @@ not resampled: an interval covers other queries to the same gallery, not other g
 Intervals are percentile intervals. Draws of a mean average precision or of a calibration error are biased
 upwards, so these intervals are shifted until the mean of the draws equals the value, and end at 0 and 100 %.
 
-Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
-data).
+Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8
+(hierarchical data).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEVEL = 95  # percent
 DIRECTIONS = ("S", "I")  # sentence retrieval, whose queries are images, and image retrieval
 
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
-_DRAWS_AT_ONCE, _NUMBERS_AT_ONCE = 500, 5_000_000  # that are computed at a time
+_DRAWS_AT_ONCE, _NUMBERS_AT_ONCE = 500, 5_000_000  # computed at a time
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.float64]  # (draws, k)
@@ -63,8 +63,8 @@ class Sample(ABC):
     Attributes:
         names: of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the metrics of draws, in percent, are biased; their interval is then shifted until the
-            mean of the draws equals the metric.
+        biased: whether the metrics of draws are biased; their interval is then shifted until the mean of the
+            draws equals the metric. Such metrics are in percent.
     """
 
     biased: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class MeanSample(Sample):
 class RankSample(Sample):
     """R@1, R@5, R@10 and Med r of zero-based ranks (q,) with their images; negative ranks are left out.
 
-    `at` adds R@K of further K.
+    `among` are the images to draw from, by default those with a rank. `at` adds R@K of further K.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
 
 
 def interval_of(column: Values, centre: float | None = None) -> Interval | None:
-    """Return the interval of draws (b,) shifted to the mean `centre`, without NaN; None if all are NaN."""
+    """Return the interval of draws (b,), shifted to the mean `centre` if given; None if all are NaN."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None
@@ -293,6 +293,6 @@ def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[W
 
 
 def blocks(count: int, n: int) -> Iterator[int]:
-    """Yield the sizes of blocks of draws of n numbers each that fit into memory."""
+    """Yield the sizes of blocks of `count` draws, of n numbers each, that fit into memory."""
     step = max(1, min(_DRAWS_AT_ONCE, _NUMBERS_AT_ONCE // max(n, 1)))
     yield from (min(step, count - start) for start in range(0, count, step))

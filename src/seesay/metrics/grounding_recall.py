@@ -6,10 +6,10 @@ two respects, and both variants of each are available.
 IoU. "plummer" (Plummer et al., IJCV 2017) uses the first and last pixels and adds one to each side, x2 − x1 +
 1. For boxes with exclusive x2 and y2, as everywhere in seesay, this is the plain IoU. "mdetr" (Kamath et al.,
 ICCV 2021) uses the annotated coordinates, which count from one and include the last pixel, without a
-correction, so true boxes are offset by one pixel.
+correction, so the upper left corner of true boxes is offset by one pixel.
 
-Boxes. A phrase may have several ("two men"): "merged" uses the box that encloses them all, "any" each of
-them.
+Boxes. A phrase may have several ("two men"): "merged" uses the box that encloses them all, "any" the one with
+the highest IoU.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def grounding_recall(
     Ties count against the phrase: a wrong region that scores as high as a right one ranks before it.
 
     Args:
-        scores: for each phrase the region scores, (r,); r may differ between phrases, and a phrase with no
-            regions counts as a miss.
+        scores: for each phrase the scores of its regions, (r,); r may differ between phrases, and a phrase
+            without regions counts as a miss.
         regions: for each phrase its regions, (r, 4), x1 y1 x2 y2 in pixels from zero, x2 and y2 exclusive.
         true_boxes: for each phrase its boxes, (b, 4), b at least 1, in the same frame.
         iou: "plummer" or "mdetr", see above.
@@ -58,7 +58,7 @@ def grounding_recall(
         The percentages of phrases with a right region among the first 1, 5 and 10, and among all.
 
     Raises:
-        SeesayError: a shape is wrong, a number is NaN, or there is no phrase.
+        SeesayError: a shape is wrong, a score is NaN, a box is not finite, or there is no phrase.
 
     Example:
         >>> from seesay.metrics import grounding_recall
@@ -81,7 +81,7 @@ def region_overlaps(
     iou: IoU = "plummer",
     boxes: Boxes = "merged",
 ) -> Overlaps:
-    """Compute the IoU of each phrase's regions with its ground truth, (r,); with the best box under "any"."""
+    """Compute the IoU of each phrase's regions with its ground truth, (r,); for "any", the highest."""
     for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
         if value not in known:
             raise SeesayError(f"{name}: unknown value '{value}'; use {' or '.join(known)}.")
@@ -166,7 +166,7 @@ def _paired(
 
 
 def _iou(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Compute the IoU of pairs of boxes, (n,), in double precision, so that a half is a half."""
+    """Compute the IoU of pairs of boxes, (n,), in double precision, so that one half is exact."""
     both = np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1)
     shared, *areas = (np.maximum(x[:, 2:] - x[:, :2], 0).prod(axis=1) for x in (both, a, b))
     union = sum(areas) - shared

@@ -1,4 +1,4 @@
-"""Argument checks that the metrics share. Errors name the argument."""
+"""Argument checks of the metrics. Errors name the argument."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
         array = np.asarray(tensor)
     except ValueError as failure:
         raise SeesayError(f"{name}: lists of different lengths; it must be {_shape(dims)}.") from failure
-    except (TypeError, RuntimeError) as failure:  # such as of sparse tensors, and of lists of tensors
+    except (TypeError, RuntimeError) as failure:  # for example sparse tensors, and lists of tensors
         raise SeesayError(f"{name}: cannot be read as numbers ({failure}).") from failure
     fits = all(isinstance(want, str) or want == n for want, n in zip(dims, array.shape, strict=False))
     if dims and not (fits and len(dims) == array.ndim):
@@ -62,7 +62,7 @@ def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArra
 
 
 def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
-    """Raise a SeesayError with the place if an array, whose first row is number `start`, holds NaN."""
+    """Raise a SeesayError with the index of a NaN, if any; the array's first row has the index `start`."""
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
         first, *rest = np.argwhere(missing)[0].tolist()
         place = ", ".join(map(str, (first + start, *rest)))

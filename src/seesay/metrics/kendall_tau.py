@@ -18,7 +18,7 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
 
     Args:
         scores: (n,).
-        ratings: (n,); fast if they take few values.
+        ratings: (n,); computation is fast if they take few values.
 
     Returns:
         τ-b and τ-c, from -1 to 1.
@@ -43,7 +43,7 @@ class TauSample(Sample):
     """τ-b and τ-c times 100 of scores and ratings (n,).
 
     The rows of an image (n,) are drawn together. If images share sentences (n,), sentences are also drawn,
-    and the weight of a row is the product of both counts: the pigeonhole bootstrap (Owen, 2007).
+    and the weight of a row is the product of both counts, as in the pigeonhole bootstrap (Owen, 2007).
     """
 
     names = ("tau-b", "tau-c")
@@ -73,7 +73,7 @@ class TauSample(Sample):
         return 100 * np.array([self.taus(self._times(np.asarray(each, np.int64))) for each in weights])
 
     def _times(self, weights: Whole) -> Whole:
-        """How often each row counts, by rising score."""
+        """Return how often each row counts, by rising score."""
         of_images: Whole = weights[self._group]
         return of_images if self._sentence is None else of_images * weights[self._sentence]
 
@@ -87,7 +87,7 @@ class TauSample(Sample):
         return TauSample(ranks, np.concatenate([self.ratings, other.ratings]), groups)
 
     def taus(self, times: Whole) -> tuple[float, float]:
-        """Return τ-b and τ-c where row i, by rising score, counts times[i]; NaN if nothing differs."""
+        """Return τ-b and τ-c where row i, by rising score, counts times[i]; NaN if undefined."""
         of_score, of_rating = np.bincount(self._score, times), np.bincount(self._rating, times)
         total = times.sum()
         pairs, *tied = (_pairs(counts).sum() for counts in (total, of_score, of_rating))

@@ -22,14 +22,15 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
 
     Args:
         scores: (q, c) of each query's candidates, higher is better.
-        relevance: (q, c), 0 to 1.
+        relevance: (q, c), at least 0.
         top: the number of results that count.
 
     Returns:
         (q,), from 0 to 1; NaN for a query without relevant candidates.
 
     Raises:
-        SeesayError: a shape is wrong, a number is NaN, a relevance is negative, or `top` is below 1.
+        SeesayError: a shape is wrong, a number is NaN, a relevance is negative, `top` is below 1, or there is
+            no candidate.
 
     >>> ndcg([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]], [[1, 0, 0], [0, 0, 1]]).tolist()
     [1.0, 0.5]
@@ -69,7 +70,7 @@ def _relevance(relevance: ArrayLike, *dims: str | int) -> NDArray[Any]:
 
 
 def _gains(relevance: NDArray[Any]) -> NDArray[np.float64]:
-    """2^relevance - 1 in double precision: half precision ends below 2^16."""
+    """Return 2^relevance - 1 in double precision; half precision overflows from 2^16 on."""
     gains: NDArray[np.float64] = np.exp2(relevance, dtype=np.float64) - 1
     return gains
 

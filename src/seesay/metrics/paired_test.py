@@ -29,7 +29,7 @@ from seesay.metrics.bootstrap import (
 
 SWAPS = 10_000
 
-_SAME = 1e-9  # of the metrics: differences that are equal but for rounding
+_SAME = 1e-9  # relative to the metrics: smaller deviations between differences are due to rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,18 @@ def paired_test(
     """Test whether the means of two columns of per-query values differ.
 
     Args:
-        ours: (q,), such as 1 for a query that found its answer and 0 for one that did not; finite, or NaN for
+        ours: (q,), such as 1 for a query with a correct result and 0 for one without; finite, or NaN for
             queries to leave out.
         theirs: (q,), the other values of the same queries, with NaN in the same places.
-        groups: (q,), queries with one number are drawn and swapped together, such as the sentences of an
+        groups: (q,), queries with the same number are drawn and swapped together, such as the sentences of an
             image; by default, each query is its own group.
         resamples: the number of bootstrap draws for the interval.
         swaps: the number of random swaps for the p-value, which is two-sided and at least 1 / (swaps + 1).
-        seed: for both the draws and the swaps.
+        seed: random seed of the draws and of the swaps.
 
     Raises:
-        SeesayError: a shape is wrong, a value is infinite, the queries differ, or nothing is drawn.
+        SeesayError: a shape is wrong, a value is infinite, the queries differ, or `resamples` or `swaps` is
+            below 1.
 
     Example:
         >>> from seesay.metrics import paired_test

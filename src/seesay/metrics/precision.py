@@ -68,7 +68,7 @@ class PrecisionSample(Sample):
         return np.asarray(100 * mean[:, None])
 
     def is_paired(self, other: Sample) -> bool:
-        """See `Sample`; the columns must have the same targets, too."""
+        """See `Sample`; here the targets must be the same."""
         return isinstance(other, PrecisionSample) and np.array_equal(self.targets, other.targets)
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
@@ -130,7 +130,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
             continue
         mine = np.sort(values[row, columns])[::-1]
         upto = np.arange(1, len(columns) + 1)
-        # Where right answer number t stands: behind all that score as high but the right ones behind it.
+        # The rank of right answer t: after all candidates that score as high, except later right ones.
         as_high = _as_high(values[row], mine)
         right_as_high = _as_high(mine, mine)
         ranks = as_high - right_as_high + upto
@@ -140,7 +140,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
 
 
 def _as_high(scores: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """How many of the scores are as high as each of others, (r,)."""
+    """Return how many of the scores are at least as high as each of others, (r,)."""
     return len(scores) - np.searchsorted(np.sort(scores), among)
 
 
@@ -215,7 +215,7 @@ class CalibrationSample(Sample):
     """The expected calibration error in percent, see `calibration_error`; `images` (n,) are drawn."""
 
     names = ("ECE",)
-    biased = True  # chance errors of the bins of a draw add up, whichever sign they have
+    biased = True  # random errors of the bins of a draw add up, whatever their sign
 
     def __init__(self, probabilities: ArrayLike, outcomes: ArrayLike, images: ArrayLike) -> None:
         self._chances, self._outcomes = np.asarray(probabilities), np.asarray(outcomes, np.float64)

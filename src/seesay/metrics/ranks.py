@@ -19,7 +19,7 @@ from seesay.metrics.inputs import as_array, refuse_nan
 
 NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
 
-_CACHE_CELLS = 1 << 18  # cells compared at a time; 1 MiB of float32 stays in a core's cache
+_CACHE_CELLS = 1 << 18  # cells compared at a time; 1 MiB of float32 fits into a core's cache
 _TILE = 16  # rows; a multiple of what BLAS computes at a time
 _PRODUCT_CELLS = 1 << 24  # cells of one block of inner products; 64 MiB of float32
 
@@ -32,8 +32,9 @@ _Blocks = Callable[[], Iterator[tuple[int, NDArray[Any]]]]
 class Ranks:
     """Zero-based ranks in both directions.
 
-    `sentence` (n_images,): per image query the rank of its best own sentence, or NO_ANSWER.
-    `image` (n_sentences,): per sentence query the rank of its image.
+    Attributes:
+        sentence: for each image as a query the rank of its best own sentence, or NO_ANSWER, (n_images,).
+        image: for each sentence as a query the rank of its image, (n_sentences,).
 
     Example:
         >>> from seesay.metrics import ranks
@@ -61,7 +62,7 @@ def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
     """
     matrix = as_array(scores, "scores", "n_images", "n_sentences")
     owners = owners_of(image_of_sentence, *matrix.shape)
-    # Half precision is compared in single: the same order, and processors compare it directly.
+    # Half precision is compared in single precision: the order is the same, and processors support it.
     dtype = np.result_type(matrix, np.float32) if matrix.dtype.kind == "f" else matrix.dtype
     return _count(lambda: iter([(0, matrix)]), owners, len(matrix), dtype)
 
@@ -103,7 +104,7 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
 
 
 def tiled(matrix: NDArray[Any], precision: Any) -> NDArray[Any]:
-    """Return a matrix (n, d) with rows of zeros below it, so that their number is a multiple of 16.
+    """Return a matrix (n, d), padded with rows of zeros to a multiple of 16 rows.
 
     OpenBLAS rounds the products of the last few rows differently, so that equal rows would not tie.
     """

@@ -47,7 +47,8 @@ def retrieval_metrics(
         Recalls are in percent, and ranks begin at 1.
 
     Raises:
-        SeesayError: a shape is wrong, a score is NaN, no image has a sentence, or K is less than 1.
+        SeesayError: a shape is wrong, a score is NaN, there is nothing to rank, or a K is less than 1 or
+            missing.
 
     Example:
         >>> from seesay.metrics import retrieval_metrics
@@ -61,7 +62,7 @@ def retrieval_metrics(
 class RetrievalMetrics:
     """The metrics of `retrieval_metrics` for embeddings that come in batches: `update`, then `compute`.
 
-    Scores are inner products, and all images and sentences that came are the gallery.
+    Scores are inner products, and the images and sentences of all batches are the gallery.
 
     Args:
         k: each K of R@K.
@@ -97,7 +98,7 @@ class RetrievalMetrics:
             image_of_sentence: for each sentence the row of its image in this batch, (m,).
 
         Raises:
-            SeesayError: a shape is wrong, or a sentence is of no image of the batch.
+            SeesayError: a shape is wrong, the batch is empty, or a sentence belongs to no image of the batch.
         """
         rows = as_array(images, "images", "n", "d")
         columns = as_array(sentences, "sentences", "m", rows.shape[1])
@@ -110,7 +111,7 @@ class RetrievalMetrics:
         """Return the metrics of all batches.
 
         Raises:
-            SeesayError: there was none, or their widths differ.
+            SeesayError: there was no batch, their widths differ, or a score is NaN.
         """
         if not self._images:
             raise SeesayError("nothing to measure; update with a batch first.")
@@ -121,7 +122,7 @@ class RetrievalMetrics:
 
 
 def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
-    """Summarize the ranks of both directions by what the protocols show: recalls, Med r and mR."""
+    """Summarize the ranks of both directions by R@K, Med r and mR."""
     k = _checked(k)
     metrics: dict[str, float] = {}
     for way, queries in (("S", found.sentence), ("I", found.image)):

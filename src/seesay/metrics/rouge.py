@@ -1,8 +1,8 @@
 """ROUGE-L of sentences against the sentences of images.
 
 Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), with several references as the
-captioning literature defines it (Chen et al., arXiv 1504.00325): the best precision and the best
-recall over the references, and their F-measure with β = 1.2.
+captioning literature defines it (Chen et al., arXiv 1504.00325): the best precision and the best recall over
+the references, and their F-measure with β = 1.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_places
 
 _BETA = 1.2
-_WIDTHS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers
+_WIDTHS = ((32, np.uint32), (64, np.uint64))  # by bits; longer sentences need Python's integers
 
 
 Words = Sequence[str]  # of a sentence
@@ -66,7 +66,7 @@ class _References:
     """Sentences stored by word position, so that one sentence is compared with all at once.
 
     Attributes:
-        lengths: in words, (k,); 1 for a sentence without words, which has nothing in common with any.
+        lengths: in words, (k,); 1 for a sentence without words, to divide by.
     """
 
     def __init__(self, texts: Sequence[Words]) -> None:
@@ -74,7 +74,7 @@ class _References:
         sentences = [[self._numbers.setdefault(word, len(self._numbers)) for word in text] for text in texts]
         counts = np.array([len(sentence) for sentence in sentences], np.int64)
         self.lengths = np.maximum(counts, 1)
-        self._order = np.argsort(-counts, kind="stable")  # the longest first: shorter ones end before
+        self._order = np.argsort(-counts, kind="stable")  # the longest first; shorter ones end earlier
         longest = int(counts.max(initial=0))
         self._words = [
             np.array([sentences[i][at] for i in self._order[: int((counts > at).sum())]], np.int64)

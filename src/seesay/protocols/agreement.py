@@ -90,17 +90,17 @@ class Agreement(Protocol):
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Judged pairs by their positions in a corpus, and skipped ones by reason, as `image sentence`."""
+    """Judged pairs by their positions in a corpus, and those left out by reason, as `image sentence`."""
 
     kind: Kind
     images: NDArray[np.int64]  # (p,)
     sentences: NDArray[np.int64]  # (p,)
-    ratings: NDArray[np.float64]  # (p, r), of r people, or one share
+    ratings: NDArray[np.float64]  # (p, r), of r people, or (p, 1) shares
     left_out: dict[str, list[str]]
 
 
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
-    """Find the judged pairs in the corpus; an image's own sentences are left out of expert judgements.
+    """Find the judged pairs in the corpus; of expert judgements, leave out an image's own sentences.
 
     As in published code, a sentence is an image's own if its text equals one of the image's.
 

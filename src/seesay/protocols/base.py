@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = int | float | None  # of a metric; counts are whole
 Metrics: TypeAlias = Mapping[str, Value]  # by name
-Samples = Sequence[tuple[str, Sequence[Sample]]]  # of each part of a result, by its name, a sample a fold
+Samples = Sequence[tuple[str, Sequence[Sample]]]  # of each part of a result: its name, a sample per fold
 
 _UNCERTAINTY = ("notes", "intervals", "resamples", "against")  # what recorded rows leave out
 
@@ -92,7 +92,7 @@ class Result(BaseModel):
 
     @property
     def monitor(self) -> float:
-        """The metric that training watches; higher is better."""
+        """The metric that training watches; higher is better. 0 if it was not measured."""
         return self.metrics.get(PROTOCOLS[self.protocol].monitor) or 0.0
 
     @property
@@ -107,7 +107,7 @@ class Result(BaseModel):
 
     @property
     def mean_recall(self) -> float:
-        """MR, the mean of R@1, R@5 and R@10 of both directions, in percent.
+        """The mean recall mR: the mean of R@1, R@5 and R@10 of both directions, in percent.
 
         Raises:
             SeesayError: the protocol does not measure it.
@@ -118,7 +118,7 @@ class Result(BaseModel):
 
     @property
     def rsum(self) -> float:
-        """The sum of these six recalls."""
+        """The sum of R@1, R@5 and R@10 of both directions; see `mean_recall`."""
         return 6 * self.mean_recall
 
     def _of_direction(self, prefix: str) -> Metrics:
@@ -203,7 +203,7 @@ class Protocol(ABC):
         columns: the metrics that a table of several results shows; by default those of the whole result.
         metrics: of the whole result, without options; empty if they are not known before it is measured.
         identity: the keys of `Result.about` that distinguish recorded rows of one run.
-        options: the names of its `Options`.
+        options: the names of the `Options` that it takes.
         images: the number of images that it requires; None for any.
     """
 
@@ -241,7 +241,7 @@ class Protocol(ABC):
             options: the options of the measurement.
             samples: of each part, "" for the whole result.
             about: see `Result`.
-            metrics: further ones.
+            metrics: further metrics, which have no intervals.
             notes: see `Result`.
         """
         found: dict[str, Value] = {}
@@ -268,7 +268,7 @@ PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", "seesay
 
 
 def register_protocol(protocol: _T) -> _T:
-    """Decorator that registers a protocol class, whose constructor takes no arguments, under its name."""
+    """Register a protocol class under its name, as a decorator; its constructor takes no arguments."""
     PROTOCOLS.register(protocol.name)(protocol())
     return protocol
 

@@ -30,7 +30,7 @@ _NOTE = (
 )
 _SHUFFLES = 3  # of a sentence, as in the paper
 _SEED = 0
-_TIE = 1e-4  # standard deviations; rounding makes less, and two orders seldom come as close
+_TIE = 1e-4  # standard deviations; smaller differences are mostly due to rounding
 _AT_ONCE = 512  # sentences scored at a time
 
 
@@ -48,9 +48,9 @@ class Composition(Protocol):
     """The true order of a sentence's words against three shuffles of them and one exchange of two nouns.
 
     All orders consist of the tokenizer's words, without capitals and punctuation. The reorderings are the
-    same for every run on the same sentences. Scores tie if they differ by less than 1e-4 standard deviations,
-    the effect of rounding when terms are summed in another order. The standard error is over images, because
-    an image's sentences are not independent.
+    same for every run on the same sentences. Scores tie if they differ by at most 1e-4 standard deviations,
+    because summing terms in another order changes the rounding. The standard error is over images, because an
+    image's sentences are not independent.
     """
 
     name = "composition"
@@ -90,7 +90,7 @@ def true_order(
     reordered: Reordered,
     image_of_sentence: ArrayLike,
 ) -> tuple[MeanSample, Metrics]:
-    """Compare the scores of true orders (m,) with those of reordered sentences, with the same images (n,).
+    """Compare the scores (m,) of true orders with those (n,) of reordered sentences for the same images.
 
     Raises:
         SeesayError: a score is not finite.
@@ -155,7 +155,7 @@ def noun_swaps(texts: Sequence[str], seed: int) -> Reordered:
 
 
 def _nouns(text: str) -> list[int]:
-    """Find the positions, among the tokenizer's words, of the nouns that noun phrases end with."""
+    """Find the positions, among the tokenizer's words, of the nouns at the end of noun phrases."""
     found = []
     for words in (tokenize(text[: chunk.end]) for chunk in noun_phrases(text)):
         if words and "noun" in word_class(words[-1]).classes and "'" not in words[-1]:  # no "man's"

@@ -1,4 +1,4 @@
-"""The prediction of concepts: mean average precision, compared with that of the concepts' frequency."""
+"""The prediction of concepts: mean average precision, compared with a baseline of their frequency."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Targets = NDArray[np.bool_]
 class Concepts(Protocol):
     """The concepts that a run predicts from whole images, compared with those in the sentences.
 
-    `mAP` is the mean over concepts, each ranking the images, and `image mAP` over images, each ranking the
-    concepts. The baseline predicts the frequency of a concept in the train split.
+    `mAP` is the mean over concepts, for each of which images are ranked, and `image mAP` over images, for
+    each of which concepts are ranked. The baseline predicts a concept's frequency in the train split.
     """
 
     name = "concepts"
@@ -54,9 +54,9 @@ class Concepts(Protocol):
 
 
 def part_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> Metrics:
-    """Compute the precisions of parts of speech, and of the concepts' frequency in training as the score.
+    """Compute the mean average precision of each part of speech, and that of the baseline.
 
-    Scores are (n, K), as are the targets: whether an image's sentences name the concept.
+    Scores and targets are (n, K); a target is true if the image's sentences name the concept.
     """
     parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
     frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)

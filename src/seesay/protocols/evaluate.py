@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NO_OPTIONS = Options()
 _READERS = {"judgements": read_judgements, "answers": read_answers}  # of options that may be files
-_FEW = 20.0  # percent: above this a recall by chance says nothing
+_FEW = 20.0  # percent; recalls are not compared with a higher chance level
 
 
 def evaluate(
@@ -61,7 +61,7 @@ def evaluate(
             as arrays or tensors, or their files (.npy, .npz, .pt; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
-        protocol: its name; by default that of the recipe.
+        protocol: its name; by default that of the recipe, or "standard" for several runs and for scores.
         split: "train", "val" or "test".
         combine: how several runs are combined: "mean" or "learned".
         against: another run to compare with, on the same queries.
@@ -79,7 +79,7 @@ def evaluate(
         The result of the protocol, which prints itself; `to_dict` makes it JSON.
 
     Raises:
-        SeesayError: the runs cannot be combined, or not be measured by the protocol on the corpus.
+        SeesayError: the runs cannot be combined, or the protocol cannot measure them on the corpus.
 
     Example:
         >>> from tempfile import mkdtemp
@@ -131,7 +131,7 @@ def evaluate(
 
 
 def _listed(run: Measurable | Sequence[Measurable]) -> Sequence[Any]:
-    """The runs to combine, or the only one."""
+    """Return the runs to combine, or the only one, as a sequence."""
     if isinstance(run, str) or not isinstance(run, Sequence) or ExternalScores.of(run) is not None:
         return [run]
     return run
@@ -170,7 +170,7 @@ def open_entries(names: Sequence[str]) -> list[Entry]:
 
 
 def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
-    """Return the protocol of that name, or the default of such runs.
+    """Return the protocol of that name, or the default for such entries.
 
     Raises:
         SeesayError: there is none of that name.
@@ -226,7 +226,7 @@ def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
 
 
 def _options(protocol: Protocol, given: Mapping[str, Any], resamples: int) -> Options:
-    """Read the options that were given; raise SeesayError if the protocol does not take one."""
+    """Read the given options; raise a SeesayError if the protocol does not take one."""
     found = dict(given)
     for name, value in given.items():
         if name not in protocol.options:
@@ -271,7 +271,7 @@ def _measure_entries(
 
 
 def _with_hint(result: Result) -> Result:
-    """Add a note if external scores are no better than chance: their order may be wrong."""
+    """Add a note if external scores are hardly better than chance: their order may be wrong."""
     found, images = result.metrics.get("I R@10"), result.about.get("images")
     if found is None or not isinstance(images, int):
         return result

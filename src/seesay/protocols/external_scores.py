@@ -4,8 +4,8 @@ Rows and columns are in the order of the corpus: `corpus.split("test").images` a
 `corpus.split("test").texts()`. Two other layouts of published evaluators are accepted with a note: images
 repeated for each sentence, and only the first k sentences of each image.
 
-Files are those of NumPy (.npy, .npz) and PyTorch (.pt, .pth), of which nothing is unpickled. A file holds one
-table of real numbers, or two named `images` and `sentences`.
+Files are those of NumPy (.npy, .npz) and PyTorch (.pt, .pth), read without unpickling arbitrary objects. A
+file contains one table of real numbers, or two named `images` and `sentences`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
 from seesay.runs.sentences import rows_of_each
 
-SPLIT = "{split}"  # in a file's name: replaced by the split's, so that one name stands for val and test
+SPLIT = "{split}"  # in a file's name: replaced by the split's, to name files of val and test at once
 PAIR = ("images", "sentences")
 
 Table = NDArray[Any]  # maybe memory-mapped
-Named = tuple[str, Table]  # the table with what errors call it
+Named = tuple[str, Table]  # a table and its name in errors
 
 _NOT_TENSORS = "something else than tensors"
-_ROWS = 1 << 9  # compared at a time
+_ROWS = 1 << 9  # rows compared at a time
 _FAILURES = (OSError, ValueError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile)
 
 
 def read_tables(path: Path) -> list[Named]:
-    """Read a file's table, or its two tables, those of images first.
+    """Read a file's table, or its two tables, that of images first.
 
     Raises:
         SeesayError: the file is missing or damaged, or has other contents.
@@ -53,7 +53,7 @@ def read_tables(path: Path) -> list[Named]:
             found = read(path)
     except _FAILURES as failure:
         reason = " ".join(str(failure).split()) or type(failure).__name__
-        if "allow_pickle" in reason:  # NumPy's advice
+        if "allow_pickle" in reason:  # NumPy advises to unpickle the file
             reason = "it has objects, which are not unpickled"
         raise SeesayError(f"{path}: no {kind} ({reason[:200]}); {advice}.") from None
     if not isinstance(found, Mapping):
@@ -129,7 +129,8 @@ class ExternalScores:
     """Scores or embeddings of a split that seesay did not compute.
 
     Attributes:
-        name: the file name: `scores.npy`, or `images.npy,sentences.npy` for embeddings.
+        name: the file name: `scores.npy`, or `images.npy,sentences.npy` for embeddings; in memory, "scores"
+            or "embeddings".
         tables: the score matrix (n, m), or the embeddings (n, d) and (m, d), if in memory.
     """
 
@@ -141,7 +142,8 @@ class ExternalScores:
         """Return scores in memory or in files; None if `values` is neither.
 
         Args:
-            values: a file's name; an array or tensor, the score matrix; or a tuple of two, the embeddings.
+            values: the name of a file, or of two; an array or tensor with the scores; or a tuple of two
+                with the embeddings.
         """
         if isinstance(values, str | Path):
             return cls(str(values)) if str(values).endswith(SUFFIXES) else None
@@ -174,7 +176,7 @@ class ExternalScores:
         return Subject(name, split, kept, scores, notes=notes + more, whole=corpus)
 
     def _tables(self, split: str) -> list[Named]:
-        """The score matrix, or the two embeddings."""
+        """Return the score matrix, or the embeddings of images and of sentences."""
         if self.tables:
             names = PAIR if len(self.tables) > 1 else [self.name]
             named = zip(names, self.tables, strict=True)
@@ -191,7 +193,7 @@ def _is_array(values: object) -> bool:
 
 
 def _check_sides(name: str, tables: Sequence[Table], part: Corpus, count: int) -> None:
-    """Check that embeddings have one width, and that images are first; `count` is that of sentences."""
+    """Check that embeddings have one width, and that images are first; `count` is the sentences' number."""
     rows, columns = tables[0], tables[-1]
     if rows.shape[1] != columns.shape[1]:
         raise SeesayError(
@@ -206,7 +208,7 @@ def _check_sides(name: str, tables: Sequence[Table], part: Corpus, count: int) -
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
-    """Find which sentences a file with that many contains: all, or the first k of each image; else None."""
+    """Find which sentences a file with `count` of them has: all, or the first k of each image; else None."""
     owners = part.image_of_sentence()
     if count == len(owners):
         return np.arange(count)
@@ -218,7 +220,7 @@ def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
 
 
 def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:
-    """Return the split with the sentences that the file has, and notes on it."""
+    """Return the split with only the sentences that the file contains, and notes on it."""
     chosen = _sentences(part, count)
     n, m = len(part.images), len(part.sentences)
     if chosen is None:
@@ -233,7 +235,7 @@ def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[
 
 
 def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
-    """Return the rows of images; of a row for each sentence, the first of each image's equal rows."""
+    """Return a row per image, and notes; of a row per sentence, keep the first of each image's equal rows."""
     n, owners = len(part.images), part.image_of_sentence()
     if len(rows) == n:
         return rows, []

@@ -53,9 +53,9 @@ class Graded(Protocol):
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure both directions.
 
-        Without `options.answers` the right answers are an image's own sentences and a sentence's own image;
-        then R-precision and mAP@R of sentence queries are their R@1. With it, queries that are not in the
-        file have none.
+        Without `options.answers`, the right answers are an image's own sentences and a sentence's own image;
+        R-precision and mAP@R of sentence queries then equal their R@1. With it, queries that are not named
+        have no right answers.
         """
         corpus, owners, n = subject.corpus, subject.owners, subject.n_images
         own = rows_of_each(owners, n), [np.array([owner]) for owner in owners]
@@ -93,7 +93,7 @@ class Graded(Protocol):
 
 
 def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[tuple[Answers, Answers], int]:
-    """Find the right answers of images and sentences by position, and the number of unknown names."""
+    """Return the right answers of images and of sentences by position, and the number of unknown names."""
     names = Names(corpus)
     of_images: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.images)
     of_sentences: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.sentences)
@@ -110,7 +110,10 @@ def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[t
 
 
 def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> NDArray[np.float64]:
-    """Measure each query of one direction, (q, 5) in percent, from scores (q, c); NaN without answers."""
+    """Return the `_METRICS` of the queries of one direction, (q, 5) in percent, from scores (q, c).
+
+    R-precision, mAP@R and R@1 are NaN for a query without answers.
+    """
     blocks = []
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)

@@ -1,7 +1,7 @@
 """Phrase localization: the share of phrases whose region is among the first K of a run.
 
 Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. Evaluators differ in the IoU and in
-    the ground truth, see `grounding_recall`; results state theirs.
+the ground truth, see `grounding_recall`; results state which were used.
 
 `fit_boxes` fits probabilities to the box scores of phrases that an image shows, and of others.
 """
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 GROUNDING = "grounding"
 
-UNVOTED = "without box voting"  # as results name the ranking of the proposals alone
-_TRUTH = {"merged": "enclosing box", "any": "any box"}  # as results name them
+UNVOTED = "without box voting"  # the name, in results, of the ranking of the proposals alone
+_TRUTH = {"merged": "enclosing box", "any": "any box"}  # their names in results
 
 _EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
@@ -118,7 +118,7 @@ def proposed_boxes(inputs: Inputs) -> list[NDArray[np.float32]]:
 def ranked_boxes(
     run: Run, proposals: Sequence[NDArray[np.float32]], scores: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """Return the boxes of each phrase that its scores (r,) rank, (r, 4).
+    """Return for each phrase the boxes (r, 4) that its scores (r,) rank.
 
     These are its proposals, (r, 4); with box voting, the best of them is replaced by the mean that `seesay
     ground` returns.
@@ -165,8 +165,8 @@ def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
 def fit_boxes(subject: RunSubject) -> Calibration:
     """Fit the probability that the best box of a phrase is right, from its score less the mean of all boxes.
 
-    Each phrase is located in its own image, where the box is right or wrong, and in another whose phrases
-    share no noun with it, where every box is wrong.
+    Each phrase is located in its own image, where the box is right or wrong. In each image, as many phrases
+    of other images are located that share no noun with its own; there every box is wrong.
 
     Raises:
         NothingToFitError: all boxes are right, or all are wrong.
@@ -191,7 +191,10 @@ def above_mean(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def _of_other_images(subject: RunSubject) -> Iterator[NDArray[np.float32]]:
-    """Yield for each phrase the box scores (r,) of an image whose phrases share no noun with it."""
+    """Yield the box scores (r,) of images for phrases that share no noun with the image's own.
+
+    Each image has as many of them as it has phrases of its own, or fewer if there are not enough.
+    """
     inputs = subject.inputs
     named = [nouns(phrase.text) for phrase in inputs.corpus.sentences]
     order = np.random.default_rng(0).permutation(len(named))

@@ -38,7 +38,7 @@ from seesay.protocols.standard import BOTH_WAYS
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.text.vocabulary import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
 
-# By how often a sentence's rarest word occurs in training; a sentence without words is of none.
+# How often a sentence's rarest word occurs in training; a sentence without words is in no band.
 BANDS = {
     "0": (0, 0),
     "1": (1, 1),
@@ -48,7 +48,7 @@ BANDS = {
     "100+": (100, NO_WORDS - 1),
 }
 
-FREQUENCY = "frequency"  # begins the names of the bands in results
+FREQUENCY = "frequency"  # the prefix of the bands' names in results
 
 Mask = NDArray[np.bool_]
 
@@ -133,7 +133,7 @@ for _k in SHOTS:
 class RareWords:
     """The m texts of a split and the training count of each word.
 
-    `rarest` is the count of the rarest word of each sentence, (m,), and `of_image` of each image, (n,).
+    `rarest` is the count of the rarest word of each sentence, (m,), and `of_image` that of each image, (n,).
     """
 
     texts: Sequence[str]
@@ -151,16 +151,16 @@ class RareWords:
         return cls(texts, counts, rarest, of_image)
 
     def between(self, low: int, high: int) -> tuple[Mask, Mask]:
-        """Find the images (n,) and sentences (m,) whose rarest word occurs low to high times."""
+        """Return masks of the images (n,) and sentences (m,) whose rarest word occurs low to high times."""
         return (low <= self.of_image) & (self.of_image <= high), (low <= self.rarest) & (self.rarest <= high)
 
 
 def few_shot(
     subject: Subject, found: RetrievalSample, rare: RareWords, k: int
 ) -> tuple[dict[str, int], list[RetrievalSample]]:
-    """Count the uncommon words and the queries of one K.
+    """Count the uncommon words and the queries of one K, and return the samples of the queries.
 
-    Also return the samples of the queries, if any, with the split and with only the queries as the gallery.
+    The first sample has the split as the gallery, the second only the queries; without queries there is none.
     """
     images, sentences = rare.between(0, k)
     about = {
@@ -177,7 +177,7 @@ def few_shot(
 
 
 def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> list[RetrievalSample]:
-    """Return the sample of the chosen queries on the whole split; None without images or sentences."""
+    """Return a list with the sample of the chosen queries on the split; empty without images or sentences."""
     if not (images.any() and sentences.any()):
         return []
     ranks = found.ranks
@@ -190,7 +190,7 @@ def _recalls(samples: Sequence[RetrievalSample], part: str) -> Metrics:
 
 
 def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, float | None]:
-    """Compute the AUC of a fusion's gates for the chosen queries; empty for other matchers."""
+    """Compute how well a fusion's gates separate the chosen queries (AUC); empty for other matchers."""
     if not isinstance(subject, RunSubject) or not subject.run.asymmetric:
         return {}
     from seesay.runs.predictions import gate_values

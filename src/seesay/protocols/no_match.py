@@ -1,8 +1,8 @@
 """Whether a run can distinguish queries with and without a matching image in the gallery.
 
-Each distinct sentence is a query twice: among all images, where its own are right, and among the images whose
-sentences share no noun with it, where nothing fits (nouns as lemmas; English). Other images that share a noun
-are not annotated: they are in the first gallery, and count neither as right nor as wrong.
+Each distinct sentence is a query twice: among all images, of which its own are right, and among the images
+whose sentences share no noun with it, of which none fits (nouns are compared as English lemmas). Other images
+that share a noun are not annotated: they are in the first gallery, but count neither as right nor as wrong.
 
 The two kinds of queries are distinguished by the probability of the best answer (`seesay.runs.calibration`).
 `ManyMatches` measures the line between likely and less likely images.
@@ -37,12 +37,12 @@ from seesay.runs.calibration import (
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import nouns
 
-MANY = 10  # images that a noun must have for `ManyMatches`
-LOST = 5  # percent of the queries that are answered, which a threshold may lose
+MANY = 10  # least number of images of a noun in `ManyMatches`
+LOST = 5  # percent of the answerable queries that a threshold may lose
 
-_FITTED = 500  # queries of a kind that probabilities are fitted to
-_WEIGHT = 1e4  # of each split's answers together, so large that what keeps parameters finite hardly counts
-_SEVERAL = 5  # images that a noun must have to be one of them
+_FITTED = 500  # most queries of a kind and split to which probabilities are fitted
+_WEIGHT = 1e4  # total weight of a split's answers, so large that the regularisation hardly counts
+_SEVERAL = 5  # least number of images of a noun to which probabilities are fitted
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -54,9 +54,9 @@ class NoMatch(Protocol):
 
     AUC: the share of pairs of an answerable and an unanswerable query in which the first has the higher
         probability. ECE: expected calibration error of the best answer's probability. Recognised:
-        unanswerable queries below a threshold that 95 % of the others exceed. Reported: unanswerable queries
-        for which the run reports that nothing fits. False alarms: answerable queries for which it reports
-        this.
+        unanswerable queries below a threshold that 95 % of the answerable ones reach. Reported: unanswerable
+        queries for which the run reports that nothing fits. False alarms: answerable queries for which it
+        reports this.
     """
 
     name = "no-match"
@@ -117,7 +117,7 @@ def line_samples(probabilities: Floats, right: NDArray[np.bool_]) -> tuple[MeanS
 
 
 class NoMatchQuery(NamedTuple):
-    """A text, its column of the score matrix, its right answers, and what may fit it, both (n,) masks."""
+    """A text, its column of the score matrix, and masks (n,) of its right answers and of all that may fit."""
 
     text: str
     column: int
@@ -127,7 +127,7 @@ class NoMatchQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries, the scores (n, m) of a gallery's images for them, and their unit (`usual_unit`)."""
+    """Queries, the scores (n, m) of a gallery's images, and the unit of the scores (see `usual_unit`)."""
 
     queries: list[NoMatchQuery]
     scores: Matrix
@@ -138,7 +138,7 @@ class Asked:
         return np.asarray(self.scores[:, query.column], np.float64)
 
     def unanswered(self, query: NoMatchQuery) -> Floats:
-        """Return the scores of the images that do not fit, as a separate gallery."""
+        """Return the scores (g,) of the images that do not fit, as a separate gallery."""
         return np.asarray(self.scores[~query.related, query.column], np.float64)
 
     def chances(self, query: NoMatchQuery, scores: Floats, calibration: ScoreCalibration | None) -> Floats:
@@ -165,7 +165,7 @@ def asked_twice(subject: RunSubject) -> Asked:
 
 
 def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQuery]:
-    """Yield the distinct sentences that share no noun with at least one image."""
+    """Yield the distinct sentences that have nouns and share none with at least one image."""
     texts = [" ".join(text.lower().split()) for text in corpus.texts()]
     nouns_of = [nouns(text) for text in texts]
     showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
@@ -194,7 +194,7 @@ class FirstAnswers(NamedTuple):
     answered: Floats
     unanswered: Floats
     right: Floats
-    images: Rows  # of each query one that is right, by which queries are drawn
+    images: Rows  # a right image of each query; queries of one image are drawn together
 
     def samples(self) -> tuple[Sample, ...]:
         """Return the samples of the metrics of `NoMatch`."""
@@ -209,7 +209,7 @@ class FirstAnswers(NamedTuple):
 
 
 def first_answers(asked: Asked, calibration: ScoreCalibration | None) -> FirstAnswers:
-    """Return the best answers."""
+    """Return the best answers to each query."""
     rows = []
     for query in asked.queries:
         scores = asked.answered(query)
@@ -224,10 +224,10 @@ def first_answers(asked: Asked, calibration: ScoreCalibration | None) -> FirstAn
 
 
 def fit_calibration(subjects: Sequence[RunSubject]) -> ScoreCalibration:
-    """Fit the probabilities of pairs of a query and an image: of nouns of several images, and of sentences.
+    """Fit the probabilities of pairs of a query and an image, for nouns of several images and for sentences.
 
-    Splits have equal weights. Images that are not annotated as right or wrong are left out. If no noun is
-    shared, words are judged as sentences are.
+    Splits have equal weights. Images that are not annotated as right or wrong are left out. If no noun has
+    several images, single words are judged like sentences.
 
     Raises:
         NothingToFitError: a split has no such queries, or only right or only wrong answers.

@@ -1,9 +1,8 @@
 """The combination of image-sentence and region-phrase distances: eq. 8 and Table 5 of the two-branch paper.
 
-D(x, y) = (1 - α) d(x, y) + α d_rp(x, y), where d is the distance of image and sentence in the
-embedding network's space, and d_rp the mean over the sentence's noun phrases of the distance to the nearest
-region of the image. The paper uses annotated phrases; here the chunker finds them. A sentence without a
-phrase keeps d.
+D(x, y) = (1 - α) d(x, y) + α d_rp(x, y), where d is the distance of image and sentence in the space of the
+embedding network, and d_rp the mean over the sentence's noun phrases of the distance to the nearest region of
+the image. The paper uses annotated phrases; here the chunker finds them. A sentence without a phrase keeps d.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
 
 
 def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
-    """Combine the distances by eq. 8; `distance` is kept if `phrase_distance` is NaN (no phrase)."""
+    """Combine the distances by eq. 8; keep `distance` where `phrase_distance` is NaN (no phrase)."""
     known = np.isfinite(phrase_distance)
     return np.where(known, (1 - alpha) * distance + alpha * np.where(known, phrase_distance, 0), distance)
 
@@ -70,7 +69,9 @@ def both_distances(
 
 
 def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
-    """Compute the cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases).
+    """Compute the cosine of each phrase and its nearest region in each image, (n_images, n_phrases).
+
+    Images without regions have -1.
 
     Raises:
         SeesayError: the run does not ground phrases or has no embedding, or no image can be decoded.

@@ -22,7 +22,7 @@ from seesay.runs.scores import EmbeddingScores, Matrix, Selection, SplitScores
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
 ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.floating]]
 
-_CELLS = 1 << 22  # scores of which shortlists are taken at a time
+_CELLS = 1 << 22  # scores from which shortlists are taken at a time
 
 
 def measure_reranked(
@@ -146,7 +146,7 @@ def reranked_ranks(
     among equal candidates the right ones enter the shortlist last.
 
     Args:
-        scores: (n_images, n_sentences), which determine the shortlists; at most 32-bit floats.
+        scores: (n_images, n_sentences), floats of at most 32 bits that determine the shortlists.
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
         score_pairs: the other score.
         shortlist: the number of candidates of each query that are re-ordered.
@@ -172,7 +172,10 @@ def _reranked(
     score_pairs: ScorePairs,
     shortlist: int,
 ) -> NDArray[np.int64]:
-    """Rank queries (q,) whose candidates have new scores (q, c); equal owners belong together."""
+    """Return the ranks (q,) after the shortlists of scores (q, c) are re-ranked; `before` are the old ranks.
+
+    A candidate is right if its owner is the query's.
+    """
     after = before.copy()
     step = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
@@ -191,12 +194,13 @@ def _reranked(
 
 
 def shortlists(scores: NDArray[Any], right: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
-    """Find each query's best candidates, unordered: (q, length) of (q, c); right ones lose ties."""
+    """Find each query's best candidates, unordered, (q, length) or (q, c); right ones lose ties."""
     count = scores.shape[1]
     if length >= count:
         return np.tile(np.arange(count), (len(scores), 1))
     exact = scores.astype(np.float64)
-    # One step of double precision: behind whatever is equal in single, ahead of all the rest.
+    # Right answers lose one step of double precision: they come after candidates that are equal in single
+    # precision, and before all lower ones.
     exact[right] = np.nextafter(exact[right], -np.inf)
     best: NDArray[np.int64] = np.argpartition(exact, count - length, axis=1)[:, count - length :]
     return best

@@ -1,11 +1,11 @@
 """Ensembles: several score matrices of one split combined into one.
 
 mean     the mean of standardised scores: each matrix less its mean, divided by its standard deviation
-learned  the mean with weights: shares of one, chosen on val by mR
+learned  the weighted mean, with weights that sum to 1, chosen by mR on val
 
-Shares start equal. Each member's share in turn is tried from 0 to 1 in steps of 0.05, with the proportions of
-the others fixed, and the best is kept, until none improves mR. On val, the ensemble is therefore never worse
-than a member.
+All weights start equal. Each member's weight in turn is tried from 0 to 1 in steps of 0.05, with the
+proportions of the others fixed, and the best is kept, until none improves mR. On val, the ensemble is
+therefore never worse than a member.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
     """Combine several scorings of one split into an ensemble.
 
     Args:
-        members: of the same images and sentences.
+        members: scorings of the same images and sentences.
         how: one of COMBINATIONS.
         val: the members' scores on val, on which `learned` chooses weights.
 
@@ -100,7 +100,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def standardised(subject: Subject) -> tuple[Matrix, Matrix]:
-    """Scale the score matrices of both directions to mean 0 and standard deviation 1; a constant one to 0.
+    """Scale the score matrices of both directions to mean 0 and standard deviation 1, constant ones to 0.
 
     Raises:
         SeesayError: a score is not finite.
@@ -115,7 +115,7 @@ def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
         mean, deviation = float(np.mean(matrix, dtype=np.float64)), float(np.std(matrix, dtype=np.float64))
     if not np.isfinite([mean, deviation]).all():
         raise SeesayError(f"{name}: a score is NaN or infinite; only finite ones can be combined.")
-    # Whole numbers and doubles may be far from zero, where single precision has no decimals.
+    # Integers and doubles may be so far from zero that single precision has no decimals.
     wide = matrix.dtype.kind != "f" or matrix.dtype.itemsize > 4
     scaled = np.subtract(matrix, mean, dtype=np.float64 if wide else np.float32)
     scaled /= deviation or 1.0
@@ -123,7 +123,7 @@ def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
 
 
 def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> MatrixScores:
-    """Sum the members' matrices of both directions, weighted."""
+    """Return the weighted sums of the members' matrices of both directions."""
     chosen = [(w, pair) for w, pair in zip(np.asarray(weights, np.float32), members, strict=True) if w]
     sums = []
     for way in (0, 1):
@@ -137,7 +137,7 @@ def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Ma
 
 
 def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
-    """Find the members' shares, (k,), with the highest mR on val, see above."""
+    """Find the weights of the k members, (k,), on val; see the module's docstring."""
     check_same(val)
     matrices = [standardised(member) for member in val]
     owners = val[0].owners
@@ -159,7 +159,7 @@ def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
 
 
 def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """Set one member's share and keep the proportions of the others (equal if all were zero)."""
+    """Set one member's weight and keep the proportions of the others (equal if all were zero)."""
     others = np.delete(shares, member)
     if not others.any():
         others = np.ones_like(others)

@@ -49,11 +49,11 @@ class SentenceToSentence(Protocol):
 def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
     """Rank, for each sentence, the best other one of its image, (m,); NO_ANSWER without one.
 
-    The query itself is not a candidate (the authors' code keeps it as the first and counts the top 2, 6 and
-    11). Ties count against the query.
+    The query itself is not a candidate (in the authors' code it is the first, and the top 2, 6 and 11
+    count). Ties count against the query.
 
     Args:
-        vectors: (m, d), unit ones for cosine; reduced precisions are multiplied in float32.
+        vectors: (m, d), of unit length for cosines; reduced precisions are multiplied in float32.
         image_of_sentence: (m,), for each sentence the number of its image, from 0.
 
     >>> sentence_ranks([[1, 0], [0, 1], [0.8, 0.6], [0.6, 0.8]], [0, 0, 1, 1]).tolist()

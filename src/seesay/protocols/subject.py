@@ -1,4 +1,4 @@
-"""Subjects, which protocols measure: a split of a corpus with the scores of a run or another source."""
+"""Subjects, which protocols measure: a split of a corpus with scores from a run or another source."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Subject:
         split: the name of the split.
         corpus: the images and sentences that have scores, in the same order.
         scores: the scores of all pairs.
-        about: additional entries of `about` in its results, see `Result`.
+        about: additional entries for `about` of its results, see `Result`.
         notes: notes for its results.
         whole: the corpus with its train split, for protocols that count words in it.
     """
@@ -77,7 +77,7 @@ class Subject:
         own: NDArray[np.int64] | None = None,
         at: Sequence[int] = (),
     ) -> RetrievalSample:
-        """Rank all of the split or a part, see `SplitScores.ranks`; `at` adds recalls."""
+        """Rank the split or a part of it, see `SplitScores.ranks`; `at` adds R@K of further K."""
         owners = self.owners if own is None else own
         return RetrievalSample(self.scores.ranks(images, sentences, owners), owners, at)
 
@@ -97,7 +97,7 @@ class Subject:
 
 
 class RunSubject(Subject):
-    """A split with a run, which scores whole images, or phrases with regions, when a protocol needs it.
+    """A split with a run, whose scores of whole images or regions are computed when a protocol needs them.
 
     Args:
         run: the run.

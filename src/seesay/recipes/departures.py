@@ -74,7 +74,7 @@ class PrintedSettings(Settings):
             yield _filled(text, {"value": each, "printed": printed}, settings)
 
     def _is_of_another_kind(self, key: str, settings: Mapping[str, Any]) -> bool:
-        """Whether the setting belongs to another kind of loss or optimizer than the printed one."""
+        """Return whether the setting belongs to another kind of loss or optimizer than the printed one."""
         owner, _, last = key.rpartition(".")
         if not owner or last == "kind":
             return False
@@ -91,7 +91,7 @@ def leaves(settings: Mapping[str, Any], prefix: str = "") -> Values:
 
 
 def _look_up(settings: Mapping[str, Any], key: str) -> Any:
-    """The setting with that dotted name; raise KeyError if there is none."""
+    """Return the setting with that dotted name; raise KeyError if there is none."""
     value: Any = settings
     for part in key.split("."):
         if not isinstance(value, Mapping):
@@ -105,7 +105,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
-    """The first sentence whose pattern matches the item, if any."""
+    """Return the first sentence whose pattern matches the item, if any."""
     return [text for pattern, text in sentences.items() if fnmatchcase(_text(item), pattern)][:1]
 
 
@@ -121,7 +121,7 @@ def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any
 
 
 def _text(value: Any) -> str:
-    """A setting as written in a sentence: 0.0001, 2,000, true, [1, 4, 0, 0]."""
+    """Return a setting as written in a sentence: 0.0001, 2,000, true, [1, 4, 0, 0]."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, int | float):

@@ -20,7 +20,7 @@ Values: TypeAlias = dict[str, Any]
 
 SUFFIXES = (".yaml", ".yml")
 
-# Twice what any file has; more would take seconds to parse.
+# More than any included file has; much larger ones would take seconds to parse.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
 
@@ -82,7 +82,7 @@ def read_yaml(path: Path, where: str) -> Values:
     """Read a YAML file that holds a mapping.
 
     Raises:
-        SeesayError: it cannot be read, or is not a mapping; the message begins with `where`.
+        SeesayError: it cannot be read, is too large, or is not a mapping; the message begins with `where`.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -96,7 +96,7 @@ def read_yaml(path: Path, where: str) -> Values:
         values_in_all = _count_values(values, {})
     except yaml.YAMLError as failure:
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
-    except ValueError as failure:  # a date that is none, or an integer of more than 4,300 digits
+    except ValueError as failure:  # an impossible date, or an integer of more than 4,300 digits
         raise SeesayError(f"{where}: contains an invalid number or date.") from failure
     except RecursionError as failure:
         raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
@@ -108,7 +108,7 @@ def read_yaml(path: Path, where: str) -> Values:
 
 
 def _variants(content: Values) -> dict[str, Values]:
-    """The recipes of an included file by name; a variant removes a corpus by setting it to null."""
+    """Return the recipes of an included file by name; a variant removes a corpus by setting it to null."""
     shared = dict(content)
     variants = shared.pop("variants", {content.get("name", ""): {}})
     found: dict[str, Values] = {}

@@ -1,6 +1,6 @@
 """The keywords of `seesay.train`, for type checkers: keys of recipes and of their mappings.
 
-`tests/recipes/test_keys.py` compares them with the settings that check them.
+`tests/recipes/test_keys.py` compares them with the settings.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 
 class RecipeKeys(TypedDict, total=False):
-    """Keys of a recipe, and of its matcher, loss, optimizer and schedule, where they are described."""
+    """Keys of a recipe and of its mappings; see the settings of recipes, matchers and losses."""
 
     name: str
     about: str

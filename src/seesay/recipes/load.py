@@ -24,7 +24,7 @@ from seesay.settings import Settings, describe
 M = TypeVar("M", bound=BaseModel)
 
 _LABELS = ("name", "about", "system", "departures")
-_OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
+_OF_RUNS = ("concepts", "concepts-regions")  # encoders whose variant is the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
@@ -51,8 +51,8 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
 def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
     """Load a recipe with changes given as keywords, as `seesay.train` takes them.
 
-    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping changes only the keys
-    in it: `schedule={"epochs": 5}`.
+    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping without a `kind`
+    changes only the keys in it: `schedule={"epochs": 5}`.
 
     Raises:
         SeesayError: the recipe or key does not exist, several mappings have the key, or a value is not
@@ -60,7 +60,7 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
     """
     changes: list[str] = []
     for key, value in keywords.items():
-        # Without a key, `beside` names no corpus; other mappings, whose keys are fixed, stay as they are.
+        # An empty `beside` removes all corpora; other empty mappings, whose keys are fixed, change nothing.
         has_no_corpus = key == "beside" and not value
         if isinstance(value, Mapping) and "kind" not in value and not has_no_corpus:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
@@ -89,7 +89,7 @@ def _spelt_out(change: str, name: str, corpus: str | None) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     plain = list(plain) if isinstance(plain, tuple) else plain
     return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
@@ -110,7 +110,7 @@ def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[st
 
 
 def _is_own(change: str, composed: type[Settings]) -> bool:
-    """Whether a change is for a key of the composed matcher itself, such as `matcher.gate.folds`."""
+    """Return whether a change is for a key of the composed matcher itself, such as `matcher.gate.folds`."""
     parent, _, key = change.partition("=")[0].partition(".")
     return parent == "matcher" and key.partition(".")[0] in composed.model_fields.keys() - {"kind"}
 
@@ -131,7 +131,7 @@ def _canonical(change: str) -> str:
     key, _, value = change.partition("=")
     try:
         return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError):  # no YAML, or a value that JSON lacks
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError):  # not YAML, or a value that JSON lacks
         return change
 
 
@@ -181,7 +181,7 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 
 def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
-    """Describe in which values a run's recipe differs from a requested one: of changes, or in `every` one."""
+    """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
     used, asked = (
         leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))) for each in (there, recipe)
     )
@@ -193,7 +193,7 @@ def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
 
 
 def _is_named(key: str, changes: Sequence[str]) -> bool:
-    """Whether changes set that key or what holds it; without changes, every key is meant."""
+    """Return whether changes set that key or a mapping that contains it; True without changes."""
     named = [change.partition("=")[0] for change in changes]
     return not named or any(f"{key}.".startswith(f"{each}.") for each in named)
 
@@ -201,13 +201,13 @@ def _is_named(key: str, changes: Sequence[str]) -> bool:
 def _untuned(recipe: Recipe) -> Recipe:
     names = []
     for spec in (EncoderSpec.parse(name).untuned for name in recipe.encoders):
-        of_run = spec.variant and spec.name in _OF_RUNS  # whose folder can be written in several ways
+        of_run = spec.variant and spec.name in _OF_RUNS  # its folder can be written in several ways
         names.append(f"{spec.name}:{Path(spec.variant).resolve()}" if of_run else str(spec))
     return recipe.model_copy(update={"encoders": tuple(names)})
 
 
 def _resolved(recipe: Recipe) -> Recipe:
-    """The recipe with its members' settings filled in, if it has members."""
+    """Return the recipe with its members' settings filled in, if it has members."""
     if not recipe.matcher.is_composed:
         return recipe
     members = member_recipes(recipe)
@@ -221,7 +221,7 @@ def _resolved(recipe: Recipe) -> Recipe:
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
-    """Whether a key differs because the member reads only part of the composed matcher's inputs."""
+    """Return whether a key differs because the member reads only part of the composed matcher's inputs."""
     if key == "encoders":
         return set(member.encoders) <= set(composed.encoders)
     if key in ("min_count", "lemmas"):
@@ -230,7 +230,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
 
 
 def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
-    """The arrays of a recipe's image features, in order."""
+    """Return the arrays of a recipe's image features, in order."""
     return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 
 
@@ -242,10 +242,10 @@ def dump_recipe(recipe: Recipe) -> str:
 def settings_digest(recipe: Recipe) -> str:
     """Return a digest of a run's training settings, which its repetitions share.
 
-    Names, the seed, and folders of other runs (of a teacher or image encoders) are left out, because they
-    differ between machines and seeds. Of the members of a composed matcher, only their matchers count. Box
-    voting is not part of training. Keys that were added after rows had been recorded only count if they are
-    set.
+    Descriptions, changes and the seed are left out, and so are the teacher and the image encoders, which may
+    be folders of runs and differ between machines and seeds. Of the members of a composed matcher, only their
+    matchers count. Box voting is not part of training. Some keys that were added after rows had been recorded
+    only count if they are set.
     """
     named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
     values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
@@ -294,7 +294,7 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
 
 
 def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str, ...]:
-    """The departures of a composed recipe and its members, with the member's name if they differ."""
+    """Return the departures of a composed recipe and its members, with the member's name if they differ."""
     lines = list(recipe.departures)
     for member in members:
         for line in member.departures:
@@ -304,11 +304,11 @@ def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str,
 
 
 def _changed(values: Values, change: str) -> Values:
-    """The values with a change; shared parts of `values` are not modified."""
+    """Return the values with a change; `values` is not modified."""
     key, _, value = change.partition("=")
     try:
         parsed = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # also for no such date
+    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # ValueError: an impossible date
         raise SeesayError(f"{change[:80]}: the value is not YAML.") from failure
     *parents, last = key.split(".")
     changed = at = dict(values)

@@ -51,7 +51,9 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """Epochs, early stopping after `patience` epochs without a better val mR, and the learning-rate schedule.
+    """Epochs, early stopping after `patience` epochs without improvement on val, and the learning rate.
+
+    The rate is constant, falls along a cosine to zero, or is a tenth after `step_epoch` epochs.
 
     With `average`, such as 0.99, an exponential moving average of the weights with this decay (less in the
     first steps) is measured and kept instead of the weights.
@@ -68,9 +70,9 @@ class WordSettings(Settings):
     """Pretrained vectors that a matcher's word embedding starts from.
 
     Attributes:
-        vectors: `glove`, a sentence encoder that reads each word as a sentence, or a text file of word2vec or
-            GloVe, FILE.txt or FILE.vec.
-        std: the standard deviation of the numbers that they are scaled to.
+        vectors: `glove`, `minilm` or `minilm-int8`, which read each word as a sentence, or a text file of
+            word2vec or GloVe, FILE.txt or FILE.vec.
+        std: the standard deviation to which the vectors are scaled.
     """
 
     vectors: Annotated[str, Field(pattern=r"^(glove|minilm|minilm-int8|.+\.(txt|vec))$")]
@@ -82,7 +84,7 @@ class BesideSettings(Settings):
 
     Attributes:
         pairs: images in the additional mini-batch of each step, each with one of its sentences.
-        weight: of its loss, where that of the main corpus is 1.
+        weight: of its loss; that of the main corpus is 1.
     """
 
     pairs: int = Field(100, gt=1)
@@ -92,12 +94,14 @@ class BesideSettings(Settings):
 class KeepSettings(Settings):
     """How training preserves the scores of the run that it starts from (`--from`).
 
-    An additional loss is the distance of the matcher's scores from that run's: KL of their softmax.
+    An additional loss is the Kullback–Leibler divergence between the softmax of the matcher's scores and that
+    of the run's.
 
     Attributes:
         scale: factor applied to both scores.
         weight: of the loss on the mini-batch's own pairs.
-        phrases: names of ImageNet classes and words drawn for each mini-batch, scored against its images.
+        phrases: names of ImageNet classes and words drawn for each mini-batch, scored against mixtures of its
+            images.
         phrase_weight: of the loss on these.
     """
 
@@ -108,13 +112,13 @@ class KeepSettings(Settings):
 
 
 class NounSettings(Settings):
-    """How training asks for nouns of the sentences (`seesay.training.noun_queries.NounQueries`).
+    """How training uses nouns of the sentences as queries (`seesay.training.noun_queries.NounQueries`).
 
     Attributes:
-        count: nouns drawn for each mini-batch, asked of all its images.
-        weight: of their loss, beside 1 for the corpus's own.
-        scale: factor from a score's distance to the offset to log-odds.
-        offset: score of an image that shows what is asked for as probably as not.
+        count: nouns drawn for each mini-batch, each a query for all its images.
+        weight: of their loss; that of the corpus is 1.
+        scale: the factor that converts the difference between a score and the offset to log-odds.
+        offset: the score at which an image shows the noun with a probability of one half.
     """
 
     count: int = Field(300, gt=0)
@@ -136,8 +140,8 @@ class RegionSettings(Settings):
             None for all.
         geometry: whether region features include position and size.
         box_voting: the best box of a phrase becomes the mean of the boxes with at least this IoU, weighted by
-            their odds (which needs the logistic loss); None for no voting. `seesay ground` moves every box it
-            returns, and measured rankings only the best one.
+            their odds (which needs the logistic loss); None for no voting. `seesay ground` moves every box
+            that it returns; measured rankings move only the best one.
     """
 
     proposals: int = Field(200, gt=0)
@@ -149,34 +153,35 @@ class RegionSettings(Settings):
 
 
 class Recipe(Settings):
-    """One row of one table.
+    """The settings of one training, and so of one row of a table.
 
     Attributes:
         corpus: the corpus for training; by default the given one.
         about: a line for `seesay recipes`.
         encoders: image encoders by name; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
-        sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
+        sentence_encoder: the frozen sentence encoder, if any; all but `minilm`, `minilm-int8` and the text
+            towers of two-tower models are fitted on the train split.
         sentence_dim: the maximum number of principal components of a fitted sentence encoder.
         min_count: the minimum count of a word in the train split for the vocabulary.
         lemmas: whether words are lemmatised.
         words: the initial word embedding; None for random numbers.
         word_dropout: the share of words that are randomly replaced by the unknown word in training.
-        sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
+        sampler: `rounds` puts each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
         class_pairs: the number of artificial images of ImageNet classes that are added to a mini-batch, with
             class names as sentences (`seesay.training.further.ClassPairs`).
         beside: how training learns from the train split of each additional corpus, by name; the first corpus
             chooses the epoch (`seesay.training.further.BesidePairs`).
-        nouns: how training asks for single nouns in addition to sentences; None if it does not.
+        nouns: how training uses single nouns as queries in addition to sentences; None if it does not.
         keep: how the scores of the initial run are preserved; None if only its weights are used.
         regions: settings of grounding recipes, whose encoder is a region encoder.
         val_images: the epoch is chosen on this many images of val; None for all. On a CPU, a pair matcher may
             take longer for all pairs of val than for an epoch.
         system: the name of the published row for comparison.
         departures: how the recipe differs from the paper, one line each.
-        changes: changes (`--set`), which distinguish rows of a table with the same recipe.
+        changes: the changes to it (`--set`), which distinguish rows of a table with the same recipe.
     """
 
     name: str
@@ -227,7 +232,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Recipe:
-        # Without PyTorch, losses are unchecked, and nothing is trained.
+        # Without PyTorch, losses are unchecked, but nothing can be trained.
         trained = (
             () if isinstance(self.loss, UncheckedLoss) else (_loss_misfits, _region_misfits, _keys_in_vain)
         )
@@ -316,5 +321,5 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:
-    """Whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
+    """Return whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
     return loss.phrases is not None or loss.closed_form

@@ -1,6 +1,6 @@
 """Definitions of tables: the recipes of their rows, and the published rows for comparison.
 
-Each paper has a YAML file in `tables/`, and so have the combined tables of several papers.
+Each paper has a YAML file in `tables/`; the tables of several papers share one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class TableRow(Settings):
         protocol: overrides the protocol of the table.
         published: the printed name of the published row; by default that of the recipe.
         combine: a recipe for sentences and one for phrases, whose distances are combined.
-        changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run. In YAML
-            a list among them, such as one that rows share, stands for its items.
+        changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run. In
+            YAML, a nested list, such as one that rows share, is replaced by its items.
         group: the heading above the row.
     """
 
@@ -70,7 +70,7 @@ class TableDefinition(Settings):
         source: the paper; None for a table of several papers.
         table: its number in that paper.
         corpus: the paper's corpus; its published rows are shown if there are none for the corpus measured.
-        beside: further corpora with published rows.
+        beside: further corpora whose published rows are shown.
         protocol: the protocol of rows without their own.
         metrics: the metrics to show, such as `R@1`; all if empty.
     """
@@ -106,7 +106,7 @@ class TableDefinition(Settings):
 
     @property
     def grounds(self) -> bool:
-        """True if it is measured on a corpus of phrases."""
+        """True if it is measured on a corpus of phrases with boxes."""
         return self.protocol == "grounding"
 
     def protocol_of(self, row: TableRow) -> str:
@@ -198,7 +198,7 @@ def _included() -> dict[str, TableDefinition]:
 
 
 def _tables(content: Values) -> list[Values]:
-    """The tables of a file: one for each corpus of `corpora`, which maps these to their protocols."""
+    """Return the tables of a file: one for each corpus of `corpora`, which maps corpora to protocols."""
     found = []
     for shared in content["tables"]:
         table = dict(shared)

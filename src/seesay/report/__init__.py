@@ -1,1 +1,1 @@
-"""Reports: one HTML file about some runs, with tables, curves and queries."""
+"""Reports: an HTML file about runs, with tables, curves and queries."""

@@ -40,7 +40,7 @@ class Grounded:
     corpus: Corpus  # the split
     result: Result
     first: NDArray[np.float64]  # see `first_right`
-    best: Sequence[tuple[NDArray[np.float32], float] | None]  # the first region of each phrase and its IoU
+    best: Sequence[tuple[NDArray[np.float32], float] | None]  # the best region of each phrase and its IoU
 
 
 def ground_all(
@@ -112,7 +112,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
 
 
 def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:
-    """Add some phrases with their true box and the best region of each run."""
+    """Add random phrases with their true box and the best region of each run."""
     phrases = runs[0].corpus.sentences
     draw = np.random.default_rng(SEED)
     chosen = draw.choice(len(phrases), min(_SAMPLED, len(phrases)), replace=False).tolist()

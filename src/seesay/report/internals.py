@@ -28,9 +28,9 @@ from seesay.runs.predictions import concept_probabilities, gate_values
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 
-_CONCEPTS = 8  # of an image
-_FRAMES = 3  # instances of a step
-_SENTENCES = 5  # at either end of a gate
+_CONCEPTS = 8  # shown for each image
+_FRAMES = 3  # instances shown for each step
+_SENTENCES = 5  # shown with the highest and with the lowest gate values
 
 
 def add_internals(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ def concept_scores(
     try:
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
-        return None  # the run of the concepts, which alone knows their names, is missing
+        return None  # without the run of the concepts, their names are unknown
     scores = np.asarray(features[:, columns], np.float32)
     return (words, scores) if len(words) == scores.shape[1] else None
 
@@ -94,10 +94,10 @@ def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[
 
 
 def _columns(run: Run, inputs: Inputs, kinds: Sequence[str]) -> tuple[str, slice] | None:
-    """Find the encoder of one of those kinds, and the columns of its `pooled` array in the features."""
+    """Find an encoder of one of those kinds, and the columns of its `pooled` array in the features."""
     at = 0
     arrays = product(run.recipe.encoders, run.recipe.arrays)
-    for (name, array), width in zip(arrays, inputs.image_dims, strict=False):  # precomputed ones have one
+    for (name, array), width in zip(arrays, inputs.image_dims, strict=False):  # precomputed: one width
         if EncoderSpec.parse(name).name in kinds and array == "pooled":
             return name, slice(at, at + width)
         at += width
@@ -128,7 +128,7 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
 
 
 def _instance_boxes(name: str, corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
-    """Compute the instances' boxes as shares of the image, (k, I, 4); None if an image cannot be read."""
+    """Compute the instances' boxes as shares of each image, (k, I, 4); None if one cannot be read."""
     chosen = [corpus.images[i] for i in images]
     try:
         data = [image.source.read() for image in chosen if image.source is not None]

@@ -19,7 +19,7 @@ _QUALITY = 72
 
 
 class Page:
-    """A page with numbered figures and tables; `about` is the line below its title."""
+    """A page with numbered figures and tables; `about` is the line below the title."""
 
     def __init__(self, title: str, about: str) -> None:
         self.title, self.about = title, about
@@ -33,7 +33,7 @@ class Page:
         self._parts.append(tag("h2", heading, id=f"section-{len(self._headings)}"))
 
     def heading(self, heading: str) -> None:
-        """Begin a part of a section."""
+        """Begin a subsection."""
         self._parts.append(tag("h3", heading))
 
     def text(self, *lines: str) -> None:
@@ -59,7 +59,7 @@ class Page:
     def table(
         self, caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1
     ) -> None:
-        """Add a table; the first column names the rows, the first `words` columns are text, not numbers."""
+        """Add a table. The first column names the rows; the first `words` columns are aligned as text."""
         self._tables += 1
         above = tag("caption", tag("b", f"Table {self._tables}."), " ", caption)
         sides = ["words" if i < words else None for i in range(len(columns))]

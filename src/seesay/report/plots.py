@@ -1,6 +1,6 @@
-"""The plots of a report, as SVG with the colours of the page: legible on light and dark screens and in print.
+"""The plots of a report, as SVG with the page's colours: legible on light and dark screens and in print.
 
-Series differ in their marker or dashes as well as in their colour.
+Series differ in marker or dashes as well as in colour.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Series = Mapping[str, NDArray[np.float64]]
-Estimate = tuple[float, float, float]  # a figure and the ends of its interval
+Estimate = tuple[float, float, float]  # a value and the ends of its interval
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100)
 _BINS = 25
-_WIDTH = 7.2  # inches: of a page in print
+_WIDTH = 7.2  # inches, that of a printed page
 _COLOURS = 6  # series-0 to series-5 of the page's style
 _MARKERS = "osD^vP"
 
@@ -43,12 +43,12 @@ _STYLE: dict[Any, Any] = {
     **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
     **dict(zip(("font.size", "grid.linewidth", "lines.markersize"), (9, 0.7, 4.5), strict=True)),
     "axes.grid.axis": "y",
-    "text.parse_math": False,  # a run's name may hold a dollar
+    "text.parse_math": False,  # a run's name may contain a dollar sign
 }
 
 
 def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
-    """Draw recall in percent at K = 1, 2, …, a line (k,) for each run and direction."""
+    """Draw recall in percent at K = 1, 2, …, with a line (k,) for each run and direction."""
     with _plot(3.6) as (figure, (axes,)):
         ways = list(dict.fromkeys(way for lines in curves.values() for way in lines))
         for number, (name, lines) in enumerate(curves.items()):
@@ -65,14 +65,14 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
 
 
 def _label(name: str) -> str:
-    """Return a name for the legend; Matplotlib leaves out labels that begin with an underscore."""
+    """Return a name for the legend, from which Matplotlib omits labels that begin with an underscore."""
     return f"\u200b{name}" if name.startswith("_") else name
 
 
 def estimates_by_bin(
     estimates: Mapping[str, Sequence[Estimate]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
 ) -> Html:
-    """Draw a value of each run in each bin, with its interval."""
+    """Draw the value of each run in each bin, with its interval."""
     with _plot(2.9) as (figure, (axes,)):
         for number, (name, values) in enumerate(estimates.items()):
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
@@ -139,7 +139,7 @@ def _plot(height: float, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]
 
 
 def _svg(figure: Figure, axes: Axes, alt: str) -> Html:
-    """The figure as an element, with a legend of the series of `axes` if there are several.
+    """Return the figure as an element, with a legend of the series of `axes` if there are several.
 
     `alt` describes the figure in words.
     """
@@ -150,12 +150,12 @@ def _svg(figure: Figure, axes: Axes, alt: str) -> Html:
         columns = 2 if max(map(len, labels)) > 24 else 3
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)
     out = io.StringIO()
-    with rc_context({"svg.hashsalt": alt}):  # its ids are its own, and the same each time
+    with rc_context({"svg.hashsalt": alt}):  # ids that are unique on the page, and reproducible
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     drawn = out.getvalue()
     drawn = drawn[drawn.index("<svg") :].replace("\n", " ")
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn)
-    drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # the same in every figure
+    drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # these ids are the same in every figure
     drawn = re.sub(r"> +<", "><", drawn)
     for stand_in, variable in _VARIABLES.items():
         drawn = drawn.replace(stand_in, variable)

@@ -28,7 +28,7 @@ _ROWS = 256
 
 
 def add_training(page: Page, run: Run) -> None:
-    """Add the curves of training, if the run has any."""
+    """Add the training curves, or a line that says why there are none."""
     history, summary = read_history(run.folder), _summary(run)
     if len(history) < 2:
         if summary is not None and summary.members:
@@ -36,7 +36,7 @@ def add_training(page: Page, run: Run) -> None:
         else:
             page.text("There are no curves, because the run has no record of its epochs.")
         return
-    # CCA has no epochs: its rows differ in their ridge.
+    # CCA has no epochs; its history has an entry for each ridge.
     ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
     xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
     x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
@@ -44,9 +44,8 @@ def add_training(page: Page, run: Run) -> None:
     kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)
     order = np.argsort(x, kind="stable")
     curves_on_val = val_curves([history[i] for i in order])
-    alone = (
-        "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val), '')} "
-    )  # a single line has no legend
+    # A single line has no legend.
+    alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val), '')} "
     val = {name: np.array(line, np.float64) for name, line in curves_on_val.items()}
     losses = np.array([history[i].loss for i in order], np.float64)
     curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
@@ -63,7 +62,7 @@ def add_training(page: Page, run: Run) -> None:
 def add_provenance(
     page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str, commit: str | None
 ) -> None:
-    """Add data, versions and machine, then each run's training and its recipe."""
+    """Add the data, versions and machine, then the training and recipe of each run."""
     page.section("Where it comes from")
     page.definitions([*_data(corpus, split), *_environment(commit)])
     for name, run in runs.items():
@@ -76,7 +75,7 @@ def add_provenance(
 
 
 def split_size(corpus: Corpus, split: str) -> str:
-    """Return the numbers of images and texts of a split, in words."""
+    """Return the numbers of images and texts of a split as text."""
     part = corpus.split(split)
     what = "phrases" if part.has_boxes else "sentences"
     return f"{len(part.images):,} images, {len(part.sentences):,} {what}"

@@ -25,14 +25,14 @@ _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 class RankedAnswer:
     """The answer to one query."""
 
-    rank: int  # of the first right answer, from one
-    best: tuple[int, ...]  # candidates
-    right: tuple[bool, ...]  # whether each of these is a right answer
+    rank: int  # of the first right answer, from 1
+    best: tuple[int, ...]  # the best candidates
+    right: tuple[bool, ...]  # whether each of them is a right answer
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one run to the queries that a report shows: images and sentences, by their number."""
+    """The answers of one run to the queries that a report shows: images and sentences, by number."""
 
     name: str
     to_images: dict[int, RankedAnswer]
@@ -42,7 +42,7 @@ class Answers:
 
 
 def sample(corpus: Corpus, count: int = _SAMPLED) -> tuple[list[int], list[int]]:
-    """Draw images that have sentences, and sentences; the same ones each time."""
+    """Draw images that have sentences, and sentences; the same ones for the same corpus."""
     draw = np.random.default_rng(SEED)
     described = np.unique(corpus.image_of_sentence())
     images = draw.choice(described, min(count, len(described)), replace=False)
@@ -51,7 +51,7 @@ def sample(corpus: Corpus, count: int = _SAMPLED) -> tuple[list[int], list[int]]
 
 
 def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequence[int]) -> Answers:
-    """Return a run's answers to those queries, and to its own hardest."""
+    """Return a run's answers to those queries, and to its own hardest ones."""
     ranks, owners = measured.ranks, measured.subject.owners
     worst = hardest(ranks.sentence), hardest(ranks.image)
     by_image, by_sentence = measured.subject.scores.by_direction()
@@ -68,7 +68,7 @@ def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequenc
 
 
 def best_answers(scores: NDArray[Any], right: NDArray[np.bool_]) -> RankedAnswer:
-    """Return the best candidates of one query, (n,); as for ranks, ties count against the query."""
+    """Return the answer to a query, from the scores (n,) of its candidates; ties count against the query."""
     order = np.lexsort((right, -np.asarray(scores, np.float64)))
     first = order[:_SHOWN]
     rank = int(np.argmax(right[order])) + 1
@@ -83,7 +83,7 @@ def hardest(ranks: NDArray[np.int64]) -> list[int]:
 
 @dataclass(frozen=True)
 class SplitGallery:
-    """Shows queries and answers from the images and sentences of a split."""
+    """The images and sentences of a split, to show queries and answers."""
 
     corpus: Corpus
     pictures: Pictures

@@ -1,4 +1,4 @@
-"""Retrieval in a report: recalls with intervals, differences between runs, recall at K and by sentence."""
+"""Retrieval in a report: recalls with intervals, differences between runs, curves, recall by sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
 Tell = Callable[[str], None]
 Whole = NDArray[np.int64]
-Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name
+Bins = dict[str, NDArray[np.bool_]]  # masks (m,) of sentences, by the name of the bin
 
 _SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
 _MAX_K = 100
@@ -50,7 +50,7 @@ class Measured:
         return self.subject.retrieval_sample().ranks
 
     def notes(self) -> list[str]:
-        """Describe what was left out or cut."""
+        """Return the notes of the result, and one on the images that cannot be read."""
         notes = [f"{self.name}: {note}" for note in self.result.notes]
         if isinstance(self.subject, RunSubject) and (broken := self.subject.inputs.broken):
             first = "; ".join(str(error) for error in broken[:3])
@@ -130,7 +130,7 @@ def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
 
 
 def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
-    """Return bins (first, last) that hold about as many values each; equal values share one.
+    """Return bins (first, last) with about equally many values; equal values are in one bin.
 
     >>> equal_bins(np.array([5, 5, 5, 6, 7, 8, 9, 20]), 4)
     [(5, 5), (6, 6), (7, 8), (9, 20)]
@@ -142,7 +142,7 @@ def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
 
 
 def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> Bins:
-    """Return the sentences of each band of values; bands without any are left out."""
+    """Return a mask of the sentences in each band of values; empty bands are left out."""
     bins = {name: (low <= values) & (values <= high) for name, (low, high) in named.items()}
     return {name: chosen for name, chosen in bins.items() if chosen.any()}
 
@@ -220,7 +220,7 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
 def image_retrieval_of(
     run: Measured, chosen: NDArray[np.bool_], resamples: int = RESAMPLES
 ) -> tuple[dict[str, float], float, float]:
-    """Return the metrics of image retrieval by some of the sentences, and the interval of R@10."""
+    """Return the metrics of image retrieval for some sentences, and the ends of R@10's interval."""
     sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
     ends = intervals([sample], resamples)[_BINNED]
     assert ends is not None  # there is a sentence

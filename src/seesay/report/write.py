@@ -1,4 +1,4 @@
-"""Write the report of some runs as one self-contained HTML file."""
+"""Write the report of runs as a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_report(
     tell: Tell,
     commit: str | None = None,
 ) -> dict[str, Result]:
-    """Measure runs on a split of a corpus and write an HTML report of them; return the results by name.
+    """Measure runs on a split of a corpus, write an HTML report, and return the results by name.
 
     Args:
         entries: runs that match sentences or predict concepts, and external scores; or runs that ground.
@@ -49,7 +49,7 @@ def write_report(
         split: the split to measure.
         out: the file to write.
         tell: called with a line before each step.
-        commit: of the source, for the record.
+        commit: the commit of the source, to name in the report.
 
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
@@ -136,7 +136,7 @@ def _add_grounding(
 
 
 def _pictures(corpus: Corpus) -> Pictures:
-    """Return the images, each described by its first sentence."""
+    """Return the images, each with its first sentence as alternative text."""
     alt = [image.name for image in corpus.images]
     for sentence in reversed(corpus.sentences):
         alt[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"

@@ -18,7 +18,7 @@ from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.results.tables import PAPER, Cell, Line, PaperTable, markdown
 
-# Characters that are special in LaTeX, and letters that its default fonts lack.
+# Characters that are special in LaTeX, and those that its default fonts lack.
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {
@@ -37,7 +37,7 @@ _LATEX = str.maketrans(
 
 
 def as_markdown(table: PaperTable) -> str:
-    """Return a title, the table with the rows' names in the paper, and the notes."""
+    """Return the title, the table with the rows' names in the paper, and the notes."""
     return f"## {table.definition.title}\n\n{markdown_table(table)}"
 
 
@@ -59,7 +59,7 @@ def markdown_table(table: PaperTable, names: bool = True) -> str:
 
 
 def as_latex(table: PaperTable) -> str:
-    """Return a LaTeX table with the rules of booktabs, below the notes as comments."""
+    """Return a LaTeX table with the rules of booktabs, after the notes as comments."""
     headings = table.headings()
     body = []
     for group, sources, below in table.groups():
@@ -80,7 +80,10 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """Return a line for each row: every metric's mean, deviation, interval and the paper's, not rounded."""
+    """Return a line per row: the mean, deviation, interval and paper's value of every metric, not rounded.
+
+    Intervals are only included if the table shows them.
+    """
     ends = ("low", "high") if table.intervals else ()
     kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", *ends, PAPER)]
     about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
@@ -98,7 +101,7 @@ def as_csv(table: PaperTable) -> str:
 
 
 def _no_formula(cell: object) -> object:
-    """Quote a text that a spreadsheet would compute; numbers stay."""
+    """Quote a text that a spreadsheet would take for a formula; leave numbers as they are."""
     risky = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{cell}" if risky else cell
 
@@ -115,7 +118,7 @@ def check_format(path: Path) -> None:
     """Check that a table can be written there, before anything is trained for it.
 
     Raises:
-        SeesayError: the suffix is none of the formats'.
+        SeesayError: the suffix is not that of a format.
     """
     if path.suffix.lower() not in FORMATS:
         raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
@@ -152,7 +155,7 @@ def for_terminal(table: PaperTable) -> Group:
             shown.add_row(Text(group, style="bold"))
             notes += [f"{group}, paper: {sources}."] if sources else []
         for line, cells in below:
-            # Narrow, so that seven columns and the paper's seven fit.
+            # Without spaces, so that seven columns and the paper's seven fit.
             texts = [Text(c.text.replace(" ± ", "±"), "bold not dim" if c.best else "") for c in cells]
             for text, cell in zip(texts, cells, strict=True):
                 text.append(_joined("", cell).replace(", ", ","), "not bold dim")

@@ -1,7 +1,7 @@
 """Recorded rows: a JSON line for each measurement, in `results/<corpus>.jsonl`.
 
-A row is a result with its provenance: recipe, features, source and training. Only commands write these files,
-from which all tables in the documentation are generated.
+A row is a result with its provenance: recipe, features, source and training. Only commands write these files;
+all tables in the documentation are generated from them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
     from seesay.runs.run import Run
 
-_PATIENCE = 60.0  # seconds that a process waits for others to record; each needs a fraction of one
-_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
+_PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
+_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # the folders of an absolute path in a change
 # Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
 # later one replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
 _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # of a single run
 
-INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows come with the package
+INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows are included in the package
 
 _CROPS = {"": "squash", "ten": "ten crops", "roi": "pooled regions"}
 
@@ -45,13 +45,13 @@ class Provenance(BaseModel):
     """The origin of a recorded result.
 
     Attributes:
-        recipe: its name; in a table, external scores have only their own name, and the seconds.
-        settings_digest: of the settings that it was trained with; rows of earlier versions have none.
+        recipe: its name, or in a table that of external scores, for which the training is unknown.
+        settings_digest: the digest of the settings for training; rows of earlier versions have none.
         seconds: the time of measuring.
-        commit: of the source, with "+" if files differed from it; None outside git.
+        commit: the commit of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
-        machine: where the training ended, such as "x86_64, 2 cores, cpu"; members' machines stand before it.
+        machine: where the training ended, such as "x86_64, 2 cores, cpu", after the machines of members.
         teacher: the fingerprint of the run whose scores it learned from.
     """
 
@@ -100,10 +100,10 @@ class Row:
             raise SeesayError(f"{where}: {failure}") from None
 
     def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
-        """Return the row as JSON-ready values, without what is not known of the training.
+        """Return the row as JSON-ready values, without unknown facts of the training.
 
         Args:
-            uncertainty: include the notes and intervals of the result.
+            uncertainty: include the notes, intervals and comparison of the result.
         """
         provenance = self.provenance.model_dump(mode="json", exclude_unset=True)
         return self.result.to_dict(uncertainty) | provenance
@@ -120,12 +120,12 @@ class Row:
 
     @property
     def variant(self) -> str:
-        """The recipe with its changes, but for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
+        """The recipe with its changes except for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
         return ":".join((self.provenance.recipe, *self.changes))
 
     @property
     def canonical_changes(self) -> list[str]:
-        """The changes to the recipe except for the seed, sorted and in one spelling, to compare rows by."""
+        """The changes to the recipe except for the seed, sorted and in a canonical spelling."""
         return canonical_changes(self.changes)
 
     @property
@@ -139,8 +139,8 @@ class Row:
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
     """Group rows that differ only in their seed, in order of appearance.
 
-    Rows of other settings or another teacher under the same name, or with other departures, are no
-    repetitions: a recipe that has changed in the meantime is another one.
+    Rows with other settings, another teacher or other departures are no repetitions, even under the same
+    name: a recipe that has changed in the meantime is another one.
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
@@ -164,7 +164,7 @@ def recorded_rows(corpus: str) -> Path:
     """Return the file of a corpus's recorded rows: `results/CORPUS.jsonl` here, or else the included one."""
     name = f"{corpus}.jsonl"
     here = Path("results", name)
-    # A wheel has them beside this module; a clone, from which seesay runs in place, in its own folder.
+    # A wheel has them beside this module, a clone of the repository in a folder of its own.
     included = Path(__file__).parent / "recorded" / name, Path(__file__).parents[3] / "results" / name
     return next((path for path in (here, *included) if path.is_file()), here)
 
@@ -182,12 +182,12 @@ def make_record(folder: Path) -> None:
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
     """Write a row into `folder/<corpus>.jsonl`, in place of one with the same identity; return the path.
 
-    Rows are sorted by their identity, so that a new measurement changes one line of the file. Processes with
-    one cache folder wait for each other.
+    Rows are sorted by their identity, so that a new measurement changes one line of the file. Processes that
+    share a cache folder wait for each other.
 
     Raises:
-        SeesayError: the corpus' name is not a file name, the file there is invalid, or another process does
-            not end recording.
+        SeesayError: the name of the corpus cannot be a file name, the existing file is invalid, the folder
+            cannot be written, or another process does not finish recording in time.
     """
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
         raise SeesayError(f"corpus '{corpus}': not a name for a results file; use letters, digits, - or +.")
@@ -201,7 +201,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 
 
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
-    """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
+    """Return the provenance of a run's row; `seconds` and `commit` are those of the measurement."""
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
     origin = Provenance(
@@ -220,7 +220,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
 
 
 def _training_of(run: Run) -> Mapping[str, object]:
-    """Return what a row says of the training of a run; nothing without a summary (like included weights)."""
+    """Return what a row records of a run's training; empty without a summary, as for included weights."""
     from seesay.runs.summary import TrainingSummary, is_finished
 
     if not is_finished(run.folder):
@@ -242,10 +242,10 @@ def _training_of(run: Run) -> Mapping[str, object]:
 def provenance_of(
     run: Sequence[Entry], combine: str | None, rerank: Run | None, seconds: float, commit: str | None
 ) -> Provenance:
-    """Return the provenance of a row of `evaluate`, whose arguments these are.
+    """Return the provenance of a row that `evaluate` measured with these arguments.
 
     Raises:
-        SeesayError: external scores were measured, which no recipe made.
+        SeesayError: external scores were measured, which have no recipe.
     """
     from seesay.runs.run import Run
 
@@ -270,14 +270,14 @@ def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
 
 
 def _reranked(first: Provenance, second: Provenance) -> Provenance:
-    """Join the provenances of a run and of the one that re-ranks it: `first > second` where they differ."""
+    """Join the provenances of a run and of the one that re-ranks its results, as `first > second`."""
     named = {key: f"{getattr(first, key)} > {getattr(second, key)}" for key in ("recipe", "encoder", "crops")}
     named |= {k: getattr(first, k) for k in ("encoder", "crops") if getattr(first, k) == getattr(second, k)}
     return _joined([first, second], second, named | {"system": named["recipe"]})
 
 
 def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
-    """Join the changes, departures and digests of all; the training is left out, as there were several."""
+    """Join the changes, departures and digests of all rows; the training is left out, as it differs."""
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
@@ -288,15 +288,15 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:
-    """Return the changes to a recipe; files and runs that they name lose their folders."""
+    """Return the changes to a recipe, without the folders of files and runs that they name."""
     return [_FOLDERS.sub(r"\1", change) for change in recipe.changes]
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """Return the names of the recipe's image encoders and of their crops, for tables.
 
-    A fine-tuned encoder is not told from others that were tuned with another seed. Concepts have the crops of
-    their run, and instances have none.
+    Encoders that were fine-tuned with different seeds have the same name. Concepts have the crops of their
+    run, and instances have none, so no crops are named for them.
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import DETECTIONS, INSTANCES
@@ -331,7 +331,7 @@ def differences(recipe: Recipe) -> list[str]:
 
 
 def source_commit(folder: Path) -> str | None:
-    """Return the short git commit of a folder, with `+` if files were modified; None outside git."""
+    """Return the short git commit of a folder, with `+` if tracked files differ; None outside git."""
 
     def git(*arguments: str) -> str | None:
         command = ["git", "-C", str(folder), *arguments]
@@ -349,9 +349,8 @@ def _read(path: Path) -> list[tuple[Row, str]]:
     if not path.exists():
         return []
     try:
-        lines = path.read_text(encoding="utf-8").split(
-            "\n"
-        )  # names may contain other line separators, such as U+2028
+        # Not `splitlines`: names may contain other line separators, such as U+2028.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SeesayError(f"{path}: cannot be read ({error}).") from error
     rows = []

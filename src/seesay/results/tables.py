@@ -1,6 +1,7 @@
-"""A table of measured rows beside published ones, and numbers as text.
+"""A table of measured rows beside published ones, and the formatting of numbers.
 
-Ours are shown as mean ± standard deviation over seeds. The same cells go to every format of `formats`.
+Measured values are shown as mean ± standard deviation over seeds. Every format of `formats` has the same
+cells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def number(value: float | None) -> str:
 
 
 def cells(row: Metrics, names: Iterable[str]) -> list[str]:
-    """Format metrics of a row in that order; a dash for one that it does not have."""
+    """Format metrics of a row in that order; a dash for a missing one."""
     return [number(row.get(name)) for name in names]
 
 
@@ -54,12 +55,12 @@ def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Itera
 
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
-_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns of which lower is better
+_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
 
 
 @dataclass
 class Line:
-    """A row of the table: the published row, its measured rows, one a seed, and failures."""
+    """A row of the table: the published row, a measured row for each seed, and failures."""
 
     row: TableRow
     published: PublishedRow | None
@@ -81,7 +82,7 @@ class Line:
         return values_of((row.result.row for row in self.rows), column)
 
     def interval(self, column: str) -> Interval | None:
-        """The 95 % interval of the column's only value; None if there are several seeds, or it has none."""
+        """The 95 % interval of the column's value; None without one, or if there are several seeds."""
         return self.rows[0].result.intervals.get(column) if len(self.rows) == 1 else None
 
 
@@ -97,8 +98,8 @@ class Cell:
 class PaperTable:
     """The lines of a table on a split of a corpus, to which measured rows are added.
 
-    `metrics` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
-    With `intervals`, cells of a single measurement have its 95 % interval.
+    `metrics` are the columns to show: `S R@1`, or `R@1` for both directions; those of the definition by
+    default. With `intervals`, cells of a single measurement have its 95 % interval.
 
     Raises:
         SeesayError: a row names a published row that the paper does not have, or no protocol of the table
@@ -122,7 +123,7 @@ class PaperTable:
         self._line(name).rows.append(measured)
 
     def add_failure(self, name: str, seed: int, why: str) -> None:
-        """Note in the line of that name that the row of a seed failed."""
+        """Record in the line of that name that a seed failed, and why."""
         self._line(name).failures.append(f"{name} seed {seed} failed: {why}")
 
     def _line(self, name: str) -> Line:
@@ -135,7 +136,7 @@ class PaperTable:
 
     @property
     def all_columns(self) -> list[str]:
-        """Every column that ours or the papers' rows have."""
+        """Every column of the measured or the published rows."""
         ours = [column for line in self.lines for row in line.rows for column in row.result.row]
         return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
 
@@ -157,7 +158,7 @@ class PaperTable:
         ]
 
     def _chosen(self, columns: Sequence[str]) -> list[str]:
-        """The columns that `metrics` names; raise a SeesayError if it names another."""
+        """Return the columns that `metrics` names; raise a SeesayError if it names another one."""
         known = {column: {column, column.partition(" ")[2]} for column in columns}
         wanted = set(self.metrics)
         if missing := sorted(wanted.difference(*known.values())) if known else []:
@@ -165,7 +166,7 @@ class PaperTable:
         return [column for column, names in known.items() if names & wanted]
 
     def headings(self) -> list[str]:
-        """The row's name, then each column, with the paper's beside it if a paper has it.
+        """Return the headings: the row's name, then each column, with the paper's beside it if printed.
 
         A paper's column names its corpus if that is not the one measured.
         """
@@ -175,9 +176,9 @@ class PaperTable:
         return ["recipe", *(heading for pair in beside for heading in pair)]
 
     def cells(self) -> list[list[Cell]]:
-        """The cells of each line, under `headings`.
+        """Return the cells of each line, under `headings`.
 
-        The best of ours is marked in each column, and the best of the paper's if all are of one table.
+        The best measured value of each column is marked, and the best printed one if all are of one table.
         """
         failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
         lines = [[Cell(line.name + suffix)] for line, suffix in zip(self.lines, failed, strict=True)]
@@ -272,7 +273,7 @@ class PaperTable:
         return f"Ours: {named}. Paper: {source}, table {table}, on {on}."
 
     def _features(self) -> list[str]:
-        """The image features of each row, if they differ."""
+        """Return notes on the image features of the rows, if these differ."""
         seen: dict[str, list[str]] = {}
         for line in self.lines:
             for features in dict.fromkeys(row.features for row in line.rows if row.features):
@@ -301,7 +302,7 @@ class PaperTable:
         return None
 
     def _fallbacks(self) -> list[str]:
-        """The corpora whose published rows are shown; the first that has one is taken."""
+        """Return the corpora whose published rows may be shown, in order of preference."""
         if paper := self.definition.paper:
             same = is_published(self.corpus, self.definition.protocol, paper)
             return [self.corpus if same else self.definition.corpus]
@@ -357,7 +358,7 @@ def _brackets(ends: Interval | None) -> str:
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:
-    """Mark the best values, rounded as they are shown; none if there is only one."""
+    """Mark the best values, rounded as they are shown; none if there is only one value."""
     shown = [None if value is None else round(value, 1) for value in values]
     known = [value for value in shown if value is not None]
     if len(known) < 2:

@@ -41,7 +41,7 @@ def print_result(
         if part:
             rows[part] = metrics
             continue
-        rows[f"{system}, {label}" if system else label] = {**result.row, **metrics}  # in the order of tables
+        rows[f"{system}, {label}" if system else label] = {**result.row, **metrics}  # ordered as in tables
         if published is not None:
             known = {name: value for name, value in published.metrics.items() if name in metrics}
             rows[f"{published.system}, {published.source}"] = known
@@ -74,7 +74,7 @@ def _title(result: Result) -> str:
 
 
 def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
-    """Return a table of rows of metrics; rows of both directions of retrieval take two lines."""
+    """Return a table of rows of metrics; rows with both directions of retrieval take two lines."""
     split = {label: _by_direction(metrics) for label, metrics in rows.items()}
     several = any(len(ways) > 1 for ways in split.values())
     names = list(dict.fromkeys(name for ways in split.values() for way in ways.values() for name in way))
@@ -92,7 +92,7 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
 
 
 def _uncertainty_table(result: Result) -> Table:
-    """Return a row for each metric: its interval, and its difference from the result compared with."""
+    """Return a table with the interval of each metric, and its difference from the other result."""
     compared = result.against
     title = "95 % intervals, the images drawn with all their queries"
     if compared is not None:
@@ -114,7 +114,7 @@ def _uncertainty_table(result: Result) -> Table:
 
 
 def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:
-    """Split metrics by direction of retrieval; others, such as mR, go with the first."""
+    """Split metrics by direction of retrieval; others, such as mR, are put with the first."""
     ways: dict[str, dict[str, Value]] = {}
     others: dict[str, Value] = {}
     for metric, value in metrics.items():

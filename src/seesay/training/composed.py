@@ -1,4 +1,4 @@
-"""Composed matchers: members are trained by their own recipes, and then combined into one run.
+"""Composed matchers: members are trained by their own recipes and then combined into one run.
 
 For a fusion (GVSE), gates are trained afterwards. The second step of two-step learning fine-tunes its only
 member together with the CNNs.
@@ -62,7 +62,7 @@ def train_composed(
         SeesayError: a member cannot be trained, or its folder contains another run.
     """
     if isinstance(recipe.matcher, FineTunedSettings):
-        check_tunable(recipe)  # before the first step is trained for it
+        check_tunable(recipe)  # before the first step is trained
     members = []
     for member in member_recipes(recipe):
         member = with_concept_runs(member, out.parent.joinpath)
@@ -100,7 +100,7 @@ def combine_members(
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
-    # A matcher that is fine-tuned may be an ensemble of its own.
+    # A matcher that is fine-tuned may be an ensemble itself.
     tunes = isinstance(recipe.matcher, FineTunedSettings)
     parts = [matcher] if tunes else getattr(matcher, "members", [])
     for mine, member in zip(parts, members, strict=True):
@@ -108,14 +108,14 @@ def combine_members(
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
-        run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
+        run_concepts(members[0]).save(out / CONCEPTS)  # needed to measure the run
     history: list[Epoch] = []
     gates = None
     learning = callbacks if tunes or run.asymmetric else ()
     with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if tunes:
             if not has_epochs(out):
-                save_inputs(run)  # a recipe that is resumed must be this one
+                save_inputs(run)  # resuming compares the recipe with this one
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
@@ -126,7 +126,7 @@ def combine_members(
     summary = summarize(run, corpus, task, history, about, gates)
     run = Run.load(str(out))
     finish(run, corpus, summary)
-    # Were it left, a member that was trained anew would be passed over for it.
+    # Otherwise, if a member is trained again, fine-tuning would resume from it and ignore the new weights.
     (out / CHECKPOINT).unlink(missing_ok=True)
     return run
 
@@ -142,7 +142,7 @@ def _write(run: Run, members: Sequence[Run]) -> None:
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
-    """The recipe with its members' fine-tuned encoders instead of the original ones.
+    """Return the recipe with its members' fine-tuned encoders instead of the original ones.
 
     Raises:
         SeesayError: one member fine-tuned an encoder that another uses untuned or tuned separately.
@@ -168,7 +168,7 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
 
 
 def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
-    """The recipe's matchers on the recipe's inputs, the same words and the same sentence vectors."""
+    """Check that members have the recipe's matchers and inputs, and the same words and sentence encoder."""
     if tuple(member.recipe.matcher for member in members) != recipe.composition.matchers:
         raise SeesayError(
             f"Recipe '{recipe.name}' is of {', '.join(recipe.composition.members)}, "
@@ -193,7 +193,7 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
 
 
 def _readers(members: Sequence[Run]) -> Sequence[Run]:
-    """Those that read words, whose vocabulary counts; all where none does."""
+    """Return the members that read words, or all if none does."""
     return [member for member in members if member.recipe.matcher.reads_words] or members
 
 
@@ -234,7 +234,7 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
 
 
 def _check_views(recipe: Recipe, views: int) -> None:
-    """Check that maps can be made of the crops that the encoders take."""
+    """Check that maps can be computed for the crops that the encoders take."""
     crops = {EncoderSpec.parse(name).variant or "squash" for name in recipe.encoders}
     if len(crops) > 1:
         raise SeesayError(
@@ -250,20 +250,20 @@ def _check_views(recipe: Recipe, views: int) -> None:
 
 
 def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, list[Epoch]]:
-    """Train a run's matcher in place together with the CNN, which is stored in the run's folder.
+    """Train a run's matcher in place together with its CNNs, which are stored in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.
 
     Args:
-        run: the first step's weights under the second step's recipe.
-        task: of its inputs.
+        run: the first step's weights with the second step's recipe.
+        task: the task of the second step.
         on_epoch_end: called after each epoch with its metrics.
 
     Returns:
-        The recipe with the name of the fine-tuned encoder (its own, if it is frozen), and every epoch.
+        The recipe with the names of the fine-tuned encoders (unchanged if frozen), and every epoch.
 
     Raises:
-        SeesayError: there is nothing to fine-tune, or the loss is not finite.
+        SeesayError: the encoders cannot be fine-tuned, or the loss is not finite.
     """
     settings, out = check_tunable(run.recipe), run.folder
     assert isinstance(task, SentenceTask | ConceptTask)

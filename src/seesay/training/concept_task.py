@@ -110,7 +110,7 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int) -> None:
 
 
 def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> nn.Module:
-    """A new classifier, trained like the run's on the images that `learned` (n,) marks."""
+    """Train a new classifier like that of the run on the images that `learned` (n,) marks."""
     recipe = run.recipe
     torch.manual_seed(recipe.seed)
     classifier = recipe.matcher.build(MatcherInputs(task.image_dims, task.targets.shape[1] + 1))
@@ -143,14 +143,14 @@ def concept_recipe(encoder: str) -> str | None:
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
-    """Complete concept encoders in a recipe with their runs.
+    """Complete the concept encoders of a recipe with the folders of their runs.
 
     Args:
         recipe: such as `sco-full`, which reads the scores of concepts.
         run_of: returns the folder of the run of a concept recipe.
 
     Raises:
-        SeesayError: there is no finished run in the folder.
+        SeesayError: there is no finished run in such a folder.
     """
     named = []
     for encoder in recipe.encoders:

@@ -1,9 +1,9 @@
 """Training by several processes of torch.distributed, one per device: each encodes a share of a mini-batch.
 
-Row-wise computations of a matcher run on a share of the rows and are gathered with their gradients. Every
-process computes the loss of the whole mini-batch, with all negatives, and PyTorch's `DistributedDataParallel`
-averages the gradients. Without dropout, the weights therefore equal those of a single process, up to
-rounding. Without a process group, nothing changes.
+In each process, a matcher's row-wise methods compute a share of the rows; the results of all processes are
+gathered with their gradients. Every process computes the loss of the whole mini-batch, with all negatives,
+and PyTorch's `DistributedDataParallel` averages the gradients. Without dropout, the weights therefore equal
+those of a single process, up to rounding. Without a process group, these functions have no effect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.progress import show_progress
 from seesay.recipes.schema import Recipe
 
-# Methods of matchers that compute each row by itself, and how many of their arguments have those rows.
+# Methods of matchers that compute each row separately, and the number of leading arguments with these rows.
 _ROW_BY_ROW = {
     "embed_images": 1,
     "embed_sentences": 1,
@@ -64,8 +64,8 @@ def joined(recipe: Recipe) -> Iterator[None]:
     An existing process group, such as one of Ray Train, is used and kept.
 
     Raises:
-        SeesayError: the recipe cannot be trained by several processes, there are too few GPUs, or another
-            process has ended.
+        SeesayError: the recipe cannot be trained by several processes, there are too few GPUs or a single one
+            was chosen, or another process has ended.
     """
     together = processes() if _in_group() else int(os.environ.get("WORLD_SIZE", "1"))
     if together == 1:
@@ -180,8 +180,8 @@ class _Sharing:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._active = False  # within a method that has a share of the rows already
-        self._sizes: list[int] = []  # how many rows each process has in the layer that sees those of all
+        self._active = False  # within a method that computes a share of the rows
+        self._sizes: list[int] = []  # the number of rows of each process in a batch normalisation layer
 
     def of(self, matcher: nn.Module) -> nn.Module:
         """Return the matcher, with the same weights and methods that share their rows."""
@@ -224,7 +224,7 @@ class _Sharing:
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
-        """Draw random numbers, such as those of dropout, that no other process draws."""
+        """Draw random numbers, such as those of dropout, that differ from those of other processes."""
         seed = int(torch.randint(2**62, ())) + distributed.get_rank()
         self._active = True
         try:
@@ -236,7 +236,7 @@ class _Sharing:
 
 
 def _take(given: Tensor | Sentences, chosen: Tensor) -> Tensor | Sentences:
-    """Return the chosen rows, which follow each other."""
+    """Return the chosen rows, which are consecutive."""
     if isinstance(given, Tensor):
         return given[chosen[0] : chosen[-1] + 1]
     return given.take(chosen.to(given.lengths.device))
@@ -245,7 +245,7 @@ def _take(given: Tensor | Sentences, chosen: Tensor) -> Tensor | Sentences:
 class _Gather(torch.autograd.Function):
     """An all-gather with gradients: every process computes the loss, so the gradients of a row are summed.
 
-    PyTorch's own is deprecated, and what replaces it needs a newer version than the oldest supported one.
+    PyTorch's own is deprecated, and its replacement needs a newer version than the oldest supported one.
     Processes may have different numbers of rows, `sizes`.
     """
 
@@ -285,7 +285,7 @@ def _on_gpu() -> bool:
 
 
 def _choose_gpu() -> None:
-    """Take the GPU of this process's number on its machine."""
+    """Choose the GPU with this process's number on its machine."""
     if not _on_gpu():
         return
     if torch.device(default_device()).index is not None:

@@ -23,10 +23,8 @@ _CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the val metrics.
 
-    `metrics` are the matcher's own (`Matcher.metrics`).
-
-    `active` is the share of active hinges, if the loss has hinges. CCA has no epochs; each ridge takes the
-    place of one.
+    `metrics` are the matcher's own (`Matcher.metrics`), and `active` is the share of active hinges, if the
+    loss has hinges. CCA has no epochs; each ridge takes the place of one.
     """
 
     epoch: int
@@ -39,7 +37,7 @@ class Epoch(BaseModel):
 
 
 def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
-    """Return an epoch's metrics as callbacks see them: the measures of the val split begin with `val/`."""
+    """Return an epoch's metrics as callbacks receive them; the names of val metrics begin with `val/`."""
     own = epoch.model_dump(include={"loss", "active", "seconds", "ridge"}) | {"lr": lr}
     val = {f"val/{column}": value for column, value in measured.row.items()}
     found = own | (epoch.metrics or {}) | val
@@ -53,7 +51,7 @@ def write_history(folder: Path, history: Sequence[Epoch]) -> None:
 
 
 def read_history(folder: Path) -> list[Epoch]:
-    """Read the epochs of a run; none for included weights.
+    """Read the epochs of a run; without a file, as for included weights, there are none.
 
     Raises:
         SeesayError: the file is not a history.
@@ -68,7 +66,7 @@ def read_history(folder: Path) -> list[Epoch]:
 
 
 def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
-    """Return the measures of the val split that curves show, each by epoch, named as in a table."""
+    """Return the val metrics that curves show, each by epoch, named as in a table."""
     curves: dict[str, list[float]] = {}
     for epoch in history:
         metrics = epoch.val.get("metrics")
@@ -103,10 +101,10 @@ class Callback:
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Run after each epoch, counted from 1.
 
-        `metrics` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
-        the loss has hinges, and the measures of the val split, such as `val/mR` and `val/S R@1`.
-        The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same of the sentence
-        gate, whose epochs are counted on.
+        `metrics` are `loss`, `seconds`, `lr` (for CCA `ridge`), `active` (the share of hinges above zero) if
+        the loss has hinges, the matcher's own metrics, if any, and the val metrics, such as `val/mR` and
+        `val/S R@1`. The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same for the
+        sentence gate, whose epochs are counted on.
         """
 
     def on_train_end(self) -> None:

@@ -1,7 +1,9 @@
-"""Further losses of a step of sentence training, and those of further mini-batches of pairs.
+"""Further losses, which are added to that of each mini-batch in sentence training.
 
 `ClassPairs`    artificial images with the name of a class as sentence
 `BesidePairs`   mini-batches of additional corpora
+
+`seesay.training.noun_queries` and `seesay.training.start` define others.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from seesay.runs.sentences import PreparedSentences, rows_of_each
 
 @dataclass(frozen=True)
 class Step:
-    """A mini-batch of n pairs, as further losses see it.
+    """A mini-batch of n pairs, as further losses receive it.
 
     Attributes:
-        matcher: that is trained.
+        matcher: the matcher that is trained.
         loss: of the recipe.
         images: features, (n, d).
         sentences: n of them.
@@ -52,7 +54,7 @@ class FurtherLoss(ABC):
     """A loss that is added to that of each mini-batch, with random numbers of its own.
 
     Args:
-        stream: tells its random numbers from the sampler's and those of other losses.
+        stream: distinguishes its random numbers from those of the sampler and of other losses.
     """
 
     def __init__(self, *stream: int) -> None:
@@ -69,7 +71,7 @@ class FurtherLoss(ABC):
 
 
 def _weighted(losses: list[Tensor], more: list[Tensor], weight: float) -> list[Tensor]:
-    """Add to each loss its counterpart among others, which have a weight."""
+    """Add to each loss its weighted counterpart."""
     return [loss + weight * other for loss, other in zip(losses, more, strict=True)]
 
 
@@ -92,8 +94,8 @@ class ClassPairs(FurtherLoss):
     """Pairs of artificial images of classes, made from photographs, with phrases that name these classes.
 
     A regression of a classifier's features on its logits shows how features change with a class. The features
-    of a photograph, moved in this direction, become an image of the class, and teach a matcher a thousand
-    names, most of which do not occur in the corpus.
+    of a photograph, moved in this direction, become those of an image of the class. A matcher thus learns a
+    thousand names, most of which do not occur in the corpus.
 
     Args:
         features: of the train split, (n, d): for each encoder its pooled features, then its 1,000 logits.
@@ -140,7 +142,7 @@ class ClassPairs(FurtherLoss):
         shown = torch.stack([images[:, each.logits].softmax(dim=1) for each in self._classifiers]).mean(dim=0)
         for each in self._classifiers:
             changes = each.changes.to(device)
-            # What the photograph shows goes, and the class comes. No feature behind a ReLU is below 0.
+            # The class replaces what the photograph shows. Features after a ReLU are not below 0.
             moved = images[:, each.pooled] + rise * changes[numbers] - shown @ changes
             images[:, each.pooled] = moved.clamp(min=0)
             images[:, each.logits] = 0
@@ -149,7 +151,7 @@ class ClassPairs(FurtherLoss):
 
 def _changes(pooled: NDArray[np.float32], logits: NDArray[np.float32]) -> Tensor:
     """Compute how features (n, d) change if the logit (n, 1000) of a class rises by `_RISE`, (1000, d)."""
-    # A softmax knows logits only up to a constant of each image.
+    # A softmax determines the logits of an image only up to a constant.
     logits = logits - logits.mean(axis=1, keepdims=True)
     logits -= logits.mean(axis=0)
     covariance = logits.T @ (pooled - pooled.mean(axis=0)) / len(pooled)
@@ -160,14 +162,14 @@ def _changes(pooled: NDArray[np.float32], logits: NDArray[np.float32]) -> Tensor
 class BesidePairs(FurtherLoss):
     """Mini-batches of an additional corpus.
 
-    A few hundred photographs of other things extend a matcher's knowledge, but would be rare among thirty
+    A few hundred photographs of other things are useful to learn from, but would be rare among thirty
     thousand sentences. Each additional corpus therefore has its own mini-batches, with a weight from the
     recipe. Pairs of different corpora are not negatives of each other, because their style would distinguish
     them.
 
     Args:
-        inputs: its train split.
-        settings: the number of pairs in a mini-batch, and their weight.
+        inputs: the train split of the corpus.
+        settings: the number of pairs in a mini-batch, and the weight of its loss.
         number: the number of this corpus, which selects its random numbers.
     """
 

@@ -1,13 +1,14 @@
 """GVSE's gates, which predict from a query's two vectors whether it has words that are rare in training.
 
-The label of a train sentence only counts its words in the other folds, so that a word does not make itself
-common; val sentences are labelled by the train split. Both labels have the same total weight in the loss, so
-an untrained gate has t = 1/2, the sum of the metrics; its last layer starts at zero.
+A train sentence is labelled by the counts of its words in the other folds, so that a word does not make
+itself common; val sentences are labelled by the train split. Both labels have the same total weight in the
+loss, so a gate that learns nothing has t = 1/2, the sum of the metrics. Training starts there, because the
+last layer starts at zero.
 
 The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to separate
-queries, and its certainty does not say how much better the metric for uncommon content is. So its logit f
-becomes a·f + b, with the a and b of the highest recall on val. a is positive, which keeps the order of the
-queries by t.
+queries, and its certainty does not say how much better the metric for uncommon content is. Its logit f
+therefore becomes a·f + b, with the a and b that give the highest recall on val. a is positive, which keeps
+the order of the queries by t.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
         train: inputs of the train split.
         val: inputs of the val split.
         on_epoch_end: called after each epoch of a gate with its losses, `image gate/loss` and
-            `image gate/val loss`; the count of epochs goes on with the second gate, `sentence gate/…`.
+            `image gate/val loss`; the epochs of the second gate, `sentence gate/…`, are counted on.
 
     Returns:
-        The outcome for `image` and `sentence`, or why there was nothing to learn. Epoch 0 is the gate with t
-        = 1/2.
+        The outcome for `image` and `sentence`, or why there was nothing to learn. Epoch 0 is the untrained
+        gate, t = 1/2.
 
     Raises:
         SeesayError: the loss is not finite.
@@ -159,7 +160,7 @@ def train_gate(
 
 
 def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
-    """Return the cross-entropy of logits (n,) and labels (n,), with true and false of `among` in balance."""
+    """Return the cross-entropy of logits (n,) and labels (n,), weighted to balance the labels `among`."""
     true = among.float().mean().clamp(1e-6, 1 - 1e-6).to(logits.device)
     weights = torch.where(labels, 0.5 / true, 0.5 / (1 - true))
     return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
@@ -183,7 +184,7 @@ def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
 
 
 def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
-    """Compute the scores of either member, m₀ and m₁ of eq. 4, (n, m) each.
+    """Compute the scores of each member, m₀ and m₁ of eq. 4, (n, m) each.
 
     The first `first` columns of the vectors are the first member's.
     """
@@ -191,14 +192,14 @@ def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vect
 
 
 def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labels:
-    """Which images have a sentence so labelled, (n,)."""
+    """Return which images have a labelled sentence, (n,)."""
     found = np.zeros(n_images, bool)
     found[owners[labels]] = True
     return found
 
 
 def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
-    """The reason why a gate has nothing to learn: all labels of a split are the same."""
+    """Return why a gate has nothing to learn: all labels of a split are the same; else None."""
     for split, labels in splits.items():
         if labels.all() or not labels.any():
             return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"

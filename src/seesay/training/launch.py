@@ -31,11 +31,12 @@ def is_first_process() -> bool:
 
 
 def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
-    """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
+    """Run `seesay` with these arguments as several processes of one group; return the exit code.
 
-    The first process has this one's input and outputs; what the others say is in files, which are kept if one
-    of them fails alone, or the first is killed. They end with this process, unless it is killed by SIGKILL;
-    after SIGTERM it returns 143, as shells do for a process that this signal ended.
+    It is 0 if all have succeeded, and that of the first process if this one has reported an error. The first
+    process has this one's input and outputs. The output of the others goes to files, which are kept if one of
+    them fails alone or the first is killed. All end with this process, unless it is killed by SIGKILL; after
+    SIGTERM the result is 143, as shells return for a process that this signal ended.
 
     Args:
         arguments: of the command.
@@ -43,7 +44,7 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
         grace: seconds for the first process to report its error after another has failed.
 
     Raises:
-        SeesayError: one of the others has failed, and the first has not said why, or the first was killed.
+        SeesayError: another process has failed without an error of the first, or the first was killed.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -55,7 +56,7 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(cores // processes, 1))),
-        # DistributedDataParallel warns where it finds that every weight is used.
+        # DistributedDataParallel warns if it finds that every weight is used.
         "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
     }
     logs = Path(mkdtemp(prefix="seesay-train-"))
@@ -87,9 +88,10 @@ def launch(arguments: Sequence[str], processes: int, grace: float = 5.0) -> int:
 
 @contextmanager
 def _asked_to_end() -> Iterator[threading.Event]:
-    """Note SIGTERM, as of `kill`, in an event; without it, the signal would leave the processes behind.
+    """Record SIGTERM in an event; by default, the signal would end this process and leave the others running.
 
-    The handler raises nothing: it may run while a process is being started, which nobody would know then.
+    The handler does not raise an exception, because one raised while a process is being started would lose
+    track of that process.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -109,7 +111,7 @@ def _log(logs: Path, rank: int) -> Path:
 def _wait_for(
     started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: threading.Event, grace: float
 ) -> int:
-    """Wait until all have ended well, one has failed and the first could say so, or they are asked to end."""
+    """Wait until all have succeeded, one has failed and the first could report it, or SIGTERM has arrived."""
     while not any(failed := [process.poll() for process in started]):
         if None not in failed:
             return 0

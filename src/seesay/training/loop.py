@@ -40,7 +40,7 @@ LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
 
 def has_epochs(folder: Path) -> bool:
-    """Return whether a run's folder has weights, or a checkpoint to go on from; a recipe alone is no loss."""
+    """Return whether a run's folder has weights or a checkpoint, which must not be overwritten."""
     return any((folder / file).is_file() for file in (WEIGHTS, CHECKPOINT))
 
 
@@ -140,7 +140,7 @@ class Loop:
     def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.
 
-        Both are summed on the device, because reading a number waits for it.
+        Both are summed on the device, because reading a number waits for the device.
         """
         schedule = self.recipe.schedule
         batches = self.task.batches(epoch)
@@ -163,7 +163,7 @@ class Loop:
         `done` is the share of the epochs that is over.
         """
         loss = torch.stack(losses).sum()
-        if torch.device(self.device).type == "cpu":  # elsewhere it is looked at after the epoch
+        if torch.device(self.device).type == "cpu":  # on other devices it is checked after the epoch
             self._check(loss.item())
         self.steps.take(loss, done)
         active = self.task.loss.active_share
@@ -202,7 +202,7 @@ def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Ten
     epoch is minus the sum of the correlations, and `on_epoch_end` is called after each.
 
     Raises:
-        SeesayError: see `seesay.matchers.baselines.cca.solve_cca`.
+        SeesayError: see `Covariances.add` and `solve_cca` in `seesay.matchers.baselines.cca`.
     """
     matcher, loss = run.matcher, run.recipe.loss.build()
     assert isinstance(matcher, CCA)

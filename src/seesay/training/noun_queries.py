@@ -1,4 +1,4 @@
-"""Single nouns, asked of all images of a mini-batch."""
+"""Single nouns as queries for all images of a mini-batch."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ from seesay.text.concepts import nouns
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.further import FurtherLoss, Step
 
-_LEAST = 5  # images whose sentences have a noun that is asked for
-_POWER = 0.5  # of the number of these images, by which nouns are drawn
+_LEAST = 5  # the least number of images whose sentences contain a noun
+_POWER = 0.5  # of the number of these images: a noun's weight in the draw
 _FORMS = 0.6, 0.2, 0.2  # shares of a noun alone, with its article, and in the plural
 
 
 class NounQueries(FurtherLoss):
-    """Nouns as queries: what people type, whose right answers are many images or none.
+    """Single nouns as queries, to which many images or none are right answers.
 
-    Sentences that describe one image are told apart by a mini-batch, in which each has one right answer. A
-    search is often a single word. So nouns of the train sentences are asked of every image of a mini-batch,
-    and images whose sentences have the noun are right. The logistic loss of each pair, with a scale and an
-    offset that are the same for all (Zhai et al., "Sigmoid Loss for Language Image Pre-Training", ICCV 2023),
-    makes scores of different queries comparable: one number is the line between right and wrong for all of
-    them.
+    In a mini-batch of pairs, each sentence has one right answer, but a search is often a single word. Nouns
+    of the train sentences are therefore queries for every image of a mini-batch, and images whose sentences
+    contain the noun are right. The logistic loss of each pair, with a scale and an offset that are the same
+    for all (Zhai et al., "Sigmoid Loss for Language Image Pre-Training", ICCV 2023), makes the scores of
+    different queries comparable: one threshold separates right from wrong answers for all of them.
 
-    Additional corpora whose images have names, which several of them share, learn the same of these.
+    In additional corpora where several images share a name, the names are queries in the same way.
 
     Args:
         inputs: the train split.
-        vocabulary: that numbers words.
-        encoder: of sentences, if the matcher reads vectors.
+        vocabulary: the vocabulary that numbers words.
+        encoder: the sentence encoder, if the matcher reads vectors.
         settings: of the recipe.
+
+    Raises:
+        SeesayError: no English noun occurs in the sentences of enough images.
     """
 
     def __init__(
@@ -85,14 +87,14 @@ class NounQueries(FurtherLoss):
         return self._logistic(matcher(features, asked), shown)
 
     def loss_of_names(self, matcher: EmbeddingMatcher, batch: Batch) -> Tensor:
-        """Return the loss of another corpus's names, which images with one number in `image_ids` share."""
+        """Return the loss of another corpus's names; images with the same number in `image_ids` share one."""
         shown = batch.image_ids[:, None] == batch.image_ids[None, :]
-        if int(shown.sum()) == len(shown):  # a description of one image is not asked of others
+        if int(shown.sum()) == len(shown):  # no name is shared: descriptions of single images are no queries
             return batch.images.new_zeros(())
         return self._logistic(matcher(batch.images, batch.sentences), shown)
 
     def _logistic(self, scores: Tensor, shown: Tensor) -> Tensor:
-        """The loss of scores (n, m) of pairs that match or not: summed over queries, averaged over images."""
+        """Return the loss of scores (n, m) and matches (n, m), summed over queries, averaged over images."""
         log_odds = self.settings.scale * (scores - self.settings.offset)
         losses = functional.binary_cross_entropy_with_logits(
             log_odds, shown.to(scores.dtype), reduction="none"

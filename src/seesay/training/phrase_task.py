@@ -1,6 +1,6 @@
 """Phrase localization as a training task, by Algorithm 1 of the two-branch networks.
 
-Regions are numbered through the whole split: `first_region[image]` plus the place in the image.
+Regions are numbered across the split: `first_region[image]` plus the index in the image.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PhraseSampler:
     def triplets(
         self, phrases: Numbers, neighbours: bool, generator: np.random.Generator
     ) -> tuple[Numbers, Numbers, Relations]:
-        """Steps 2 and 3 of the triplet sampling for one set of ground-truth pairs.
+        """Perform steps 2 and 3 of the triplet sampling for one set of ground-truth pairs.
 
         The loss keeps the K hardest triplets of those that steps 3a and 3b enumerate.
 
@@ -88,7 +88,7 @@ class PhraseSampler:
         return used, present, Relations(*map(torch.from_numpy, who))
 
     def _other_phrases(self, matching: NDArray[np.bool_], phrases: Numbers) -> NDArray[np.bool_]:
-        """Step 3a: y' is of another coreference chain than every phrase y that matches x, (n, m)."""
+        """Step 3a: y' is in another coreference chain than every phrase y that matches x, (n, m)."""
         chain = self.chains[phrases]
         same_chain = chain[:, None] == chain[None, :]
         in_chain_of_match = matching.astype(np.float32) @ same_chain.astype(np.float32) > 0
@@ -98,7 +98,7 @@ class PhraseSampler:
     def pairs(
         self, phrases: Numbers, generator: np.random.Generator
     ) -> tuple[Numbers, Numbers, LabelledPairs]:
-        """The pair sampling: every positive with one negative region of the same image.
+        """Perform the pair sampling: each positive pair, and one with a negative region of the same image.
 
         Returns:
             Regions (n,) and phrases (m,) by number, and the pairs of their rows.
@@ -149,7 +149,7 @@ def _with_pairs(regions: Numbers, phrases: Numbers, more: list[tuple[int, int]])
 
 
 def _alone(targets: Numbers, matches: Numbers) -> list[tuple[int, int]]:
-    """Each target that has a single match, with it."""
+    """Return each target that has a single match, and this match."""
     unique, first = np.unique(targets, return_index=True)
     lowest = np.full(len(unique), np.iinfo(np.int64).max)
     highest = np.full(len(unique), -1)
@@ -177,7 +177,7 @@ class PhraseTask(Task):
     """Matching phrases with the regions of an image that they name.
 
     Attributes:
-        kept_on_cpu: bytes of region features that stay in memory.
+        kept_on_cpu: the largest size, in bytes, at which all region features are kept in memory on a CPU.
     """
 
     kept_on_cpu = 1 << 28
@@ -216,7 +216,7 @@ class PhraseTask(Task):
             PhraseSet(shuffled[start : start + size], (seed, epoch, start))
             for start in range(0, len(shuffled), size)
         ]
-        # Batch normalisation takes two; a pair takes a proposal far from the true region.
+        # Batch normalisation needs two phrases, and a pair a proposal far from the true region.
         paired = self.loss.phrases == "pairs"
         far = self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
@@ -262,13 +262,13 @@ class PhraseTask(Task):
         return self.data.sentences.take(chosen).to_tensors()
 
     def _features(self, regions: NDArray[np.int64], device: str = "cpu") -> Tensor:
-        """Features (n, d) of regions by their numbers, in ascending order or not."""
+        """Return the features (n, d) of regions by their numbers, in any order."""
         if (kept := self._kept(device)) is not None:
             return kept[torch.from_numpy(regions).to(device)].float()
         return self._read(regions).to(device)
 
     def _kept(self, device: str) -> Tensor | None:
-        """All features (r, d) in half precision; None where they are too large."""
+        """Return all features (r, d) in half precision; None if they are too large for the device."""
         if device not in self._on_device:
             width = self._read(np.zeros(1, np.int64)).shape[1]
             count = int(self.sampler.first_region[-1])

@@ -31,15 +31,15 @@ from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
 from seesay.training.words import learned_words
 
-_MEASURED_AT_ONCE = 512  # images of val, whose decoded words take memory
-_PAIRS = 4096  # given at a time to what is fitted to all pairs
+_MEASURED_AT_ONCE = 512  # images of val: the decoder's logits take memory
+_PAIRS = 4096  # passed at a time to what is fitted to all pairs
 
 
 @dataclass(frozen=True)
 class TrainImages:
     """Features of all images, from which mini-batches are taken.
 
-    Copying a batch's rows to a GPU takes longer than a small matcher's step, so all are copied once.
+    Copying the rows of each batch to a GPU takes longer than a small matcher's step, so all are copied once.
 
     Attributes:
         features: joined image features, (n, d), in half or single precision.
@@ -129,7 +129,7 @@ class SentenceTask(Task):
     ) -> SentenceTask:
         """Create the task of a corpus, encoding missing features."""
         for split in ("train", "val"):
-            corpus.split(split)  # both are there, before images are encoded
+            corpus.split(split)  # raises an error if it is missing, before images are encoded
         train, val = (
             split_inputs(recipe, corpus, split, vocabulary, encoder, as_stored=split == "train")
             for split in ("train", "val")
@@ -184,7 +184,7 @@ class SentenceTask(Task):
             )
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split, or the recipe's `val_images` of it, whatever the device."""
+        """Measure the val split, or `val_images` of it, after fitting what depends on the weights."""
         self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
         count = self.recipe.val_images
         val = self.val if count is None else self.val.of_first_images(count)
@@ -207,7 +207,7 @@ class SentenceTask(Task):
 
 
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
-    """The train split with held-out concept scores, if they are stored."""
+    """Return the train split with held-out concept scores, if a concept encoder was trained with folds."""
     names = [image.name for image in train.corpus.images]
     widths = iter(train.image_dims)
     features, start = train.features, 0

@@ -1,4 +1,4 @@
-"""Training that starts from a run: from its weights, or a smaller approximation, and keeping its scores."""
+"""Training that starts from a run's weights or a smaller approximation, and may preserve its scores."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from seesay.training.words import PretrainedVectors
 _DEPARTURE = "Starts from the weights of"
 # Weights that were learned from other inputs may have the right shapes, but another meaning.
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
-_DAMPING = 0.015  # share of the mean second moment that is added to all: rare directions count less
+_DAMPING = 0.015  # share of the mean second moment that is added to each, so rare directions count less
 _USUAL = 3000  # images and sentences by which the lengths of vectors are measured
 
 
 def recipe_from(start: Run, recipe: Recipe) -> Recipe:
-    """Return the recipe of a training that starts from a run's weights: it says so among its departures.
+    """Return the recipe of a training that starts from a run's weights, with a departure that says so.
 
     Raises:
-        SeesayError: the recipe learns no weights by epochs, or reads other inputs than the run.
+        SeesayError: the recipe is composed, is solved or learns concepts, or reads other inputs than the run.
     """
     if recipe.matcher.is_composed:
         raise SeesayError(f"Recipe '{recipe.name}' combines runs; start its members from others, one by one.")
@@ -71,7 +71,7 @@ def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe, task: Task) ->
         else:
             assert isinstance(task, SentenceTask)
             reduce(start, matcher, task)
-        # What class names mean is not learned, and may be better known now.
+        # The vectors of the classes are not learned, and may have changed since.
         matcher.prepare(PretrainedVectors(start.vocabulary))
     else:
         _copy_weights(start, matcher, recipe)
@@ -132,7 +132,7 @@ def reduce(start: Run, matcher: JointProjection, task: SentenceTask) -> None:
 
 
 def _moments(sources: list[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Second moments (d, d) of vectors, with equal weight for each source."""
+    """Return the damped second moments (d, d) of vectors, with equal weight for each source."""
     found = np.zeros(2 * (sources[0].shape[1],))
     for each in sources:
         vectors = each.astype(np.float64)
@@ -142,10 +142,10 @@ def _moments(sources: list[NDArray[np.float32]]) -> NDArray[np.float64]:
 
 
 def axes(images: NDArray[np.float64], sentences: NDArray[np.float64], dim: int) -> tuple[Tensor, Tensor]:
-    """Return axes of images and of sentences, (d, dim) each, that change inner products least.
+    """Return axes of images and of sentences, (d, dim) each, whose projections change inner products least.
 
-    In the sense of least squares, of vectors with these second moments: by the singular values of the product
-    of their Cholesky factors.
+    They minimise the squared error for vectors with these second moments, and come from the singular vectors
+    of the product of the Cholesky factors.
     """
     left, right = np.linalg.cholesky(images), np.linalg.cholesky(sentences)
     u, values, vt = np.linalg.svd(left.T @ right)

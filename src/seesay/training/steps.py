@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 
-_EARLY = 10  # steps after which an average has nearly forgotten the random initial weights
+_EARLY = 10  # steps after which the initial weights hardly contribute to an average
 
 
 def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -62,7 +62,7 @@ def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Paramete
 
 
 def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
-    """Return the factor of the learning rate after that share of the epochs, 0 ≤ progress < 1."""
+    """Return the learning rate's factor after that share of the epochs, 0 ≤ progress < 1."""
     if schedule.shape == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))
     if schedule.shape == "step":
@@ -74,8 +74,8 @@ class AveragedWeights:
     """An exponential moving average of the weights, with the decay `share`.
 
     At step t the decay is at most (1 + t) / (10 + t), so that the average spans about a ninth of the steps so
-    far and soon forgets the initial weights, even in a few hundred steps. Batch statistics are averages
-    already and are not averaged.
+    far and soon no longer depends on the initial weights. Batch statistics are averages already and are not
+    averaged.
 
     Attributes:
         weights: the average of each parameter by name.

@@ -42,7 +42,7 @@ def summarize(
 ) -> TrainingSummary:
     """Summarize a training.
 
-    Without epochs, as when members are only combined, the run is measured on the val split.
+    Without epochs, such as when members are only combined, the run is measured on the val split.
     """
     best_epoch = max(history, key=lambda epoch: read_result(epoch.val).monitor, default=None)
     best = read_result(best_epoch.val) if best_epoch else task.measure(run)
@@ -82,7 +82,7 @@ def summarize(
 
 
 def _processor(device: str) -> str:
-    """Return the device of PyTorch: the GPU's name, or the kind of device."""
+    """Return the name of the GPU, or the kind of another device."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]
 
 
@@ -90,8 +90,8 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
     """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
 
     Returns:
-        Why they could not be fitted: a corpus without English nouns cannot show what does not fit. It keeps
-        the default probabilities, and boxes have none.
+        Why they could not be fitted, or None. For example, without English nouns no images are known not to
+        fit a query. Scores then have the default probabilities, and boxes none.
     """
     run.update(calibration=None)
     if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):

@@ -1,8 +1,7 @@
 """Rows of a table, beside published ones: the runs of a paper's table, or any runs and external scores.
 
-Each run of a paper's table is trained, resumed or reused, and then measured.
-
-Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, and composed matchers their members.
+Each run of a paper's table is trained, resumed or reused, and then measured. Runs are in
+`RUNS/<corpus>/<recipe>-seed<k>`, where several tables share them, and composed matchers their members.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class TableRuns:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
-        if not recipe.matcher.predicts_concepts:  # concepts do not read themselves
+        if not recipe.matcher.predicts_concepts:  # a concept recipe reads no concepts
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if recipe.matcher.is_composed:
@@ -104,7 +103,7 @@ class TableRuns:
         return folder
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
-        """Compose the table's own runs, or a variant's, and again if one of them has changed."""
+        """Combine the table's own runs, or those of a variant; again if one of them has changed."""
         of_members = replace(self, changes=member_changes(self.changes, type(recipe.composition)))
         folders = [
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
@@ -118,7 +117,7 @@ class TableRuns:
         return folder
 
     def _phrase_run(self, name: str, seed: int) -> Path:
-        """The finished run of a grounding recipe, of the corpus' own phrases if there is one."""
+        """Return the finished run of a grounding recipe, preferably one on the corpus's own phrases."""
         known = sorted(path for path in self.folder.glob(f"*/{name}-seed{seed}") if is_finished(path))
         own = [folder for folder in known if folder.parent.name.startswith(self.corpus.name)]
         if len(own or known) != 1:
@@ -211,7 +210,7 @@ def measure_entries(
 ) -> PaperTable:
     """Return a table of runs and external scores; runs that differ only in their seed share a row.
 
-    Published rows stand beside them if they are of the same corpus.
+    Published rows of the same corpus are shown beside them.
 
     Args:
         entries: in the order of the rows.
@@ -260,7 +259,7 @@ def _measure_entry(
 
 
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
-    """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
+    """Return each run's row, named after its recipe and changes, or after its folder if seeds repeat."""
     kinds = [_kind(entry) for entry in entries]
     seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
     seen = list(zip(kinds, seeds, strict=True))
@@ -274,7 +273,7 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
 
 
 def _kind(entry: Entry) -> tuple[str, ...]:
-    """The recipe of a run and the changes to it but for the seed, or the name of external scores."""
+    """Return the recipe of a run and its changes except the seed, or the name of external scores."""
     if not isinstance(entry, Run):
         return (entry.name,)
     changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
@@ -282,7 +281,7 @@ def _kind(entry: Entry) -> tuple[str, ...]:
 
 
 def _published(run: Run, corpus: str, protocol: str) -> str | None:
-    """The printed name of the run's system, if a paper has a row of it on that corpus."""
+    """Return the printed name of the run's system, if a paper has a row for it on that corpus."""
     names = filter(None, (run.recipe.system, run.recipe.name))
     rows = (find_published(name, corpus, protocol) for name in names)
     return next((row.system for row in rows if row is not None), None)

@@ -64,11 +64,11 @@ def train(
         corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
             from several.
         out: the run's folder.
-        resume: continue a training. A recipe without changes means the run's own recipe, unless its matcher
-            is composed.
-        module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
-            starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
-        callbacks: are called after each epoch.
+        resume: continue a training. An included recipe without changes means the run's own recipe, unless its
+            matcher is composed.
+        module: your own module, of which a copy is trained instead of the recipe's matcher. It starts with
+            the weights that it has, except for those that its `prepare` sets from pretrained vectors.
+        callbacks: called when training starts and ends, and after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
     Raises:
@@ -105,7 +105,7 @@ def _train(
         return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RUN).is_file():
-        recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
+        recipe = run_config(out).checked_recipe(out)  # it names the encoders that the run has stored
         _check_start(started_from(recipe), started_from(named), out)
     with distributed.one_after_first():
         run, task = _begin(recipe, corpus, out, resume, module, start_from)
@@ -160,7 +160,7 @@ def _begin(
     module: nn.Module | None,
     start_from: Run | None,
 ) -> tuple[Run, Task]:
-    """Prepare task and matcher, and write the folder except for the weights."""
+    """Prepare the task and the matcher, and write the folder except for the weights."""
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, corpus.train_texts())
     if start_from is not None:
@@ -176,12 +176,12 @@ def _begin(
         start_matcher(start_from, matcher, recipe, task)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
-        # What is loaded for the first time may draw random numbers, and from the cache it draws none.
+        # Computing vectors may draw random numbers, but loading them from the cache does not.
         with torch.random.fork_rng(devices=[]):
             matcher.prepare(vectors)
-            if module is None:  # one's own starts with the weights that it has
+            if module is None:  # the caller's module keeps its weights
                 start_words(matcher, recipe, vectors)
-    # Written only now: a corpus that cannot be trained on leaves no folder in the way.
+    # Written only now, so that a corpus that cannot be trained on leaves no folder behind.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
@@ -194,7 +194,7 @@ def _begin(
 
 
 def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> SentenceEncoder | None:
-    """Fit the recipe's, or load a resumed run's: fitted again, the signs of PCA's axes may differ."""
+    """Fit the recipe's encoder, or load that of a resumed run: a new fit may flip the signs of PCA's axes."""
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
     return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
@@ -212,9 +212,9 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
 
 
 def _check_start(there: str | None, named: str | None, out: Path) -> None:
-    """Check that a run to resume started from the weights of the run that is named, or of none."""
+    """Check that the run to resume started from the weights of the named run, or from no run if none is."""
     if there == named or (there and named and named.startswith(f"{there} (")):
-        return  # runs of 0.1.0 do not tell weights of one name and seed apart
+        return  # runs of 0.1.0 do not record the fingerprint of the weights
     if there is None:
         raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
     other = "" if named is None else f", not of {named}"
@@ -231,7 +231,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     composed = recipe.matcher.is_composed
     if not begun or (composed and not has_epochs(out)):
-        return  # there is no epoch of its own to go on from
+        return  # it has no epochs of its own
     there = run_recipe(out)
     if is_same(there, recipe):
         return

@@ -1,10 +1,10 @@
-"""What fine-tuning learns from: pixels, or maps that the earlier stages of a CNN compute once.
+"""The inputs of fine-tuning: pixels, or maps that the earlier stages of a CNN compute once.
 
-The reader of the CNNs' features is a matcher (GVSE, common VSE) or the output layer of the multi-label CNN
-(SCO, section 3.2). Images are cropped and mirrored at random. A matcher's loss compares all pairs of a batch,
-so its gradient cannot be accumulated over parts of the batch; instead the CNN's activations are computed
-twice, `at_once` images in memory at a time, which gives the gradient of the whole batch exactly. Batch
-normalisation keeps the statistics of the pretrained network.
+The CNNs' features are read by a matcher, such as the common VSE of GVSE, or by the output layer of the
+multi-label CNN (SCO, section 3.2). Images are cropped and mirrored at random. A matcher's loss compares all
+pairs of a batch, so its gradient cannot be accumulated over parts of the batch; instead the CNN's activations
+are computed twice, `at_once` images in memory at a time, which gives the gradient of the whole batch exactly.
+Batch normalisation keeps the statistics of the pretrained network.
 
 The stages after stride 16 have most of a CNN's weights and do a third of its work. With maps, only they are
 tuned: their inputs, the maps of an image's crops and of a few random ones, are stored in the run's folder
@@ -66,14 +66,14 @@ from seesay.training.task import Task
 TunableTask: TypeAlias = SentenceTask | ConceptTask
 
 _ENCODED = 64  # val images encoded at a time
-_STREAM = 2  # of random numbers, beside the sampler's and those of further losses
+_STREAM = 2  # of random numbers; the sampler and further losses have others
 
 
 class FromPixels(nn.Module):
     """CNNs and the module that reads their features.
 
     Args:
-        networks: of the encoders.
+        networks: those of the encoders.
         reader: a matcher or a concept classifier that was trained on their features.
         arrays: which of the networks' arrays it reads.
         at_once: images whose activations are in memory at a time.
@@ -93,7 +93,7 @@ class FromPixels(nn.Module):
         return self
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Return joined features (n, d) of what each network is given of n images."""
+        """Return joined features (n, d) of n images, given the input of each network."""
         count = len(inputs[0])
         if count <= self._at_once:
             return self._part(*inputs)
@@ -147,9 +147,9 @@ class PixelsTask(Task):
         return [first if more is None else first + more, *others]
 
     def inputs(self, images: NDArray[np.int64], device: str) -> list[Tensor]:
-        """Return new crops of train images, (n, side, side, 3).
+        """Return new random crops of train images, (n, side, side, 3) uint8, for each network.
 
-        The crops only depend on seed, epoch and image.
+        The crops depend only on seed, epoch and image.
         """
         corpus = self.task.data.corpus
         encoders = [load_image_encoder(name) for name in self.recipe.encoders]
@@ -166,7 +166,7 @@ class PixelsTask(Task):
         return [torch.from_numpy(np.stack(column)).to(device) for column in columns]
 
     def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
-        """Return the penalty for images (n,) with features (n, d): zero."""
+        """Return a penalty for images (n,) with features (n, d), added to the loss; None for none."""
         del features, images
         return None
 
@@ -256,7 +256,7 @@ class Seen:
 
     Attributes:
         maps: of stride 16, (n, views, h, w, c) float16.
-        logits: of the classes, (n, views, 1000) float16, where they are held on to.
+        logits: of the classes, (n, views, 1000) float16; None if they are not needed.
     """
 
     maps: NDArray[np.float16]
@@ -286,7 +286,7 @@ class MapsTask(PixelsTask):
         return [torch.from_numpy(seen.maps[images, view]).to(device) for seen in self.seen_train]
 
     def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
-        """Return the divergence of the classifiers' outputs from those before tuning."""
+        """Return the weighted divergence of the classifiers' outputs from those before tuning, if any."""
         if not self.keep_classes:
             return None
         assert self._view is not None
@@ -316,7 +316,7 @@ class MapsTask(PixelsTask):
 
 @contextmanager
 def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> Iterator[MapsTask]:
-    """Create the task, whose maps are in the run's folder until it ends."""
+    """Create the task, whose maps are stored in the run's folder until the context ends."""
     folder = run.folder / "maps"
     shutil.rmtree(folder, ignore_errors=True)  # of a training that was killed
     folder.mkdir(parents=True)
@@ -334,9 +334,9 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
 
 
 def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logits: bool) -> list[Seen]:
-    """Compute what each network's first stages make of images: of their crops, and of `views` at least.
+    """Compute the outputs of each network's first stages for the crops of images and, up to `views`, others.
 
-    With `logits` it is also computed, and held on to, what its classifier makes of them.
+    With `logits`, those of its classifier are also computed and stored.
     """
     folder.mkdir()
     specs = [EncoderSpec.parse(encoder) for encoder in run.recipe.encoders]
@@ -384,7 +384,7 @@ def _views(
 
 
 def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) -> Seen:
-    """Make a file for each array, which has rows for the views of the first `chunk` images."""
+    """Create a file for each array; `arrays` hold the views of the first `chunk` images."""
     path.mkdir()
     files = [
         np.lib.format.open_memmap(
@@ -396,7 +396,7 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
         for number, each in enumerate(arrays)
     ]
     for file in sorted(path.iterdir()) if hasattr(os, "posix_fallocate") else ():
-        with file.open("r+b") as opened:  # or a full disk would end the process when a page is written
+        with file.open("r+b") as opened:  # else a full disk would end the process when a page is written
             try:
                 os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
             except OSError as error:

@@ -39,7 +39,7 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
 
 
 def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
-    """Raise a `SeesayError` unless the run in a folder has these words, which a corpus's sentences have."""
+    """Raise a `SeesayError` unless the run in a folder has this vocabulary, that of the corpus."""
     if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
         raise SeesayError(
             f"{folder}: was trained on other sentences than those of {corpus.root}; choose another folder."
@@ -47,10 +47,10 @@ def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
 
 
 def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
-    """Return the recipe of the run in a folder: this one, though it may be described in other words.
+    """Return the recipe of the run in a folder, which may differ from `recipe` only in its descriptions.
 
     Raises:
-        SeesayError: the run is of another recipe, or of other sentences than a corpus's.
+        SeesayError: the run has another recipe, or was trained on other sentences than those of the corpus.
     """
     there = run_recipe(folder)
     described = {key: getattr(there, key) for key in _DESCRIPTIONS}
@@ -82,11 +82,11 @@ def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) 
 
 @dataclass(frozen=True)
 class PretrainedVectors:
-    """The packaged vectors of a vocabulary's words, which matchers ask for before training.
+    """Pretrained vectors of a vocabulary's words and of class names, which matchers request in `prepare`.
 
     Attributes:
         vocabulary: of the run.
-        encoders: names of the recipe's image encoders, of which one may take a detector's file.
+        encoders: names of the recipe's image encoders, one of which may name a detector's file.
     """
 
     vocabulary: Vocabulary
@@ -95,11 +95,11 @@ class PretrainedVectors:
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
 
-        `minilm` and `minilm-int8` encode a word as a sentence; their vectors are cached. Other names are
-        files.
+        `glove` is packaged. `minilm` and `minilm-int8` encode a word as a sentence; their vectors are cached.
+        Other names are files.
 
         Raises:
-            SeesayError: the file has no vectors of words.
+            SeesayError: the file cannot be read, or contains none of the words.
         """
         words = self.vocabulary.words
         if name == "glove":
@@ -113,15 +113,15 @@ class PretrainedVectors:
         return vectors, known
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return vectors (1000, 384) of the ImageNet classes; those of sentences are cached."""
+        """Return vectors (1000, 384) of the ImageNet classes."""
         encoder = load_sentence_encoder("minilm")
         return class_vectors(lambda sentences: sentence_vectors(encoder, sentences))
 
     def object_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (C, 384) of the names of the detector's classes; C is 0 without one.
+        """Return unit vectors (C, 384) of the names of the detector's classes; C is 0 without a detector.
 
         Raises:
-            SeesayError: the names are not known.
+            SeesayError: the names are missing.
         """
         files = [file for name in self.encoders if (file := detector_file(name)) is not None]
         names = Detector(files[0]).names if files else ()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COOKIE = "seesay"
 COOKIE_SECONDS = 30 * 24 * 3600
-# Not by http.cookies: before Python 3.11.10 and 3.12.6 its time grows with the square of a cookie's length.
+# Not with http.cookies, which takes quadratic time before Python 3.11.10 and 3.12.6.
 _COOKIE = re.compile(rf"(?:^|; ?){COOKIE}=([0-9a-f]{{64}}) *(?=;|$)")
 _MIN_CHARACTERS = 16
 _OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; the login needs its styles
@@ -36,7 +36,7 @@ class Access:
     with #, are ignored.
 
     Args:
-        file: with the tokens.
+        file: the file with the tokens.
 
     Raises:
         SeesayError: the file cannot be read, contains no token, or has an invalid line.
@@ -68,7 +68,7 @@ class Access:
         return _key(given, self._names) is not None
 
     def name_of(self, headers: Headers) -> str | None:
-        """Return the owner of a request's token or cookie, "" without a name; None without a valid one."""
+        """Return the owner of a request's token or cookie, "" if unnamed; None without a valid one."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
@@ -90,7 +90,7 @@ def is_open(path: str) -> bool:
 
 
 def _key(given: str, keys: Iterable[str]) -> str | None:
-    """Return the matching key, in a time that reveals nothing about the others."""
+    """Return the matching key, in a time that reveals nothing about the keys."""
     found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
     return found[0] if found else None
 

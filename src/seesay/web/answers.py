@@ -93,7 +93,7 @@ class _Answers(_OfIndex):
 
     @classmethod
     def of(cls, index: str, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
-        """Answer with what the index of that name answers."""
+        """Create the response from an answer of the index of that name."""
         return cls.model_validate(
             {
                 "index": index,
@@ -192,7 +192,7 @@ class GroundingAnswer(BaseModel):
     def from_grounding(
         cls, found: Grounding, milliseconds: float, index: str | None = None
     ) -> GroundingAnswer:
-        """Answer with a grounding in an upload, or in an image of an index."""
+        """Create the response from a grounding in an upload, or in an image of that index."""
         phrases = []
         for i, phrase in enumerate(found.phrases):
             boxes = [
@@ -330,7 +330,7 @@ class ProblemResponse(JSONResponse):
 
 
 def problem(status: int, detail: str, close: bool = False) -> ProblemResponse:
-    """Return the response to a failure, after which the connection may be closed."""
+    """Return the response to a failure; with `close`, the connection is closed afterwards."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
     return ProblemResponse(body.model_dump(), status, {"Connection": "close"} if close else None)
 

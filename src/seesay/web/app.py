@@ -39,22 +39,22 @@ from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
 from seesay.web.service import Service
 
-_SHUTDOWN_SECONDS = 10  # for requests that are being answered
+_SHUTDOWN_SECONDS = 10  # for open requests to finish
 _M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
 def create_app(served: Index | Mapping[str, Index], options: ServerOptions | None = None) -> FastAPI:
-    """Create the application for indexes, which it closes at its end.
+    """Create the application for indexes, which it closes when it shuts down.
 
     Changes of an index by other processes are visible immediately.
 
     Args:
-        served: an index, or several by the names that clients call them.
+        served: an index, or several by their names for clients.
         options: how they are served.
 
     Raises:
-        SeesayError: the re-ranking run does not exist, the prefix is invalid, or an index was made elsewhere,
-            see `Index.check_roots`.
+        SeesayError: the re-ranking run does not exist or grounds phrases, the prefix or the token file is
+            invalid, or an index was made elsewhere, see `Index.check_roots`.
     """
     options = options or ServerOptions()
     prefix = _checked_prefix(options.prefix)
@@ -106,7 +106,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Return the schema, with failures as sent, and the token if one is needed."""
+        """Return the schema, with the responses to failures, and with the token if one is needed."""
         if self.openapi_schema is None:
             schema = super().openapi()
             components = schema.setdefault("components", {})
@@ -141,7 +141,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def validation(_request: Request, failure: RequestValidationError) -> ProblemResponse:
         first = failure.errors()[0]
-        *_, name = first["loc"][:2]  # the place of a parameter, its name, the number of a value
+        *_, name = first["loc"][:2]  # where the parameter is, its name, the number of a value
         return problem(422, f"{name}: {first['msg']}.")
 
     @app.exception_handler(SeesayError)
@@ -184,8 +184,8 @@ def serve(
         ready: called with the page's address.
 
     Raises:
-        SeesayError: a run is missing or of the wrong kind, the port cannot be used, or an index was made
-            elsewhere.
+        SeesayError: a run is missing or of the wrong kind, the address or port cannot be used, or as for
+            `create_app`.
     """
     _share_heaps()
     options = options or ServerOptions()
@@ -216,7 +216,7 @@ def serve(
                 f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
                 "listen on 127.0.0.1 alone."
             )
-        opens = "localhost" if host in ("0.0.0.0", "::") else host  # where all are listened on
+        opens = "localhost" if host in ("0.0.0.0", "::") else host  # these mean all addresses
         shown = f"[{opens}]" if ":" in opens else opens
         ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
         with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
@@ -247,8 +247,8 @@ def _rereading(access: Access | None) -> Iterator[None]:
 def _share_heaps() -> None:
     """Let all threads share two heaps.
 
-    glibc gives almost every thread a heap of its own, in which it keeps freed memory, so a server with many
-    threads would grow as each of them meets larger photos.
+    glibc gives almost every thread a heap of its own and keeps freed memory there, so the memory of a server
+    with many threads would grow as each of them decodes larger photos.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library

@@ -21,7 +21,7 @@ class Batches(Generic[Q, A]):
     Attributes:
         most: the maximum number of queries in a batch.
         seconds: the time after which the next batch starts, even if the last one is not finished.
-        sizes: how many batches had each number of queries.
+        sizes: the number of batches by their number of queries.
     """
 
     most = 32
@@ -45,7 +45,7 @@ class Batches(Generic[Q, A]):
         try:
             while self._waiting:
                 taken, self._waiting = self._waiting[: self.most], self._waiting[self.most :]
-                batch = [each for each in taken if not each[1].done()]  # some clients have left
+                batch = [each for each in taken if not each[1].done()]  # some clients have disconnected
                 if batch:
                     self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
                     await asyncio.wait([asyncio.create_task(self._settle(batch))], timeout=self.seconds)

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from seesay.errors import SeesayError
 from seesay.web.options import Limits
 
-_AFTER_ANSWER_BYTES = 2**20  # of a body that are read after its answer, so that the client sees the answer
+_AFTER_ANSWER_BYTES = 2**20  # of a body, read after the response so that the client receives it
 _AFTER_ANSWER_SECONDS = 2.0
-_GRACE_SECONDS = 2.0  # for the answer that the time of a request is over
+_GRACE_SECONDS = 2.0  # for the response to a request that took too long
 
 
 Networks: TypeAlias = Collection[ipaddress.IPv4Network | ipaddress.IPv6Network]
@@ -93,13 +93,13 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 class Connection(H11Protocol):
     """An HTTP/1.1 connection.
 
-    A new connection beyond the limits closes the one that has waited longest for the rest of a request or,
-    without such a one, for its client to read a response.
+    A new connection beyond the limits closes the one that has waited longest for the rest of a request or, if
+    there is none, for its client to read a response.
 
     Args:
-        limits: of the server.
-        proxies: proxies, whose connections are not limited, since they serve many clients.
-        options: of uvicorn's protocol.
+        limits: the limits of the server.
+        proxies: networks of proxies, whose connections are not limited, since they serve many clients.
+        options: the options of uvicorn's protocol.
     """
 
     def __init__(self, limits: Limits, proxies: Networks = (), **options: Any) -> None:
@@ -115,8 +115,9 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or close it or another one."""
         super().connection_made(transport)
-        # Headers and body are sent apart. Without this the system keeps the body back until the client has
-        # acknowledged the headers, 40 ms; asyncio asks for it only where sockets name their protocol.
+        # Headers and body are sent separately. With Nagle's algorithm, the system holds the body back until
+        # the client has acknowledged the headers, which takes 40 ms. asyncio disables it only for sockets
+        # that name their protocol.
         opened = transport.get_extra_info("socket")
         if opened is not None and opened.family in (socket.AF_INET, socket.AF_INET6):
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -135,7 +136,7 @@ class Connection(H11Protocol):
         elif len(everyone) > self._limits.connections:
             others = [one for one in everyone if one is not self]
             slowest = _longest_waiting(others) or _longest_untaken(others)
-            if slowest is not None:  # else all are at work, and uvicorn answers with 503
+            if slowest is not None:  # otherwise all are busy, and uvicorn answers with 503
                 slowest.drop()
 
     @property
@@ -215,7 +216,7 @@ class Connection(H11Protocol):
         if state is not self._timed_state:
             self._timed_state = state
             if not self.flow.write_paused:
-                self._stop_watching()  # whoever asks again has taken what was there
+                self._stop_watching()  # a client that sends a new request has read the last response
             times = {
                 h11.IDLE: self._limits.header_seconds,
                 h11.SEND_BODY: self._limits.seconds + _GRACE_SECONDS,
@@ -229,7 +230,7 @@ class Connection(H11Protocol):
 
     def _time_is_over(self) -> None:
         if self.transport.get_write_buffer_size():
-            self._watch_taking()  # the client may still be taking the answer before
+            self._watch_taking()  # the client may still be reading the previous response
         else:
             self.drop()
 

@@ -20,7 +20,7 @@ from seesay.web.answers import MEDIA_TYPE, problem
 from seesay.web.connections import client_of, host_allowed
 from seesay.web.options import API, MAX_HEADER_BYTES, Limits
 
-# Of the multipart body around the file.
+# For the parts of a multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
 
 _HEADERS = {
@@ -31,15 +31,15 @@ _HEADERS = {
     # Pages of other sites may neither show these images nor frame this page.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "private, no-cache",  # else browsers run scripts of an old version for days
-    # Not no-referrer: then browsers name no origin ("null") where the page's own forms are sent.
+    "Cache-Control": "private, no-cache",  # otherwise browsers run old scripts for days after an upgrade
+    # Not no-referrer, with which browsers send the origin "null" with the page's own forms.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
 
 
-# Answers with images, which are compressed, and streams of them.
+# Responses with images, which are compressed already.
 _FILES = ("/original", "/jpeg", "/thumbnail", "/archive")
 
 
@@ -53,9 +53,9 @@ class Guard:
 
     Args:
         app: the application.
-        limits: of a request.
+        limits: the limits of a request.
         hosts: accepted host names, besides numeric addresses.
-        prefix: of all addresses, such as "/photos"; "" for none.
+        prefix: the prefix of all paths, such as "/photos"; "" for none.
         access: checks tokens; None for no authentication.
     """
 
@@ -69,7 +69,7 @@ class Guard:
     ) -> None:
         self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
         self._prefix, self._access = prefix, access
-        self._at_work: Counter[str] = Counter()  # requests by the client's address
+        self._at_work: Counter[str] = Counter()  # concurrent requests by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -96,11 +96,11 @@ class Guard:
         if _header_bytes(scope) > MAX_HEADER_BYTES:
             return problem(431, f"The request line and headers have more than {MAX_HEADER_BYTES // 1024} KB.")
         if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy may have believed the other one, and take the rest for a request of somebody else.
+            # A proxy may have used the other one, and take the rest for another client's request.
             return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
         form = _form_options(headers) or {}
         if form.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
-            # Names of fields would be decoded by any codec of Python, of which some take quadratic time.
+            # Field names would be decoded with any codec of Python, some of which take quadratic time.
             return problem(400, "Forms are read as UTF-8; name no other charset.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
@@ -122,7 +122,7 @@ class Guard:
         return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
-        # Other bodies, such as that of a login, are parsed as a whole.
+        # Other bodies, such as that of a login, are read into memory as a whole.
         limit = _ENVELOPE_BYTES if _form_options(headers) is None else self._limits.upload_bytes
         left = limit + _ENVELOPE_BYTES
         length = headers.get("content-length", "0")
@@ -141,7 +141,7 @@ class Guard:
         return counted
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request within the time limit; HEAD like GET without the body."""
+        """Answer a request within the time limit; HEAD like GET, but without the body."""
         started, is_head = False, scope["method"] == "HEAD"
         try:
             with anyio.fail_after(self._limits.seconds) as clock:
@@ -155,10 +155,10 @@ class Guard:
                     await send(message)
                     if is_head:
                         await send({"type": "http.response.body"})
-                        clock.cancel()  # a body that is not sent is not read
+                        clock.cancel()  # a body that is not sent need not be read
 
                 if is_head:
-                    scope["method"] = "GET"  # in place, so that a log can tell the route
+                    scope["method"] = "GET"  # in place, so that the log has the route
                 await self._app(scope, receive, starting)
         except TimeoutError:
             if started:
@@ -170,10 +170,10 @@ class Guard:
 
 
 class Compressed(GZipMiddleware):
-    """ASGI middleware that compresses answers with gzip, but for images, archives and parts of files.
+    """ASGI middleware that compresses responses with gzip, except images, archives and parts of files.
 
-    Where an answer holds a secret beside text of an attacker's choice, its compressed size can reveal the
-    secret over TLS (BREACH). Here tokens are in headers alone, which are not compressed, and pages of other
+    If a response contains a secret and text of an attacker's choice, its compressed size can reveal the
+    secret despite TLS (BREACH). Here tokens are only in headers, which are not compressed, and pages of other
     sites cannot send requests to the API, see `Guard`.
     """
 
@@ -185,7 +185,7 @@ class Compressed(GZipMiddleware):
 
 
 def _form_options(headers: Headers) -> dict[bytes, bytes] | None:
-    """The options of a multipart form, as its parser reads them; None for any other body."""
+    """Return the options of a multipart form, as its parser reads them; None for any other body."""
     kind, options = parse_options_header(headers.get("content-type", ""))
     return options if kind.startswith(b"multipart/") else None
 
@@ -200,7 +200,10 @@ def _header_bytes(scope: Scope) -> int:
 
 
 def _is_of_another_site(headers: Headers) -> bool:
-    """Return whether a request is from a page of another site; without TLS, by `Origin` or `Referer`."""
+    """Return whether a request is from a page of another site.
+
+    Without TLS, browsers send no `Sec-Fetch-Site`, so `Origin` or `Referer` is compared with the host.
+    """
     site = headers.get("sec-fetch-site")
     page = headers.get("origin") or headers.get("referer")
     if site is None and page is not None:
@@ -209,7 +212,7 @@ def _is_of_another_site(headers: Headers) -> bool:
 
 
 def _with_headers(send: Send, is_head: bool) -> Send:
-    """Add the security headers, and unify the JSON bodies of failures."""
+    """Add the security headers, and replace the bodies of failures by those of `problem`."""
     failure: Message | None = None
 
     async def sending(message: Message) -> None:
@@ -220,7 +223,7 @@ def _with_headers(send: Send, is_head: bool) -> Send:
                 headers.setdefault(name, value)
             kind = headers.get("content-type", "").partition(";")[0]
             if message["status"] >= 400 and kind not in (MEDIA_TYPE, "text/html"):
-                failure = message  # Starlette's own, such as of a range outside of a file
+                failure = message  # Starlette's own, such as for a range outside of a file
                 return
         if failure is None:
             await send(message)

@@ -47,7 +47,7 @@ class Metrics:
     """Requests by route, method and status, and their durations.
 
     Attributes:
-        registry: of this server's metrics, to which others can be added.
+        registry: the registry of this server's metrics, to which others can be added.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Observed:
 
     Args:
         app: the application.
-        metrics: to update.
+        metrics: the metrics to update.
         log: whether to write a line of JSON for each request to standard output.
     """
 
@@ -91,7 +91,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        method, started = scope["method"], time.perf_counter()  # which a later layer may change
+        method, started = scope["method"], time.perf_counter()  # a later layer may change the method
         status, size = 500, 0
 
         async def sending(message: Message) -> None:
@@ -146,7 +146,7 @@ def probe_routes(metrics: Metrics) -> APIRouter:
 
     @router.get("/readyz", responses=failures(503))
     async def readyz(service: TheService) -> PlainTextResponse:
-        """Answer with 200 once everything is loaded and the indexes can be read."""
+        """Answer with 200 once the indexes are loaded and can be read."""
         if not service.is_ready:
             return problem(503, "Still loading; try again.")  # type: ignore[return-value]
         for served in service.served.values():
@@ -200,7 +200,7 @@ class IndexMetrics(Collector):
 
 
 def _counts(served: Served) -> dict[str, float]:
-    """The metrics of an index that are read from it; nothing if it cannot be read."""
+    """Return the metrics that are read from an index; empty if it cannot be read."""
     index = served.index
     try:
         index.check_readable()

@@ -9,12 +9,12 @@ from pathlib import Path
 from seesay.grounding import GROUND_RUN
 
 API = "/api/v1"
-"""How the addresses of the API begin."""
+"""The prefix of the API's paths."""
 
 MAX_ANSWERS = 200
 MAX_CHARACTERS = 500
 MAX_UPLOADS = 4  # images of one query
-MAX_HEADER_BYTES = 16 * 1024  # address included
+MAX_HEADER_BYTES = 16 * 1024  # including the address
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class Limits:
     """The limits of a request, its upload and its connection.
 
     Attributes:
-        upload_bytes: of an encoded image, and of all images of one query together.
-        upload_pixels: its width × height.
-        archive_bytes: of all images of an archive together.
-        seconds: until a response begins, including the time to send the request.
-        header_seconds: in which the headers of a request must arrive.
-        decode_seconds: in which an upload must be decoded.
+        upload_bytes: the size of an encoded image, and of all images of one query together.
+        upload_pixels: the width × height of an uploaded image.
+        archive_bytes: the size of all images of an archive together.
+        seconds: the time until a response begins, including that to send the request.
+        header_seconds: the time in which the headers of a request must arrive.
+        decode_seconds: the time in which an upload must be decoded.
         untaken_seconds: the interval over which a client's reading speed is measured.
-        slowest: bytes per second that it must read.
-        connections: of all clients.
+        slowest: the least number of bytes per second that a client must read.
+        connections: the connections of all clients.
         connections_an_address: connections from one IPv4 address or /64 network of IPv6; behind a proxy,
             concurrent requests of one client.
     """
@@ -53,15 +53,15 @@ class ServerOptions:
 
     Attributes:
         hosts: accepted host names, besides numeric addresses.
-        prefix: of all addresses, such as "/photos", for a server behind a proxy.
+        prefix: the prefix of all paths, such as "/photos", for a server behind a proxy.
         proxies: addresses or networks of proxies, whose forwarding headers are trusted.
         token_file: a file of tokens, one of which clients must send, see `Access`; None for no
             authentication.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
-        warm_up: load everything in the background at the start, rather than on first use.
+        warm_up: load all runs in the background at the start, rather than on first use.
         access_log: write a line of JSON for each request to standard output.
-        photos: folders of images to add to an index at the start, by its name.
+        photos: folders of images to add to indexes at the start, by the name of the index.
         watch: update the indexes now, and when their folders change.
         limits: of requests and connections; only `serve` limits connections.
     """

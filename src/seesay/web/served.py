@@ -1,4 +1,4 @@
-"""A served index: its queries in batches, recent ones from caches, and its updates."""
+"""A served index: its queries, in batches and with caches, and its updates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 Vector = NDArray[np.float32]
 
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
-_REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
+_REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each
 
 
 class Recent(Generic[T, V]):
@@ -61,8 +61,8 @@ class Served:
     Args:
         name: the name of the index for clients.
         index: the index.
-        threads: for queries.
-        photos: folders of images for updates to add.
+        threads: the threads for queries.
+        photos: folders of images that updates add.
     """
 
     def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path]) -> None:
@@ -77,8 +77,8 @@ class Served:
     def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
         """Correct and embed queries that are not cached.
 
-        The last bits of a sentence's vector and its scores depend on its batch, but consecutive pages need
-        identical scores.
+        The cache is needed because the last bits of a sentence's vector depend on its batch, but consecutive
+        pages need identical scores.
         """
         generation = self.index.store.generation()
         asked = {_key(query, generation): query for query in queries}
@@ -93,7 +93,7 @@ class Served:
         return [found[_key(query, generation)] for query in queries]
 
     def remember(self, image: Photo) -> Embedded:
-        """Embed an image; return a term for it, which `recalled` resolves for a while."""
+        """Embed an uploaded image; return a term for it, which `recalled` resolves for a while."""
         term = Embedded(f"upload:{image.key}", self.index.embed_image(image))
         self._uploads.put(term.name, term.vector)
         return term
@@ -115,7 +115,7 @@ class Served:
         return Embedded(name, vector)
 
     def duplicates(self, similarity: float) -> list[list[Facts]]:
-        """Return groups of near-duplicate images, computed once for each state of the index.
+        """Return groups of near-duplicate images; cached until the index or `similarity` changes.
 
         Args:
             similarity: the least cosine of two images, rounded to hundredths.
@@ -144,6 +144,6 @@ class Served:
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:
-    """The cache key of a query: its text and the vectors of the images of the index in it."""
+    """Return the cache key of a query: its text and, if it names images of the index, the generation."""
     of_index = any(isinstance(part.term, Indexed) for part in query.parts)
     return str(query), generation if of_index else 0

@@ -68,10 +68,10 @@ class Service:
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
-        # Comparing all images with each other takes long; whoever asks again waits for the same answer.
+        # Comparing all images with each other takes long; further requests wait for the same answer.
         self.comparisons = ThreadPoolExecutor(1, "seesay-compare")
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
-        # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
+        # One at a time, because re-ranking uses all cores; plain queries go on while it encodes images.
         self.rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._reranking = threading.Lock()
         self.decoders = Decoders(limits.decode_seconds, _MAX_DECODERS)
@@ -90,10 +90,10 @@ class Service:
         return self.served[name]
 
     def warm_up(self) -> None:
-        """Load the indexes, and then the runs for grounding and re-ranking, before the first requests."""
+        """Load the runs of the indexes, set `is_ready`, then load those for grounding and re-ranking."""
         try:
             for served in self.served.values():
-                with suppress(SeesayError):  # queries report it
+                with suppress(SeesayError):  # which queries will report
                     served.index.search("a photograph", 1)
         finally:
             self.is_ready = True
@@ -107,7 +107,7 @@ class Service:
                     self.reranker.get().search(served.index, "a photograph", 1)
 
     def close(self) -> None:
-        """Drop waiting work and close the indexes."""
+        """Stop updates, drop waiting work and close the indexes."""
         until = time.monotonic() + _STOP_SECONDS
         for served in self.served.values():
             served.updates.end()
@@ -121,7 +121,7 @@ class Service:
             served.index.close()
 
     async def run(self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
-        """Do blocking work in a thread, by default one for queries.
+        """Run blocking work in a thread, by default one for queries.
 
         If the request runs out of time, work that has not begun is dropped.
         """
@@ -143,16 +143,18 @@ class Service:
         return found.hits, took, Reranking(compared=found.compared, left=left, milliseconds=seconds * 1e3)
 
     async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
-        """Decode an upload in another process, then work with it in the same thread.
+        """Decode an upload in another process and work with it, both from one thread for uploads.
 
-        The number of decoded images in memory is therefore limited by the number of threads.
+        The number of decoded images in memory is therefore limited by the number of these threads.
 
         Args:
             file: the upload.
             work: a function of the decoded photo, whose result is returned.
-            side: the least shorter side of a JPEG in pixels, which is decoded at a fraction of its size.
+            side: the minimum length in pixels of the shorter side, for JPEGs, which are decoded at a fraction
+                of their size.
 
         Raises:
+            HTTPException: 413 if the upload has too many bytes.
             ImageError: the upload is not an image, has too many pixels, or takes too long.
         """
 
@@ -168,6 +170,6 @@ class Service:
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, float]:
-    """Do work; return its result and the milliseconds it took."""
+    """Run `work`; return its result and the milliseconds it took."""
     started = time.perf_counter()
     return work(), (time.perf_counter() - started) * 1e3

@@ -1,4 +1,4 @@
-"""Updates of a served index: one at a time, in a thread of their own, with their progress."""
+"""Updates of a served index: one at a time, in a separate thread, with their progress."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Updates:
     """Runs the updates of an index in a separate thread, and reports their progress.
 
     Args:
-        index: to update.
+        index: the index to update.
         photos: folders of images to add to it.
-        name: that clients call the index.
+        name: the name of the index for clients.
     """
 
     def __init__(self, index: Index, photos: Iterable[Path], name: str) -> None:
@@ -50,22 +50,22 @@ class Updates:
 
     @property
     def possible(self) -> bool:
-        """Whether the index has a folder, or will get one."""
+        """Whether the index has a folder, or gets one from `photos`."""
         return bool(self._folders())
 
     def start(self) -> bool:
-        """Start an update; False if one is running."""
+        """Start an update and return True; return False if one is running."""
         with self._lock:
             if self._state.running:
                 return False
             self._state = UpdateState(index=self._state.index, running=True, done=0, total=0)
-            # A daemon, so that the server can stop at once; killing an update does no harm.
+            # A daemon, so that the server can stop at once; an update may be killed at any time.
             self._thread = threading.Thread(target=self.run, name="seesay-update", daemon=True)
             self._thread.start()
             return True
 
     def watch(self) -> None:
-        """Update the index now, and whenever one of its folders changes; until `end`."""
+        """Update the index now and whenever one of its folders changes, until `end`."""
         self._watcher = threading.Thread(target=self._watch, name="seesay-watch", daemon=True)
         self._watcher.start()
 
@@ -108,7 +108,7 @@ class Updates:
             return self._state
 
     def outcomes(self) -> Mapping[str, Times]:
-        """Return how many updates finished and failed, and when last; stopped ones are neither."""
+        """Return how many updates finished and failed, and when last; stopped ones count as neither."""
         return dict(self._outcomes)
 
     def join(self, seconds: float | None = None) -> None:
@@ -132,7 +132,7 @@ class Updates:
         outcome = "finished"
         try:
             folders = self._folders()
-            # Somebody may have added one since the server started. Named now, it would count as confirmed.
+            # Somebody may have added a root since the server started, which would count as confirmed below.
             self._index.check_roots()
             report = self._index.update_images(folders, self._progress)
             self._skipped = dict(report.skipped)

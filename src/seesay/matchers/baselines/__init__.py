@@ -1,4 +1,4 @@
-"""Baselines of the five systems, one file per paper; two that share their encoders share one."""
+"""Baselines of the five systems, one file per paper; VSE++ and order embeddings share one."""
 
 from __future__ import annotations
 

@@ -66,12 +66,12 @@ class Covariances:
 
     @property
     def means(self) -> tuple[Tensor, Tensor]:
-        """Of x (p,) and of y (q,)."""
+        """The means of x, (p,), and of y, (q,)."""
         return self._means[0], self._means[1]
 
     @property
     def xx(self) -> Tensor:
-        """Covariance of x, (p, p); divided by n."""
+        """Covariance of x, (p, p), with the divisor n."""
         return self._products[0] / self.n
 
     @property
@@ -144,8 +144,8 @@ def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float
     so correlations below 1e-7 cannot be distinguished from 0.
 
     Args:
-        covariances: of at least two pairs.
-        dim: their number, at most the smaller side's width.
+        covariances: those of at least two pairs.
+        dim: the number of projections, at most the width of the narrower side.
         ridge_x: share of x's mean variance v that is added to each variance of x; 0 for plain CCA.
         ridge_y: the same for y.
 
@@ -176,7 +176,7 @@ def _check_dim(dim: int, *widths: int) -> None:
 
 
 def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _Matrix:
-    """The lower Cholesky factor of the covariance with its ridge."""
+    """Return the lower Cholesky factor of the covariance with its ridge."""
     matrix: _Matrix = covariance.cpu().numpy()
     width = len(matrix)
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
@@ -186,7 +186,7 @@ def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _
         factor: _Matrix = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         factor = np.zeros((width, width))
-    # The remaining variance given the earlier features: only rounding, if the matrix is singular.
+    # The remaining variance given the earlier features; only a rounding error if the matrix is singular.
     left_over = factor.diagonal() ** 2
     if (left_over <= 10 * torch.finfo(of.precision).eps * width**0.5 * variances).any():
         raise SeesayError(
@@ -268,7 +268,11 @@ class CCA(EmbeddingMatcher):
         self.solve(covariances, ridge)
 
     def solve(self, covariances: Covariances, ridge: float) -> None:
-        """Set the solution for these covariances; one pass over the pairs is enough for many ridges."""
+        """Solve for these covariances and set the buffers; one pass over the pairs is enough for many ridges.
+
+        Raises:
+            SeesayError: see `solve_cca`.
+        """
         self.fill(solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge))
 
     def fill(self, solution: CcaSolution) -> None:

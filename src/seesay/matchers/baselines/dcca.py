@@ -6,9 +6,9 @@ pair. They are trained to maximise the correlation of the outputs: the sum of th
     T = Σ₁₁^(-1/2) Σ₁₂ Σ₂₂^(-1/2),   Σ₁₁ = H₁ᵀH₁ / (m - 1) + r I,   Σ₁₂ = H₁ᵀH₂ / (m - 1)
 
 (section 3). After each epoch, linear CCA of the outputs of all training pairs, with the same r, gives the
-projections whose cosine is the score. Chosen here: inputs have length √d, so that components are about 1 and
-small variances stay small; hidden layers have ReLU and dropout; projections may be scaled as in normalised
-CCA.
+projections whose cosine is the score. Choices of this implementation: inputs are scaled to length √d, so that
+components are about 1 and small variances stay small; hidden layers have ReLU and dropout; projections may be
+scaled as in normalised CCA.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class DCCA(EmbeddingMatcher):
 
     @torch.inference_mode()
     def fit_projections(self, batches: Iterable[tuple[Tensor, SentencesLike]], ridge: float) -> None:
-        """Fit linear CCA to the outputs of matching pairs; `ridge` is r, in the unit of the outputs.
+        """Fit linear CCA to the outputs of matching pairs; `ridge` is r, in the units of their variances.
 
         Raises:
-            SeesayError: see `solve_cca`.
+            SeesayError: see `Covariances.add` and `solve_cca`.
         """
         covariances = Covariances()
         for images, sentences in batches:

@@ -2,12 +2,12 @@
 
     loss(image, text) = Σ_{j ≠ text} max[0, margin - t_text M v + t_j M v]
 
-v is the output of a frozen CNN for the image, t a word vector of unit length, which is not learned, and M the
-only matrix that is. As in the matching papers, a sentence is the mean of its word vectors. What the paper
-leaves open, because its queries are always images:
+v is the output of a frozen CNN for the image, t is a word vector of unit length, and only the matrix M is
+learned. As in the papers on matching, a sentence is the mean of its word vectors. Choices where the paper
+leaves details open:
 
-* With a sentence as the query, products with M v would also rank images by their length, so scores are
-  cosines. Training uses the products, as printed; both rank sentences equally for an image.
+* With a sentence as the query, the products would rank images by the length of M v, too, so scores are
+  cosines. Training uses the products, as printed; for an image, both rank sentences in the same order.
 * v has unit length.
 * The sentence encoder `mean` subtracts the mean over the train split, so that t is centred.
 """
@@ -51,7 +51,7 @@ class DeViSE(EmbeddingMatcher):
         return [self._project(images) @ self.embed_sentences(sentences).T]
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Return M v brought to unit length, (n, sentence_dim)."""
+        """Return M v scaled to unit length, (n, sentence_dim)."""
         return unit_vectors(self._project(images))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:

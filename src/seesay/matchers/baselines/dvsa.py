@@ -36,7 +36,7 @@ from seesay.matchers.sentences import (
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
 
-_WORDS = 256  # that meet all regions at a time
+_WORDS = 256  # compared with all regions at a time
 
 
 class BRNN(nn.Module):
@@ -55,7 +55,7 @@ class BRNN(nn.Module):
     def forward(self, sentences: Sentences, max_length: int) -> Tensor:
         """Return h_t of each word, (m, max_length, dim); zeros after the last word."""
         if torch.onnx.is_in_onnx_export():
-            longest = max_length  # the loops over places are unrolled
+            longest = max_length  # the loops over positions are unrolled
         else:
             longest = int(sentences.lengths.max()) if len(sentences) else 1
         places = torch.arange(longest, device=sentences.lengths.device)
@@ -85,7 +85,7 @@ class DVSA(PairMatcher):
         max_length: the number of words of a sentence that are read.
         dropout: on regions and words in training.
         word_vectors: the vectors x_t: "glove", "minilm", or a text file of word2vec or GloVe.
-        word_dim: the width of the vectors in such a file.
+        word_dim: the width of the word vectors, required for a file.
 
     Raises:
         SeesayError: the features cannot be divided into that many instances.
@@ -119,7 +119,7 @@ class DVSA(PairMatcher):
         self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_width(word_vectors, word_dim))
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Set the pretrained vectors of the words, which are not learned."""
+        """Set the pretrained vectors of the words, which are not trained."""
         words = self.reader.embedding
         words.weight[1:], _ = pretrained_words(pretrained, self.word_vectors, words.embedding_dim)
 

@@ -1,13 +1,13 @@
 """VSE++ and order embeddings, which share their encoders: a linear image map and a GRU.
 
-VSE++ (Faghri, Fleet, Kiros, Fidler 2018) compares by the cosine. To order embeddings (Vendrov, Kiros, Fidler,
-Urtasun 2016), a sentence is more general than its image:
+VSE++ (Faghri, Fleet, Kiros, Fidler 2018) compares them by the cosine. In order embeddings (Vendrov, Kiros,
+Fidler, Urtasun 2016), a sentence is more general than its image:
 
     E(s, i) = ‖max(0, s - i)‖²        score = -E
 
-s and i have no negative component, so the origin is the most general point, and the penalty is 0 if the
-sentence claims nothing that the image lacks. This is not an inner product: an index cannot rank by it, and
-every pair is scored, though without a network. The absolute values of both have unit length, as in the
+s and i have no negative component, so the origin is the most general point, and the penalty is 0 if no
+component of the sentence exceeds that of the image. This is not an inner product: an index cannot rank by it,
+and every pair is scored, though without a network. s and i are absolute values of unit vectors, as in the
 paper's text (its code does not normalise sentences).
 """
 
@@ -46,7 +46,7 @@ class LinearAndGRU(Matcher):
         self.gru = nn.GRU(word_dim, dim)
 
     def image_vectors(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, dim); features are normalised first, as by its authors."""
+        """Return unit vectors, (n, dim); features are normalised first, as in the authors' code."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
         return unit_vectors(self.image_map(unit_vectors(self.image_input(images))))
 
@@ -111,7 +111,7 @@ class OrderEmbeddings(LinearAndGRU, PairMatcher):
         return self.sentence_vectors(sentences).abs()
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the score matrix (n, m), a few sentences' pairs at a time."""
+        """Return the score matrix (n, m), computed for a few sentences at a time."""
         few = max(self.pairs_at_once(images), 1)
         parts = torch.split(sentences, few)
         return torch.cat([_score(images[None], part[:, None]) for part in parts]).T

@@ -1,7 +1,7 @@
 """Published rows: the metrics that papers print for a system on a corpus.
 
-The data are beside this file: one YAML file per paper, and `systems.yaml` for other systems in their
-comparisons. Numbers are as printed; `note` marks those that must be misprints.
+The data are beside this file: a YAML file for each paper, and `systems.yaml` for the other systems that they
+compare with. Numbers are as printed; `note` comments on some of them, such as misprints.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PublishedRow:
 
     Attributes:
         metrics: by name, as in `Result.metrics`; None where the paper prints no number.
-        own: True if the paper ran the system itself; False if it quotes the numbers of others.
+        own: True if the paper measured the system itself; False if it quotes the numbers of others.
         recipe: seesay's recipe of the system, beside which the row is shown.
-        counterpart: a recipe of the same system beside which another row is shown.
+        counterpart: a recipe of the same system, beside which another row is shown.
         missing: what seesay lacks to express the system fully.
         encoder: with `crops`, the paper's image features, if known.
     """
@@ -58,7 +58,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The rows that a paper prints, and its tables of single scores as in the file."""
+    """The rows that a paper prints, and its tables of single scores as they are in the file."""
 
     source: str
     rows: tuple[PublishedRow, ...]
@@ -67,7 +67,7 @@ class Paper:
 
 @cache
 def papers() -> dict[str, Paper]:
-    """Return the papers by the name of their file."""
+    """Return the papers by the name of their file, without its suffix."""
     folder = files(__name__)
     found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     others = {name: entry for entry in _read(folder / _SYSTEMS) for name in entry.pop("names")}
@@ -87,15 +87,15 @@ def find_published(
 ) -> PublishedRow | None:
     """Return the published row of a system; None if there is none.
 
-    A row of the recipe of that name is preferred to one of a system of that name, and a paper that ran the
-    system itself to one that quotes it.
+    A row of the recipe of that name is preferred to one of a system of that name, and a paper that measured
+    the system itself to one that quotes it.
 
     Args:
         name: the printed name of the system, or the name of its recipe.
         corpus: the corpus of the row.
         protocol: the protocol of the row.
         paper: the source and the number of the only table to look in.
-        any_protocol: take a row of another protocol if there is none of this one, but no few-shot row.
+        any_protocol: if there is no row of this protocol, take one of another, except of few-shot protocols.
     """
     wanted = name.casefold()
     found = [
@@ -111,7 +111,7 @@ def find_published(
 
 
 def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
-    """Return True if that table of a paper has rows of that corpus."""
+    """Return True if that table of a paper has rows of that corpus and protocol."""
     return any((row.source, row.table) == paper for row in published_rows(corpus, protocol))
 
 
@@ -147,9 +147,9 @@ def _paper(content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> 
 
 
 def _metrics(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Return numbers by metric: the recalls of one direction, or of both, which may have Med r too.
+    """Return numbers by metric: the recalls of one direction, or of both, optionally with Med r.
 
-    There is no mean where a recall is missing, or misprinted: below that of fewer answers.
+    mR is None if a recall is missing, or if one is a misprint because it is lower than that at a smaller K.
     """
     if len(numbers) == len(RECALLS):
         return dict(zip(RECALLS, numbers, strict=True))

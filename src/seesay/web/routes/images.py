@@ -61,7 +61,7 @@ _Until = Annotated[
     ),
 ]
 _IfNoneMatch = Annotated[str | None, Header()]
-_LONGEST_JPEG = 65_500  # pixels a side that libjpeg writes
+_LONGEST_JPEG = 65_500  # pixels; the longest side that libjpeg writes
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = {kind: f"image/{kind.lower()}" for kind in ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF")}
@@ -89,7 +89,7 @@ async def newest(
     until: _Until = "",
 ) -> DatedImages:
     """List the images, newest first."""
-    after = (f"{until}~", 0) if until else None  # "~" sorts after all that follows in a time
+    after = (f"{until}~", 0) if until else None  # "~" sorts after every character of a time
     if cursor is not None:
         after = time_of(cursor)
 
@@ -210,7 +210,7 @@ async def original(
 
 
 class _Original(FileResponse):
-    """A file that may be deleted while it is sent, after the status has been sent."""
+    """A response with a file that may be deleted while it is sent, after the status has been sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -220,7 +220,7 @@ class _Original(FileResponse):
 
 
 def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
-    """Return the file at a URL, which the client may not be allowed to read."""
+    """Return the contents of a file at a URL, which the client itself may not be allowed to read."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -291,7 +291,7 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     """Return the files of an archive by their names in it.
 
     Raises:
-        HTTPException: 404 if there are none; 422 if they are too large together.
+        HTTPException: 404 if there are none; 422 if they are too large together, or one is at a URL.
     """
     images = {
         name: file
@@ -311,7 +311,7 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
 
 
 def _bytes_of(file: Path) -> int:
-    """Size of a file; 0 if it is missing."""
+    """Return the size of a file; 0 if it is missing."""
     try:
         return file.stat().st_size
     except OSError:
@@ -322,7 +322,7 @@ def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
     """Yield the bytes of an uncompressed zip of files; missing ones are left out.
 
     Args:
-        files: the name in the zip and the path of each.
+        files: the name in the zip and the path of each file.
     """
     archive = ZipStream()
     for name, path in files:
@@ -333,6 +333,9 @@ def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
 
 
 def _media_type(file: Path) -> str | None:
-    """Return the media type by content, or one that browsers save if they cannot show the format."""
+    """Return the media type by content; for formats that browsers cannot show, one that they save.
+
+    None if the file is not an image, or cannot be read.
+    """
     kind = file_format(file)
     return None if kind is None else _SHOWN.get(kind, _UNKNOWN_TYPE)

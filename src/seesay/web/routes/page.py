@@ -31,7 +31,7 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
 
     @router.get("/login")
     async def form(request: Request) -> RedirectResponse:
-        """Return to the page, which asks for the token: a refused one leaves its address here."""
+        """Redirect to the page, which asks for the token; a rejected one leaves the browser at /login."""
         return RedirectResponse(_page_of(request, prefix), 303)
 
     @router.post("/login")
@@ -62,12 +62,12 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
 
 
 def _page_of(request: Request, prefix: str) -> str:
-    """Return the address of the page with what it was opened for."""
+    """Return the address of the page with the request's query."""
     return f"{prefix}/?{request.url.query}" if request.url.query else f"{prefix}/"
 
 
 def _docs_page(schema: _Schema) -> str:
-    """A self-contained page with the routes of an OpenAPI schema and their parameters."""
+    """Return a page with the routes of an OpenAPI schema and their parameters."""
     routes = [
         _route(path, method, operation)
         for path, operations in schema["paths"].items()
@@ -84,7 +84,7 @@ def _route(path: str, method: str, operation: _Schema) -> str:
         rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
     table = f"<table>{rows}</table>" if rows else ""
     description = escape(operation.get("description", ""))
-    shown = escape(path).replace("/", "<wbr>/")  # where a narrow screen may break it
+    shown = escape(path).replace("/", "<wbr>/")  # may be broken there on a narrow screen
     return f"<section><h2><b>{method.upper()}</b> {shown}</h2><p>{description}</p>{table}</section>"
 
 

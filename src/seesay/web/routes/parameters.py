@@ -1,4 +1,4 @@
-"""Parameters of several routes, and cursors, which mark the end of a page of results."""
+"""Parameters that several routes share, and cursors, which mark the end of a page of results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def _service(request: Request) -> Service:
 
 
 async def check_parameters(request: Request) -> None:
-    """Reject unknown query parameters, since a misspelt filter would find everything.
+    """Reject unknown query parameters, because a misspelt filter would otherwise match everything.
 
     Every route accepts `index`, which the page and clients send with each request.
 
@@ -87,7 +87,7 @@ def _read(cursor: str, kinds: tuple[type, ...]) -> list[Any]:
         values = None
     found: list[Any] = values if isinstance(values, list) else []
     is_sound = all(
-        math.isfinite(value) if type(value) is float else str(value).isascii()  # as times are
+        math.isfinite(value) if type(value) is float else str(value).isascii()  # like times
         for value in found
     )
     if [type(value) for value in found] != list(kinds) or not is_sound:
@@ -99,7 +99,7 @@ def place_of(cursor: str) -> Place:
     """Decode the place in a ranking.
 
     Raises:
-        QueryError: it is no such cursor.
+        QueryError: the cursor is not of this kind.
     """
     score, id_, seen = _read(cursor, (float, int, int))
     return Place(score, min(max(id_, 0), 2**62), min(max(seen, 0), 2**31))
@@ -109,14 +109,14 @@ def time_of(cursor: str) -> tuple[str, int]:
     """Decode the time and id of an image.
 
     Raises:
-        QueryError: it is no such cursor.
+        QueryError: the cursor is not of this kind.
     """
     time, id_ = _read(cursor, (str, int))
     return time, min(max(id_, 0), 2**62)
 
 
 def rank_of(cursor: str) -> int | None:
-    """Decode the rank within a re-ranked shortlist; None for a place after it."""
+    """Decode the rank within a re-ranked shortlist; None for any other cursor."""
     try:
         rank = int(_read(cursor, (int,))[0])
     except QueryError:

@@ -42,7 +42,7 @@ _SYNTAX = (
     'a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an indexed image'
 )
 _Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description=_SYNTAX)]
-# The answer to uploads has a `q` that names them and writes signs out.
+# Longer, because `q` in the response to uploads names them by their hash and spells out signs.
 _Again = Annotated[str, Query(max_length=2 * MAX_CHARACTERS, description=_SYNTAX)]
 _Uploads = Annotated[
     list[UploadFile],
@@ -116,14 +116,14 @@ async def _found(
 
 
 def _following(found: Answer) -> str | None:
-    """The cursor of the page after an answer of the index; None after the last one."""
+    """Return the cursor of the page after an answer of the index; None after the last one."""
     return None if found.end is None else cursor_of(found.end.score, found.end.id, found.end.seen)
 
 
 async def _reranked(
     service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
 ) -> Images:
-    """A page of the re-ranked shortlist, which other results follow unchanged."""
+    """Return a page of the re-ranked shortlist, or of the results after it, which are not re-ranked."""
     start = 0 if cursor is None else rank_of(cursor)
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
@@ -140,11 +140,11 @@ async def _reranked(
 
 
 def with_uploads(text: str, uploads: Sequence[Term]) -> SearchQuery:
-    """Parse a query whose images are uploads: `image:2` is the second, and unnamed ones are added.
+    """Parse a query whose images are uploads: `image:2` is the second, and those not named are added.
 
     Raises:
-        QueryError: the query is malformed, or refers to an image that was not uploaded. Clients cannot open
-            files of the server.
+        QueryError: the query is malformed, or names an image that was not uploaded, such as a file of the
+            server.
     """
     added = [f"image:{number}" for number in range(1, len(uploads) + 1)]
     written = [text, *added] if text.strip() or not uploads else added

@@ -1,11 +1,11 @@
-// Questions to the server. Every failure becomes an Error whose message a person can read.
+// Requests to the server. Every failure becomes an Error with a message for the user.
 
 import { heard, language, t } from "./words.js";
 
 const ROOT = "api/v1";
 let index = null;
 
-// The index that is asked; null for the server's first.
+// Sets the index to query; null for the server's first.
 export function use(name) {
   index = name;
 }

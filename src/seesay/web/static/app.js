@@ -1,4 +1,4 @@
-// The page: its address says what is asked (state.js), and what is asked decides what is shown.
+// The search page. Its address contains the question (state.js), which determines what is shown.
 
 import * as api from "./api.js";
 import { chip, conditionsIn, withoutPart } from "./chips.js";
@@ -20,11 +20,11 @@ const SCORES = "seesay-scores";
 const $ = (id) => document.getElementById(id);
 let asked = null; // the state that is shown
 let pages = new Pages(async () => ({ results: [], next: null }));
-let given = null; // { file, source }: the image that is asked with
+let given = null; // { file, name, source }: the query image; without `file` if it is one of the index
 let served = {};
-let shownAt = 0; // files that an update had looked at when all photos were last shown
+let shownAt = 0; // `done` of the running update when all photos were last shown
 
-const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that a query consists of
+const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that is the whole query
 
 const selection = new Selection($("selection"), {
   onChange: () => {
@@ -77,10 +77,10 @@ async function view(state) {
 async function ask(state, anew) {
   const isOther = anew || asked?.index !== state.index;
   const isSame = sameQuestion(asked, state);
-  const shown = isSame ? gallery.images.length : 0; // as many are shown again, at the same place
+  const shown = isSame ? gallery.images.length : 0; // at least as many are shown again, at the same place
   asked = state;
   pages.leave();
-  if (!isSame) $("sentence").value = state.q ?? ""; // at once: what is typed from now on stays
+  if (!isSame) $("sentence").value = state.q ?? ""; // at once, so that what is typed from now on stays
   if (isOther) {
     await look(state);
     await stacks.learn(served.images);
@@ -106,7 +106,7 @@ async function ask(state, anew) {
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
-    // What is beside the images may fail: they are shown without it.
+    // The sentences and the years may fail; the images are shown without them.
     const beside = [given?.file && !state.q && describe(state, mine), showYears(state, mine)];
     await Promise.all([first(state, mine, shown), Promise.allSettled(beside)]);
   } catch (failure) {
@@ -120,7 +120,8 @@ async function ask(state, anew) {
   }
 }
 
-// What answers: images by their time, near-duplicates, or a search, of which later pages need no file any more.
+// Returns the function that fetches pages: of images by time, of near-duplicates, or of a search. Only the first page of a
+// search with a file needs the file.
 function source(state) {
   const { where, until, q } = state;
   if (state.near) {
@@ -135,7 +136,7 @@ function source(state) {
   if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
   const { file } = given;
   const upload = async (signal) => api.searchWith(await files.sendable(file), { q, where, limit: PAGE }, signal);
-  let named = null; // the query in which the server names the upload
+  let named = null; // the query, in which the server names the upload
   return async (cursor, signal) => {
     if (cursor === null) {
       const answer = await upload(signal);
@@ -163,7 +164,7 @@ async function first(state, mine, shown) {
   showChips(state, answer.query ?? []);
 }
 
-// More images at the end; a failure there leaves what is shown, and is tried again at the next scroll.
+// Adds images at the end. After a failure, the shown images stay, and the next scroll tries again.
 async function more(mine) {
   const answer = await mine.more().catch(() => null);
   if (answer === null || mine !== pages || mine.images !== gallery.images) return;
@@ -172,7 +173,7 @@ async function more(mine) {
   if (read().view) viewer.showNeighbours();
 }
 
-// What an image stands among: those that look like it, those that fit alike, or those of its month.
+// Returns the function that assigns images to sections: groups of near-duplicates, likely and less likely ones, or months.
 function sectionsOf(state) {
   if (state.near) return ({ group }) => group;
   if (state.q || given?.file) return ({ fits }) => fits !== false;
@@ -209,7 +210,7 @@ function tell(state, answer) {
   $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
 }
 
-// A link to the same search without corrections, where it is of a sentence and nothing else.
+// Returns a link to the same search without corrections, if the query is a single sentence.
 function asTyped({ q, ...state }, { query: parts = [], corrected_words: corrected = {} }) {
   if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
   const link = document.createElement("a");
@@ -218,7 +219,7 @@ function asTyped({ q, ...state }, { query: parts = [], corrected_words: correcte
   return [" · ", link];
 }
 
-// No photo passes the filter: perhaps a folder was meant that is called otherwise.
+// Says that no photo passes the filter, and suggests the filter that may have been meant.
 function sayFilteredOut(state, meant) {
   say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
   if (!meant) return;
@@ -228,14 +229,14 @@ function sayFilteredOut(state, meant) {
   $("message").querySelector("p").append(`${t("didYouMean")} `, link);
 }
 
-// An index without photos: how to get some, or how far that is.
+// Says how to add photos to an empty index.
 function sayEmpty() {
   filters.hide();
   if (!served.updating) return say(t("empty"), t("emptyHint"));
   say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update()] });
 }
 
-// An update adds photos as they are embedded: who sees all of them, from the newest on, sees them come.
+// Shows the progress of an update. If all photos are shown from the newest on, new ones appear as they are embedded.
 function whileUpdating({ running, done, total, error }) {
   const { view, index, ...question } = read();
   const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
@@ -250,10 +251,10 @@ function whileUpdating({ running, done, total, error }) {
   else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update()], role: "alert" });
 }
 
-// Shows all photos again with those that have come, without a sign that it does.
+// Shows all photos again, including new ones, without indicating that they are being loaded.
 async function showMore() {
   const [before, state] = [pages, asked];
-  if (!state) return; // it failed, and says so
+  if (!state) return; // the question failed, and the page says so
   const mine = new Pages(source(state), stacks.adder(sectionsOf(state)));
   const answer = await mine.more().catch(() => null);
   if (!answer?.results.length || before !== pages || asked !== state) return;
@@ -264,7 +265,7 @@ async function showMore() {
   showYears(state, mine).catch(() => {});
 }
 
-// The image that is asked with: a file that was dropped, or one of the index.
+// Returns the query image: a dropped file, or an image of the index.
 async function givenBy(state) {
   const like = idIn(state.q);
   if (state.image) {
@@ -291,7 +292,7 @@ function showGiven() {
   $("point-given").hidden = !served.grounding || !given.file;
 }
 
-// A file that the browser cannot show, such as HEIC: the JPEG that the server makes of it.
+// For a file that the browser cannot show, such as HEIC: shows a JPEG that the server makes of it.
 async function showMade(mine) {
   $("given-image").onerror = null;
   $("given-image").hidden = true; // rather than broken
@@ -333,7 +334,7 @@ function showChips(state, parts) {
   $("chips").hidden = !$("chips").childElementCount;
 }
 
-// Puts elements in place of others; who uses the keyboard stays at the same place among them.
+// Replaces the elements of a list; the keyboard focus stays at the same position.
 function replaceIn(list, elements) {
   const links = () => [...list.querySelectorAll("a, button")];
   const at = links().findIndex((each) => each.matches(":focus-visible"));
@@ -341,7 +342,7 @@ function replaceIn(list, elements) {
   if (at >= 0) (links().slice(0, at + 1).at(-1) ?? $("sentence")).focus();
 }
 
-// The years of all photos, to jump to; not where something is searched. They stay where they are while others come.
+// Lists links to the years of all photos, except in a search. The old ones stay until the new ones are loaded.
 async function showYears(state, mine) {
   const isWanted = !state.q && !given && !state.near && !state.where;
   if (!isWanted) $("years").hidden = true;
@@ -363,7 +364,7 @@ async function showYears(state, mine) {
   markYear(state);
 }
 
-// Marks the year from which photos are shown; selected again, all are shown.
+// Marks the year from which photos are shown; its link then shows all photos again.
 function markYear(state) {
   for (const link of $("years").children) {
     const isHere = state.until?.slice(0, 4) === link.dataset.year;
@@ -372,7 +373,7 @@ function markYear(state) {
   }
 }
 
-// `action` is the name of what a button says, and what it does. Only failures (`role` "alert") interrupt a screen reader.
+// `action` is the name of a button's text, and what the button does. Only failures (`role` "alert") interrupt a screen reader.
 function say(title, text, { action = null, lang = language(), role = "status" } = {}) {
   const [heading, body, button] = $("message").children;
   $("message").setAttribute("role", role);
@@ -407,7 +408,7 @@ async function takeFile(file) {
   go({ ...ALL, where: read().where, image: await files.keep(file) });
 }
 
-// What is served by the index that the address names.
+// Loads what the server says about the index that the address names.
 async function look(state) {
   api.use(state.index);
   selection.use(state.index);
@@ -425,7 +426,7 @@ async function look(state) {
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
   $("indexing").textContent = "";
-  if (served.updating) panel.follow().catch(() => {}); // somebody may have begun an update
+  if (served.updating) panel.follow().catch(() => {}); // another client may have started an update
 }
 
 function showScores(wanted) {
@@ -455,7 +456,7 @@ addEventListener("spoken", () => {
   selection.show();
   render(true);
 });
-// Links within the page change its state rather than load it again.
+// Links within the page change its state instead of reloading it.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   const isPlain = !event.defaultPrevented && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
@@ -486,7 +487,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-// Files dragged in from elsewhere; `enter` and `leave` come for every element on the way.
+// Files dragged in from elsewhere; `dragenter` and `dragleave` fire for every element on the way.
 let depth = 0;
 const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
 function dragging(by) {

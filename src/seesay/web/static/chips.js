@@ -1,4 +1,4 @@
-// The parts of a query and the conditions of a filter, as chips that can be taken away.
+// The parts of a query and the conditions of a filter, as removable chips.
 
 import { t } from "./words.js";
 
@@ -6,7 +6,7 @@ const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
 
 export const conditionsIn = (where) => where?.match(CONDITION) ?? [];
 
-// The query without its i-th part; null if the others only subtract.
+// Returns the query without its i-th part; null if the other parts only subtract.
 export function withoutPart(parts, i) {
   const others = parts.filter((_, j) => j !== i);
   if (!others.some(({ weight }) => weight > 0)) return null;

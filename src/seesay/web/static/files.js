@@ -1,10 +1,10 @@
-// Dropped files, kept by this browser for as long as their address may be opened again.
+// Dropped files. The browser stores the last ones, so that their addresses can be opened again.
 
 import { t } from "./words.js";
 
 const KEPT = 20;
 const UPLOAD_MB = 20;
-const SIDE = 1024; // pixels of the longer side to which larger files are reduced
+const SIDE = 1024; // pixels of the longer side to which images in larger files are scaled down
 
 function request(mode, work) {
   return new Promise((done, failed) => {
@@ -23,9 +23,9 @@ function request(mode, work) {
   });
 }
 
-const remembered = new Map(); // where the browser keeps nothing, at least until the page is left
+const remembered = new Map(); // for browsers that store nothing: lasts until the page is left
 
-// Returns the key of a file. Keys grow with time, so that the oldest files are dropped first.
+// Stores a file and returns its key. Keys grow with time, so that the oldest files are deleted first.
 export async function keep(file) {
   const key = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
   remembered.set(key, file);
@@ -34,7 +34,7 @@ export async function keep(file) {
     const keys = await request("readonly", (store) => store.getAllKeys());
     for (const old of keys.sort().slice(0, -KEPT)) await request("readwrite", (store) => store.delete(old));
   } catch {
-    // A private window may keep nothing.
+    // A private window may store nothing.
   }
   return key;
 }
@@ -46,7 +46,7 @@ export async function find(key) {
 
 export const mayBeImage = (file) => !file.type || file.type.startsWith("image/");
 
-// A file that the server takes: one that is too large is drawn smaller, which search does with it anyway.
+// Returns a file that the server accepts: one that is too large is scaled down, as a search does anyway.
 export async function sendable(file) {
   if (file.size <= UPLOAD_MB * 2 ** 20) return file;
   const picture = await createImageBitmap(file).catch(() => {

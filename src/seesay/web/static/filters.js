@@ -1,4 +1,4 @@
-// The filter: its conditions as a text, and pickers of a folder and of dates beside it.
+// The filter: a field for its conditions, and pickers of a folder and of dates.
 
 import * as api from "./api.js";
 import { conditionsIn } from "./chips.js";
@@ -11,7 +11,7 @@ const quoted = (name) => (/\s/.test(name) ? `folder:"/${name}/"` : `folder:/${na
 const folderIn = (condition) => /^folder:"?\/?([^"]*?)\/?"?$/.exec(condition)?.[1];
 
 export class Filters {
-  // `onChange(where)` when another filter is chosen, null for none.
+  // `onChange(where)` is called with the new filter; null for none.
   constructor(asked, { onChange }) {
     const find = (selector) => asked.querySelector(selector);
     [this.form, this.text, this.opener] = [find("#filter"), find("#where"), find("#pick")];
@@ -27,7 +27,7 @@ export class Filters {
     this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && quoted(this.folder.value)));
     for (const input of [this.from, this.to]) {
       input.addEventListener("change", () => {
-        if (!this.from.validity.valid || !this.to.validity.valid) return; // a year that is being typed
+        if (!this.from.validity.valid || !this.to.validity.valid) return; // while a year is being typed
         const [from, to] = [this.from.value, this.to.value];
         this.replace("taken:", from || to ? `taken:${from}..${to}` : "");
       });

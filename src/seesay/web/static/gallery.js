@@ -1,4 +1,4 @@
-// A justified gallery: rows of equal height that fill the width, each image at its own shape. Only rows near the window
+// A justified gallery: rows of images that fill the width, each image with its own aspect ratio. Only rows near the window
 // are in the document, so that a hundred thousand images scroll like a hundred.
 
 import { thumbnailOf } from "./api.js";
@@ -9,9 +9,9 @@ const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
 const GAP = 8;
 const LONG = 500; // milliseconds of a press that selects, on a touch screen
-const AGAIN = 1000; // milliseconds until a thumbnail that failed is asked for once more
+const AGAIN = 1000; // milliseconds until a failed thumbnail is requested once more
 
-// Splits images into rows: { height, widths } in pixels. Only the last row may be left unfilled.
+// Splits images into rows: { height, widths } in pixels. Only the last row may be unfilled.
 export function rows(ratios, width, target, gap) {
   const result = [];
   let row = [];
@@ -37,7 +37,7 @@ export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
   return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("rankBefore", { rank: before })}` : "");
 }
 
-// Around an object that a detector saw; `box` is in pixels of the image.
+// Returns a frame around a detected object; `box` is in pixels of the image.
 function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
   const frame = document.createElement("span");
   frame.className = "object";
@@ -78,7 +78,7 @@ export class Gallery {
     this.headingOf = () => null;
     for (const i of this.drawn?.keys() ?? []) this.removeTile(i);
     this.drawn = new Map();
-    this.at = 0; // the tab stop; arrows move within
+    this.at = 0; // the tab stop, which the arrow keys move
     this.layout();
   }
 
@@ -90,7 +90,7 @@ export class Gallery {
     this.layout();
   }
 
-  // Shows others in place of images, such as with new ones among them; what is drawn stays, with the focus.
+  // Replaces the images, for example when there are new ones. Drawn tiles of images that remain stay, with the focus.
   replace(images, headingOf) {
     const places = new Map(images.map(({ id }, i) => [id, i]));
     const placeOf = (i) => places.get(this.images[i]?.id);
@@ -130,7 +130,7 @@ export class Gallery {
     this.draw();
   }
 
-  // The lines between two heights.
+  // Returns the lines between two heights.
   between(from, to) {
     let [low, high] = [0, this.lines.length];
     while (low < high) {
@@ -149,7 +149,7 @@ export class Gallery {
     const focused = document.activeElement?.closest?.(".tile");
     const left = new Map(this.drawn);
     const headings = new Map(this.headings);
-    let next = null; // in the document: who cannot see the page hears it in this order
+    let next = null; // in the document, whose order screen readers follow
     for (const line of lines.reverse()) {
       if (line.heading !== undefined) {
         if (!headings.delete(line.top)) this.headings.set(line.top, this.drawHeading(line, next));
@@ -170,7 +170,7 @@ export class Gallery {
       }
     }
     for (const [i, tile] of left) {
-      if (tile === focused) continue; // removing it would lose the place of who uses the keyboard
+      if (tile === focused) continue; // removing it would lose the keyboard focus
       this.removeTile(i);
     }
     for (const [top, heading] of headings) {
@@ -209,14 +209,14 @@ export class Gallery {
     const picture = document.createElement("img");
     picture.decoding = "async";
     picture.alt = image.path;
-    let hasFailed = false; // once may be a busy server
+    let hasFailed = false; // the first failure may be due to a busy server
     picture.addEventListener("error", () => {
       if (hasFailed) tile.classList.add("gone");
       else setTimeout(() => tile.isConnected && this.loads.add(picture, thumbnailOf(image)), AGAIN);
       hasFailed = true;
     });
     this.loads.add(picture, thumbnailOf(image));
-    // Of a panorama a tile shows the middle only, where frames would lie beside their objects.
+    // The tile of a panorama shows only its middle, in which frames would be misplaced.
     const objects = isCropped(image) ? [] : (image.objects ?? []);
     link.append(picture, ...objects.map((object) => frameOf(object, image)));
     tile.append(link, this.pickButton(image), this.stackButton());
@@ -242,7 +242,7 @@ export class Gallery {
     return button;
   }
 
-  // Says how many near-duplicates lie beneath an image.
+  // The number of near-duplicates that are stacked beneath an image.
   stackButton() {
     const button = document.createElement("button");
     button.type = "button";
@@ -251,7 +251,7 @@ export class Gallery {
     return button;
   }
 
-  // Shows whether an image is selected, and what lies beneath it.
+  // Shows whether an image is selected, and how many are stacked beneath it.
   mark(tile, image) {
     const picked = this.isPicked(image);
     tile.classList.toggle("picked", picked);
@@ -263,7 +263,7 @@ export class Gallery {
     stack.setAttribute("aria-label", `${image.path}: ${stack.title}`);
   }
 
-  // Lays out a stack; what is drawn of the images behind it has other numbers from then on.
+  // Opens a stack. This renumbers the images after it, whose tiles are drawn again.
   openStack(i) {
     if (!this.images[i].beneath?.length) return;
     this.onUnstack(i);
@@ -272,7 +272,7 @@ export class Gallery {
     this.focus(i);
   }
 
-  // Shows anew which images are selected, and which have others beneath them.
+  // Updates which images are shown as selected, and which as stacks.
   refresh() {
     for (const [i, tile] of this.drawn) this.mark(tile, this.images[i]);
   }
@@ -321,7 +321,7 @@ export class Gallery {
     }
   }
 
-  // A long press of a finger selects, and from then on every tap.
+  // On a touch screen, a long press selects an image; from then on, every tap does.
   onPress(event) {
     this.hasSelected = false;
     const tile = event.pointerType === "touch" && event.target.closest(".tile");
@@ -367,7 +367,7 @@ export class Gallery {
     this.focus(to);
   }
 
-  // The image of the row above (-1) or below (1) whose middle is nearest.
+  // Returns the image of the row above (-1) or below (1) whose middle is nearest.
   beside(i, direction) {
     let at = this.lineOf(i);
     const middleOf = (line, j) => line.widths.slice(0, j).reduce((sum, width) => sum + width + GAP, line.widths[j] / 2);

@@ -1,4 +1,4 @@
-// Settings that this browser keeps; one that may keep nothing throws at every access.
+// Settings that this browser stores. If it may not store anything, every access throws.
 
 export function recall(name) {
   try {
@@ -12,6 +12,6 @@ export function keep(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // It holds until the page is left.
+    // The setting lasts until the page is left.
   }
 }

@@ -1,5 +1,5 @@
-// Thumbnails are fetched a few at a time, those that were drawn last first: what is seen comes before what has passed by,
-// and a server behind a proxy, which would take hundreds at once, keeps connections for others.
+// Thumbnails are fetched a few at a time, and those drawn last first, so that visible images come before those that were
+// scrolled past. A proxy would accept hundreds at once and leave the server no connections for other clients.
 
 const MOST = 16;
 
@@ -15,7 +15,7 @@ export class Loads {
     this.next();
   }
 
-  // It has come, or is not wanted any more.
+  // Called when a picture has loaded, or is no longer needed.
   drop(picture) {
     this.waiting.delete(picture);
     if (this.loading.delete(picture) && !picture.complete) picture.removeAttribute("src"); // ends the fetch

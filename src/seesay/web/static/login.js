@@ -1,4 +1,4 @@
-// The page that asks for the token: in the reader's language, and from it to the address that was asked for.
+// The page that asks for the token: translates it, and keeps the query of the address for after the login.
 
 import { translate } from "./words.js";
 

@@ -1,8 +1,8 @@
-// An endless list of images, of which one page after the other is fetched as it is needed.
+// A list of images that is fetched page by page, as needed.
 
 export class Pages {
-  // `fetchPage(cursor, signal)` answers with `results` and the cursor `next`, null after the last page;
-  // `add(images, results)` adds those to the images that are shown.
+  // `fetchPage(cursor, signal)` returns `results` and the cursor `next`, null after the last page;
+  // `add(images, results)` adds the results to the images that are shown.
   constructor(fetchPage, add = (images, results) => images.push(...results)) {
     Object.assign(this, { fetchPage, add });
     this.images = [];
@@ -12,7 +12,7 @@ export class Pages {
     this.fetching = null;
   }
 
-  // Fetches a page more; callers meanwhile wait for the same one. Returns its answer, null if there is none.
+  // Fetches the next page; concurrent calls share one request. Returns the answer; null after the last page.
   more() {
     if (this.isComplete) return Promise.resolve(null);
     this.fetching ??= this.fetch().finally(() => (this.fetching = null));

@@ -1,18 +1,18 @@
-// What is served: which index, how many images, its update, the files that could not be read, the language.
+// The panel: the index, its counts and its update, files that could not be read, and settings.
 
 import * as api from "./api.js";
 import { ALL, go, read } from "./state.js";
 import { heard, language, LANGUAGES, number, speak, t } from "./words.js";
 
-const OFTEN = 700; // milliseconds between looks at an update
+const OFTEN = 700; // milliseconds between two requests for the state of an update
 
-// How far an update is, in words.
+// Returns the progress of an update in words.
 export const progressOf = ({ done, total }) =>
   total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
 
 export class Panel {
-  // `onProgress(state)` for every look at an update, `onUpdated()` when one that was seen has ended; `isStacked()` and
-  // `onStacked(wanted)`: whether near-duplicates lie in stacks.
+  // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update that was seen running has ended;
+  // `isStacked()` and `onStacked(wanted)`: whether near-duplicates are stacked.
   constructor(dialog, { onProgress, onUpdated, isStacked, onStacked }) {
     Object.assign(this, { dialog, onProgress, onUpdated, isStacked });
     this.status = null;
@@ -42,7 +42,7 @@ export class Panel {
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   }
 
-  // Takes what is served; returns the index that the address names, or the first.
+  // Takes the served indexes; returns the one that the address names, or the first.
   take(indexes) {
     this.choice.replaceChildren(...indexes.map(({ index }) => new Option(index, index)));
     this.choice.parentElement.hidden = indexes.length < 2;
@@ -94,7 +94,7 @@ export class Panel {
     }
   }
 
-  // Shows how far an update is, until it has ended. The latest call goes on alone, and none for another index.
+  // Shows the progress of an update until it has ended. A later call, or another index, stops earlier calls.
   async follow() {
     const mine = (this.following = {});
     for (;;) {

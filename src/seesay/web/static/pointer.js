@@ -1,4 +1,4 @@
-// What a sentence names in the large image: its phrases and their boxes, a colour each.
+// Grounding in the large image: the phrases of a sentence and their boxes, with a colour for each phrase.
 
 import * as api from "./api.js";
 import { sendable } from "./files.js";
@@ -14,7 +14,7 @@ export class Pointer {
     this.told = figure.querySelector("#pointed");
     this.image = null;
     this.found = null;
-    this.sentence = ""; // asked of one image, it is asked of the next one too
+    this.sentence = ""; // once submitted, also used for the following images
     this.asking = new AbortController();
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -31,7 +31,7 @@ export class Pointer {
     }
   }
 
-  // The sentence that led to the image is at hand, but not asked yet.
+  // Fills in the sentence that led to the image, without submitting it.
   start(sentence) {
     this.sentence = "";
     if (sentence) this.input.value = sentence;
@@ -73,7 +73,7 @@ export class Pointer {
     const absent = found.phrases.filter(({ boxes, fits }) => boxes.length && !fits);
     const missing = absent.map(({ text }) => ` · ${t("notInImage", { text })}`);
     this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
-    // Small boxes lie on large ones, so that each can be pointed at.
+    // Small boxes are above large ones, so that the pointer can reach each of them.
     const area = ({ x1, y1, x2, y2 }) => (x2 - x1) * (y2 - y1);
     const all = found.phrases.flatMap((phrase, i) => phrase.boxes.map((box) => ({ phrase, i, box })));
     all.sort((a, b) => area(b.box) - area(a.box));
@@ -128,7 +128,7 @@ export class Pointer {
     }
   }
 
-  // Over the picture itself, which may be smaller than its element.
+  // Places the boxes over the picture itself, which may be smaller than its element.
   layout() {
     if (!this.found) return;
     const { width, height } = this.found;

@@ -1,4 +1,4 @@
-// Images that are selected: kept by their ids, listed and downloaded together.
+// The selected images, to download as a list or a zip.
 
 import { archiveOf } from "./api.js";
 import { t } from "./words.js";
@@ -10,8 +10,8 @@ export class Selection {
     this.bar = bar;
     this.onChange = onChange;
     this.images = new Map();
-    this.last = null; // the id of the one that was selected last
-    this.index = null; // of the images; ids mean nothing in another
+    this.last = null; // the id of the last selected image
+    this.index = null; // of the images; ids have no meaning in another index
     bar.querySelector('[data-do="list"]').addEventListener("click", () => this.downloadList());
     bar.querySelector('[data-do="clear"]').addEventListener("click", () => this.clear());
     bar.querySelector('[data-do="zip"]').addEventListener("click", () => {
@@ -23,7 +23,7 @@ export class Selection {
     return this.images.has(id);
   }
 
-  // Selects the i-th image, with those stacked beneath it, or no longer; with `toThere` all from the last one that was selected.
+  // Selects or deselects the i-th image with those stacked beneath it; with `toThere`, selects all from the last one to it.
   pick(images, i, toThere) {
     const all = (chosen) => chosen.flatMap((each) => [each, ...(each.beneath ?? [])]);
     const before = toThere ? images.findIndex(({ id }) => id === this.last) : -1;
@@ -38,7 +38,7 @@ export class Selection {
     this.show();
   }
 
-  // From now on images of that index are selected, and those of another no longer.
+  // Sets the index of the images; the selection in another index is cleared.
   use(index) {
     if (index !== this.index) this.clear();
     this.index = index;

@@ -1,16 +1,16 @@
-// Near-duplicates lie in stacks: the first image of a group is shown, and says how many others lie beneath it.
+// Stacks of near-duplicates: the first image of a group is shown, with the number of others beneath it.
 
 import * as api from "./api.js";
 import { keep, recall } from "./kept.js";
 
 const KEPT = "seesay-stacks";
-const MOST = 20_000; // images of an index that the server compares without being asked to
-const PATIENCE = 400; // milliseconds for which the first images wait
+const MOST = 20_000; // images of an index; in larger ones, near-duplicates are only found on request
+const PATIENCE = 400; // milliseconds by which the first images are delayed at most
 
 export class Stacks {
   constructor() {
-    this.groups = new Map(); // the number of its group by the id of an image
-    this.opened = new Set(); // groups that are shown side by side
+    this.groups = new Map(); // numbers of groups by the id of an image
+    this.opened = new Set(); // groups whose images are shown side by side
   }
 
   get isWanted() {
@@ -21,9 +21,9 @@ export class Stacks {
     keep(KEPT, wanted ? "" : "no");
   }
 
-  // Learns which images of an index look alike; where that takes long, they are stacked from the next question on.
+  // Loads which images of an index look alike; if that takes long, they are stacked from the next question on.
   learn(images) {
-    const known = (this.groups = new Map()); // an answer that comes late is not of the next index
+    const known = (this.groups = new Map()); // a new map, as a late answer may be for the previous index
     this.opened.clear();
     if (!this.isWanted || images < 2 || images > MOST) return Promise.resolve();
     const learned = api.duplicates().then(({ groups }) => {
@@ -32,7 +32,7 @@ export class Stacks {
     return Promise.race([learned, new Promise((later) => setTimeout(later, PATIENCE))]);
   }
 
-  // Returns what adds images to those that are shown. Only images of one section are stacked, such as of a month.
+  // Returns a function that adds images to those that are shown. Only images of the same section, such as a month, are stacked.
   adder(sectionOf) {
     const tops = new Map();
     return (shown, images) => {
@@ -49,7 +49,7 @@ export class Stacks {
     };
   }
 
-  // Lays out the images beneath the i-th beside it.
+  // Opens the stack of the i-th image: shows the images beneath it after it.
   open(shown, i) {
     const { id, beneath } = shown[i];
     this.opened.add(this.groups.get(id));

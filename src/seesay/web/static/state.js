@@ -1,11 +1,11 @@
-// What the page shows, kept in its address: so that it survives a reload, Back and Forward work, and it can be linked to.
+// The state of the page, kept in its address so that reloading, Back, Forward and links work.
 //   q, where, rerank, index   the question        image   the key of a dropped file (files.js)
 //   near                      near-duplicates     view    the id of the image that is shown large
-//   until                     of all photos by date, those of that year and older ones
+//   until                     of all photos by date, those of that time and older ones
 
 const NAMES = ["index", "q", "image", "near", "where", "until", "rerank", "view"];
 
-// All photos by date, of which `go` asks for some.
+// The changes with which `go` shows all photos by date.
 export const ALL = { q: null, image: null, near: null, where: null, until: null, view: null };
 
 export function read() {
@@ -30,7 +30,7 @@ export function go(changes, { replace = false } = {}) {
   dispatchEvent(new Event("statechange"));
 }
 
-// Leaves the large image as the browser's Back would; a page that was opened on it has nothing to go back to.
+// Leaves the large image like the browser's Back; a page that was opened with it has nothing to go back to.
 export function leaveView() {
   if (history.state?.from === "page") history.back();
   else go({ view: null }, { replace: true });

@@ -1,4 +1,4 @@
-// One image, large, in a dialog: the browser keeps the focus inside. The address says which image it is.
+// One large image in a dialog, in which the browser keeps the focus. The address says which image it is.
 
 import * as api from "./api.js";
 import { scoreOf } from "./gallery.js";
@@ -10,7 +10,7 @@ import { Zoom } from "./zoom.js";
 const STEP = 80; // pixels by which an arrow key moves a zoomed picture
 
 export class Viewer {
-  // `imagesNow()` returns the images among which one goes on; `onClose(image)` when it is closed.
+  // `imagesNow()` returns the images to step through; `onClose(image)` is called when the dialog is closed.
   constructor(dialog, { imagesNow, onClose }) {
     Object.assign(this, { dialog, imagesNow, onClose });
     const find = (selector) => dialog.querySelector(selector);
@@ -43,7 +43,7 @@ export class Viewer {
   }
 
   leave() {
-    if (this.image.file) this.close(); // has no address of its own
+    if (this.image.file) this.close(); // which has no address of its own
     else leaveView();
   }
 
@@ -60,7 +60,7 @@ export class Viewer {
       this.picture.onerror = null;
       if (!image.file) this.showMade(image);
     };
-    this.picture.removeAttribute("src"); // no other image stays under this one's name
+    this.picture.removeAttribute("src"); // so that the previous image is not shown with this one's name
     this.picture.src = image.file ? image.source : api.originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
@@ -74,7 +74,7 @@ export class Viewer {
     this.showDetails(!this.details.hidden);
   }
 
-  // What the browser cannot show: its thumbnail, until there is a JPEG in full size.
+  // For a format that the browser cannot show: shows the thumbnail until the full-size JPEG is loaded.
   showMade(image) {
     this.picture.src = api.thumbnailOf(image);
     const whole = new Image();
@@ -84,7 +84,7 @@ export class Viewer {
     whole.src = api.jpegOf(image);
   }
 
-  // More images may have come, or the image may be among them by now.
+  // Updates the buttons for the previous and the next image; more images may have been loaded.
   showNeighbours() {
     const [images, at] = this.place();
     this.dialog.querySelector('[data-do="previous"]').disabled = at <= 0;
@@ -149,7 +149,7 @@ export class Viewer {
       await navigator.clipboard.writeText(text);
       this.facts.textContent = t("copied");
     } catch {
-      this.facts.textContent = text; // without HTTPS browsers let nobody write to the clipboard
+      this.facts.textContent = text; // without HTTPS, browsers do not allow writing to the clipboard
     }
   }
 

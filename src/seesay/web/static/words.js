@@ -1,4 +1,4 @@
-// The words of the page in each language, and numbers as each writes them.
+// The texts of the page in each language, and the formatting of numbers.
 
 import { keep, recall } from "./kept.js";
 import de from "./words/de.js";
@@ -15,7 +15,7 @@ let spoken = wanted().find((code) => code in WORDS) ?? "en";
 export const language = () => spoken;
 export const number = (value) => new Intl.NumberFormat(spoken).format(value);
 
-// The text of that name; `count` chooses between one and several.
+// Returns the text of that name; `count` selects the plural form.
 export function t(name, values = {}) {
   const found = WORDS[spoken][name] ?? name;
   const rule = () => new Intl.PluralRules(spoken).select(values.count);
@@ -23,7 +23,7 @@ export function t(name, values = {}) {
   return text.replace(/\{(\w+)\}/g, (_, key) => (typeof values[key] === "number" ? number(values[key]) : values[key]));
 }
 
-// What the server says, which is English: in the reader's language where that is known; with the language it is in.
+// Returns a message of the server, which is in English, translated if a translation is known, and its language.
 export function heard(message) {
   if (/^the image: \w+ or damaged \(.*\)\.$/.test(message)) return { text: t("notAnImage"), lang: spoken }; // an upload
   for (const [pattern, text] of WORDS[spoken].server ?? []) {
@@ -32,7 +32,7 @@ export function heard(message) {
   return { text: message, lang: "en" };
 }
 
-// Puts the words into the page: data-t is the text, data-t-NAME an attribute.
+// Fills in the texts of the page: data-t names an element's text, data-t-NAME that of an attribute.
 export function translate(root = document) {
   document.documentElement.lang = spoken;
   for (const element of root.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);

@@ -1,10 +1,10 @@
-// Zooming and moving a picture by wheel, two fingers, drag and double click; swiping while it is not zoomed.
+// Zooming and moving a picture by wheel, two fingers, drag and double click; swiping if it is not zoomed.
 
 const MOST = 8;
 const SWIPE = 60; // pixels
 
 export class Zoom {
-  // `onSwipe(direction)`: 1 to the next, -1 to the previous, 0 away; `onChange()` after every change.
+  // `onSwipe(direction)`: 1 for the next image, -1 for the previous, 0 to close; `onChange()` after every change.
   constructor(stage, picture, { onSwipe, onChange }) {
     Object.assign(this, { stage, picture, onSwipe, onChange });
     this.fingers = new Map();
@@ -71,7 +71,7 @@ export class Zoom {
     }
   }
 
-  // Moves a picture that is zoomed, by pixels.
+  // Moves a zoomed picture, by pixels.
   move(dx, dy) {
     if (this.scale === 1) return;
     this.x += dx;

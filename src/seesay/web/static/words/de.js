@@ -106,7 +106,7 @@ export default {
   token: "Token",
   open: "Öffnen",
   wrongToken: "Dieses Token ist nicht richtig.",
-  // What the server says in English, which fills in what is named.
+  // The server's messages, in English, and their translations, in which $1 and so on are parts of the message.
   server: [
     [/^Unknown filter '(.*)'; did you mean '(.*)'\?.*$/, "Unbekannter Filter „$1“. Meinten Sie „$2“?"],
     [/^Unknown filter '(.*)'\. Try (.*)$/, "Unbekannter Filter „$1“. Es gibt: $2"],

@@ -106,5 +106,5 @@ export default {
   token: "Token",
   open: "Open",
   wrongToken: "That token is not correct.",
-  server: [], // it speaks English
+  server: [], // its messages are in English
 };

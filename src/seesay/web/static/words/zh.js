@@ -106,7 +106,7 @@ export default {
   token: "令牌",
   open: "打开",
   wrongToken: "令牌不正确。",
-  // What the server says in English, which fills in what is named.
+  // The server's messages, in English, and their translations, in which $1 and so on are parts of the message.
   server: [
     [/^Unknown filter '(.*)'; did you mean '(.*)'\?.*$/, "未知的筛选条件 “$1”。你是不是要找 “$2”？"],
     [/^Unknown filter '(.*)'\. Try (.*)$/, "未知的筛选条件 “$1”。可用：$2"],
