@@ -38,13 +38,22 @@ def test_shared_sentences_widen_the_interval_and_compare_as_before() -> None:
     assert narrow is not None
     assert wide is not None
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    other = TauSample(draw.permutation(scores), ratings, images, sentences)
+    permuted = draw.permutation(scores)
+    other = TauSample(permuted, ratings, images, sentences)
     test = compare([both], [other], resamples=100, swaps=200)["tau-c"]
     assert test.difference == pytest.approx(
         both.taus(np.ones(240, int))[1] * 100 - (test.theirs or 0), abs=2e-3
     )
     assert test.p is not None
     assert test.p < 0.05
+    # Answers are exchanged by image, whether sentences are drawn or not.
+    close = scores + draw.normal(size=240)
+    for others in (permuted, close):
+        second = [TauSample(others, ratings, images, names) for names in (None, sentences)]
+        tests = [
+            compare([each], [other], 10, 200) for each, other in zip((by_image, both), second, strict=True)
+        ]
+        assert tests[0]["tau-c"].p == tests[1]["tau-c"].p
 
 
 def test_kendall_tau_is_scipys() -> None:
