@@ -18,7 +18,7 @@ from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.matchers import Matcher, Sentences
+from seesay.matchers import Matcher, PairMatcher, Sentences
 from seesay.paths import cache_dir
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
@@ -279,6 +279,34 @@ class Bag(torch.nn.Module):
 
     def embed_sentences(self, sentences: Sentences) -> torch.Tensor:
         return self.words(sentences.words, sentences.lengths.cumsum(0) - sentences.lengths)
+
+
+class OwnPairs(PairMatcher):
+    """Scores a pair by the product of a linear layer of the image and the mean of learned word vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = Bag()
+
+    def encode_images(self, images: torch.Tensor) -> torch.Tensor:
+        return self.bag.embed_images(images)
+
+    def encode_sentences(self, sentences: Sentences) -> torch.Tensor:
+        return self.bag.embed_sentences(sentences)
+
+    def score_pairs(self, images: torch.Tensor, sentences: torch.Tensor) -> torch.Tensor:
+        return (images * sentences).sum(dim=1)
+
+
+def test_a_pair_matcher_of_ones_own_is_trained_and_loaded(scenes: Path, tmp_path: Path) -> None:
+    trained = seesay.train(
+        "mcnn-st", scenes, tmp_path / "run", module=OwnPairs(), encoders=["efficientnet-lite0"], epochs=1
+    )
+    loaded = seesay.load(tmp_path / "run", module=OwnPairs())
+    assert loaded.fingerprint == trained.fingerprint
+    assert seesay.evaluate(loaded, scenes, split="test").metrics["mR"] > 0
+    with pytest.raises(SeesayError, match=r"trained with the module .*OwnPairs; pass it again"):
+        _ = seesay.load(tmp_path / "run").matcher
 
 
 def test_training_a_module_again_leaves_the_first_run_as_it_is(scenes: Path, tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def _loss_misfits(recipe: Recipe) -> Misfits:
         yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
     if labels and len(recipe.encoders) > 1:
         yield "loss", "concepts are predicted from the features of one encoder; name a single one"
-    if missing := missing_methods(loss.loss_class, matcher.matcher_class):
+    if matcher.kind != "external" and (missing := missing_methods(loss.loss_class, matcher.matcher_class)):
         yield "loss", f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
 
 
