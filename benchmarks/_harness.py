@@ -66,14 +66,14 @@ def arguments(description: str, data: str | None = None) -> argparse.ArgumentPar
 
 
 def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print the rows; with --record, replace the benchmark's earlier ones by them."""
+    """Print the rows; with --record, replace the benchmark's earlier rows by them."""
     if options.record:
         stamp = {"benchmark": benchmark, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
         earlier = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
         kept = [line for line in earlier if json.loads(line)["benchmark"] != benchmark]
         RESULTS.parent.mkdir(exist_ok=True)
         lines = [*kept, *(json.dumps(stamp | row, ensure_ascii=False) for row in rows)]
-        # Of one benchmark the rows stay in the order in which it gives them.
+        # The sort is stable: the rows of a benchmark keep their order.
         lines.sort(key=lambda line: str(json.loads(line)["benchmark"]))
         replace_text(RESULTS, "".join(f"{line}\n" for line in lines))
     if options.json:
@@ -88,7 +88,7 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
     if Console(width=10_000).measure(table).maximum <= console.width:
         console.print(table)
         return
-    print(table.title)  # too wide for the terminal: a figure a line
+    print(table.title)  # too wide for the terminal: one figure per line
     width = max(map(len, rows[0]))
     for row in rows:
         print("\n".join(["", *(f"  {key:<{width}}  {_plain(value)}" for key, value in row.items())]))

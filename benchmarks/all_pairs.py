@@ -5,13 +5,13 @@ every image. Its images are encoded once, and it is timed at its best batch size
 encoding of both sides, which is done once and has a column of its own. Both take turns in one run, and the
 best turn of each counts. The share is the rate of seesay's multiplications and additions, without padding,
 relative to the rate of a large fp32 matrix product in the same turns. Sentences are as long as Flickr8k's,
-and widths are the papers'.
+and widths are those of the papers.
 
 The second part computes growing matrices, each in a process of its own, and measures time and peak memory.
 
-The third part is a training step of m-CNN on all pairs of a mini-batch, scored with gradient. Against it, all
-are scored first without gradient and dropout, in half precision where that is fast, and then those near or
-beyond the margin with gradient.
+The third part is a training step of m-CNN. All pairs of a mini-batch scored with gradients are compared with
+what replaces this: all pairs scored without gradients or dropout, in half precision where that is fast, and
+then 300 pairs, as many as are near or beyond the margin, scored with gradients.
 
     python -m benchmarks.all_pairs [--images 1000]
 """
@@ -41,15 +41,15 @@ from seesay.runs.all_pairs import score_all_pairs
 SIMILARITY = "similarity network"
 MATCHERS = (*LEVELS, SIMILARITY)
 IMAGE_DIM, SENTENCE_DIM, WORDS = 4096, 6000, 8000
-IMAGES, SENTENCES = 8, 400  # of the matrix that both ways compute
-BATCHES = (32, 128, 400)  # sentences that the plain forward takes at a time
+IMAGES, SENTENCES = 8, 400  # of the matrix that is computed both ways
+BATCHES = (32, 128, 400)  # sentences in a batch of the plain forward pass
 TURNS = 4
 PRODUCT = 2048  # rows and columns of the matrices whose product gives the machine's rate
 PER_IMAGE = 5
 PARTS = (10, 4, 2, 1)  # of the largest matrix's images and sentences
-BATCH, NEAR = 100, 300  # pairs of a mini-batch, and how many of its score matrix a trained mcnn-st finds near
+BATCH, NEAR = 100, 300  # size of a mini-batch; pairs of its score matrix that a trained mcnn-st finds near
 
-LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level; of any score
+LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level, and of any score
 
 
 def matcher_named(name: str) -> PairMatcher:
@@ -60,7 +60,7 @@ def matcher_named(name: str) -> PairMatcher:
 
 
 def sentences_as_of_flickr8k(count: int, name: str) -> Sentences:
-    """Draw sentences of random words as long as Flickr8k's, and vectors for the similarity network."""
+    """Draw sentences of random words, as long as Flickr8k's, and vectors for the similarity network."""
     lengths = (torch.randn(count) * 3.7 + 10.8).round().clamp(3, 34).long()
     vectors = torch.randn(count, SENTENCE_DIM if name == SIMILARITY else 0)
     return Sentences(torch.randint(1, WORDS, (int(lengths.sum()),)), lengths, vectors)
@@ -115,7 +115,7 @@ def matching_cnn(matcher: MatchingCNN, images: Tensor, words: Tensor, real: Tens
     for number, layer in enumerate(convolutions):
         width = inputs.shape[1]
         kernel = layer.weight[:, : 3 * width].reshape(-1, 3, width).transpose(1, 2)
-        if number == matcher.meeting:  # the image stands at each window's first place
+        if number == matcher.meeting:  # the image is at the first position of each window
             beside = functional.pad(layer.weight[:, 3 * width :, None], (0, 2))
             kernel = torch.cat([kernel, beside], dim=1)
             inputs = torch.cat([inputs, images[..., None].expand(-1, -1, inputs.shape[2])], dim=1)
@@ -130,7 +130,7 @@ def matching_cnn(matcher: MatchingCNN, images: Tensor, words: Tensor, real: Tens
 
 
 def flops(work: Callable[[], object]) -> int:
-    """Count the multiplications and additions of its matrix products and convolutions."""
+    """Count the multiplications and additions of the matrix products and convolutions of a call."""
     with FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
@@ -143,7 +143,7 @@ def best_of_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
         for name, call in work.items():
             start = time.perf_counter()
             call()
-            if turn:  # the first one warms up
+            if turn:  # the first turn warms up
                 best[name] = min(best[name], time.perf_counter() - start)
     return best
 
@@ -206,7 +206,7 @@ def whole(name: str, count: int) -> dict[str, Any]:
 
 
 def step(name: str) -> dict[str, Any]:
-    """Time the gradient of all pairs of a mini-batch, and what replaces it once few are near the margin."""
+    """Time the gradient of all pairs of a mini-batch, and what replaces it when few are near the margin."""
     matcher = matcher_named(name).train()
     images, sentences = torch.rand(BATCH, IMAGE_DIM), sentences_as_of_flickr8k(BATCH, name)
     draw = torch.randperm(BATCH**2, generator=torch.Generator().manual_seed(1))[:NEAR]
@@ -239,7 +239,7 @@ def main() -> int:
     parser = arguments(__doc__ or "")
     parser.add_argument("--images", type=int, default=1000, help="in the largest matrix, five sentences each")
     options = parser.parse_args()
-    # Memory first: a process starts with the peak of the one that made it.
+    # Memory first: a new process starts with the peak of its parent.
     grown: list[dict[str, Any]] = []
     for name in MATCHERS:
         for part in PARTS:

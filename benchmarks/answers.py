@@ -1,21 +1,21 @@
-"""What search answers to names of things: is the first photograph right, and is what is absent reported?
+"""Searches for names of things: is the first photograph right, and are absent things reported?
 
     python -m benchmarks.answers --photos DIR [--data CORPUS] [--detector FILE.onnx]
 
 DIR holds `labels.json`, {"images": [{"image": path, "objects": [names], "boxes": [{"name", "xywh"}]}]}, which
-names all things of some kinds in each image. Each kind is a query that is answered. Those of `ABSENT` are
-not: the photographs must show none of them. "Reported without" is of the kinds among the photographs that do
-not show them.
+names all things of some kinds in each image. Each kind is a query with an answer. The names in `ABSENT` have
+none: the photographs must not show them. "Reported without" is about searching each kind among the
+photographs that do not show it.
 
-Another table has the names as people type them: in the plural, or with one slip, and then without correction.
-The slips are drawn: two letters that changed places, one twice, one missing, or a key beside its own.
+The second table has the names as people type them: in the plural, or with one slip, with and without
+correction. The slips are drawn: two letters swapped, one doubled, one dropped, or a neighbouring key.
 
-A third table has each photograph as the query. Photographs that show its largest thing, too, are right;
-among those that share nothing with it, nothing fits. The query is then the photograph and the name of a thing
-that it does not show, of which photographs with both are right.
+The third table has each photograph as the query. Photographs that also show its largest thing are right;
+among those that share nothing with it, nothing fits. Then the query is the photograph and the name of a thing
+that it does not show; photographs with both are right.
 
-A fourth table asks 400 captioned images of val for common words. Images are right whose sentences have the
-word, and in the columns "of all kinds" also those that name it otherwise, such as "puppy" for dog.
+The fourth table searches 400 captioned images of val for common words. Images whose sentences have the word
+are right, and in the columns "of all kinds" also those that name it differently, such as "puppy" for dog.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ COMMON = {
     "ball": "football basketball baseball",
     "bicycle": "bike",
 }
-"""Words that many photographs answer, with other words for them or for kinds of them."""
+"""Words that many photographs match, with other words for them or for kinds of them."""
 
 _OF_VAL = 400  # images
 
@@ -93,7 +93,7 @@ def main() -> int:
 
 
 def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | None) -> dict[str, Any]:
-    """Index the photographs and ask for every name; return a row of figures in percent."""
+    """Index the photographs and search for every name; return a row of figures in percent."""
     objects = {each["image"]: set(each["objects"]) for each in labels}
     names = sorted(set().union(*objects.values()))
     absent = [" ".join(name.split()) for name in ABSENT.split(";")]
@@ -129,7 +129,7 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | No
 
 
 def _told_apart(present: Sequence[float], missing: Sequence[float], error: float) -> dict[str, float]:
-    """How well probabilities of answered queries are told from those of others, in percent."""
+    """How well queries with and without an answer are separated by their probabilities, in percent."""
     area = auc(np.array([*present, *missing]), [True] * len(present) + [False] * len(missing))
     threshold = sorted(present)[len(present) // 20]
     recognised = float(np.mean(np.array(missing) < threshold))
@@ -137,7 +137,7 @@ def _told_apart(present: Sequence[float], missing: Sequence[float], error: float
 
 
 def measured_by_image(photos: Path, labels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ask for every photograph, and for each with a name; return a row of figures for each kind."""
+    """Search for every photograph, and for each with a name; return a row of figures for each kind."""
     objects = {each["image"]: set(each["objects"]) for each in labels}
     largest = {each["image"]: _largest(each["boxes"]) for each in labels}
     alone, with_name = list[tuple[float, float, bool]](), list[tuple[float, float, bool]]()
@@ -163,7 +163,7 @@ def measured_by_image(photos: Path, labels: Sequence[dict[str, Any]]) -> list[di
 
 
 def measured_common(data: Path) -> list[dict[str, Any]]:
-    """Ask for common words; return a row of figures for each, and one for all."""
+    """Search for common words; return a row of figures for each, and one for all."""
     corpus = read_corpus(data).split("val")
     named: list[frozenset[str]] = [frozenset()] * _OF_VAL
     for sentence in corpus.sentences:
@@ -203,7 +203,7 @@ def _above_the_line(above: NDArray[np.bool_], right: NDArray[np.bool_], of: str)
 
 
 def measured_typed(photos: Path, labels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ask for every name as it is spelt and otherwise; return a row of figures in percent for each way."""
+    """Search for every name as spelt and in other ways; return a row of figures in percent for each way."""
     names = sorted({name for each in labels for name in each["objects"]})
     random = Random(0)
     ways = {"as spelt": names, "in the plural": [_plural(name) for name in names]}
@@ -268,7 +268,7 @@ def _beside(letter: str) -> list[str]:
 
 
 def _asked(index: Index, query: str, right: set[str], related: set[str]) -> tuple[float, float, bool]:
-    """The best probability, the best among photographs that share nothing, and whether the first is right."""
+    """The best probability, the best among unrelated photographs, and whether the first result is right."""
     answer = index.search(query, index.count("image"))
     unrelated = (hit.probability or 0.0 for hit in answer if hit.path not in related)
     return answer[0].probability or 0.0, max(unrelated, default=0.0), answer[0].path in right

@@ -1,9 +1,9 @@
 """The shipped weights on photographs of other subjects than Flickr8k's.
 
 Each photograph of the demo gallery is searched by a sentence that somebody might use for it. It is ranked
-among the gallery and, if a folder of other photographs is given, among those too:
+among the gallery and, if a corpus is given, also among up to 1,000 images of its val split:
 
-    python -m benchmarks.carry_over [--among DIR]
+    python -m benchmarks.carry_over [--among CORPUS]
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def rows(gallery: Vectors, others: Vectors, sentences: Vectors) -> list[dict[str, Any]]:
-    """Return a row for each photograph: its rank in the gallery, and among gallery and others, from 1."""
+    """Return a row for each photograph: its rank in the gallery, and among the gallery and others, from 1."""
     scores = gallery @ sentences.T
     own = np.diag(scores)
     near = (scores >= own).sum(axis=0)

@@ -2,8 +2,8 @@
 
 scikit-learn takes all pairs at once and finds the components one after the other by iteration (NIPALS).
 Each fit runs in a process of its own, and its memory is the growth of that process after its imports:
-seesay's pairs are drawn batch by batch, scikit-learn's are held in memory. The floor consists of the three
-matrix products of each batch, in the same run. `--large` adds 6,000 features on both sides.
+seesay's pairs are drawn batch by batch, scikit-learn's are all in memory. The floor is the time of the three
+matrix products of each batch, in the same run. `--large` adds a fit to 6,000 features on both sides.
 
     python -m benchmarks.cca [--large]
 """
@@ -36,7 +36,7 @@ LEAST_RATIO = 50.0
 
 
 def pairs(n: int, p: int, q: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Draw batches of two noisy views of common causes of decreasing strength."""
+    """Draw batches of two noisy views of common factors of decreasing strength."""
     rng = np.random.default_rng(0)
     strength = np.linspace(2, 0.1, min(p, q) // 2, dtype=np.float32)
     maps = [rng.standard_normal((len(strength), width), dtype=np.float32) for width in (p, q)]
@@ -49,7 +49,7 @@ def pairs(n: int, p: int, q: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def ours(size: Size, ridge: float) -> dict[str, Any]:
-    """Return the seconds of accumulation and of the solution, the growth in MiB, and the correlations."""
+    """Return the seconds of accumulation and of solution, the growth in MiB, and the correlations."""
     n, p, q, dim = size
     before = peak_mib()
     covariances, streamed = Covariances(), 0.0

@@ -1,9 +1,9 @@
-"""Encoding on a Ray cluster of this machine with one and two workers, beside the same command without Ray.
+"""Encoding on a Ray cluster of this machine with one and two workers, compared with encoding without Ray.
 
-Every way is a process of its own that fills a new feature store with the same photographs; all take turns,
-and the best turn of each counts. Ray takes a core a worker; the command without it takes one core, and then
-two. The start of the cluster itself does not count, that of the workers does: what the whole takes beyond the
-rate at which the last three quarters of the images came. Needs `seesay[cluster]`.
+Each variant fills a new feature store with the same photographs, in a process of its own; all take turns, and
+the best turn of each counts. Ray takes one core per worker; without it, one core and then two are used. The
+start of the cluster is not measured. That of the workers is: it is the time that the whole takes beyond the
+rate of the last three quarters of the images. Needs `seesay[cluster]`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _plain(images: Sequence[CorpusImage], cores: int) -> Taken:
 
 
 def _on_ray(images: Sequence[CorpusImage], workers: int) -> Taken:
-    """Encode on a cluster that runs already."""
+    """Encode on a cluster that is already running."""
     import ray
 
     ray.init(address="local", num_cpus=workers, object_store_memory=500 << 20, log_to_driver=False)

@@ -1,9 +1,10 @@
 """Training at COCO's size: IRMatch and SCO on drawn features and sentences of 113,287 images or a share.
 
-Features of half precision and five sentences an image are drawn and written as `{split}_ims.npy` and
-`{split}_caps.txt`, with a small val split, so that an epoch is in proportion to the images. Each recipe is
-trained as a command by itself. After its first epoch it is killed, and `--resume` then trains the second: the
-figures are of that process. What a drawn corpus teaches is nothing, so no metric is shown.
+Features in half precision and five sentences per image are drawn and written as `{split}_ims.npy` and
+`{split}_caps.txt`, with a small val split, so that the time of an epoch is in proportion to the images. Each
+recipe is trained by a command of its own, which is killed after its first epoch; `--resume` then trains the
+second, and the figures are those of that process. Nothing can be learned from drawn data, so no metric is
+shown.
 
     python -m benchmarks.coco_size [--share 0.1] [--recipes irmatch-s,sco-ctx]
 """
@@ -24,7 +25,7 @@ import numpy as np
 from benchmarks._harness import arguments, report
 
 IMAGES, VAL, WIDTH = 113_287, 200, 1280
-WORDS = 10_000  # different words that occur five times in COCO's train split
+WORDS = 10_000  # different words that occur at least five times in COCO's train split
 LENGTH = 10.5  # words of a sentence, the mean
 DEADLINE = 3 * 60 * 60
 
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def draw(folder: Path, splits: dict[str, int]) -> None:
-    """Write a corpus of features and of sentences whose words are as frequent as Zipf's law says."""
+    """Write a corpus of features, and of sentences whose word frequencies follow Zipf's law."""
     folder.mkdir()
     generator = np.random.default_rng(1)
     shares = 1 / np.arange(1, WORDS + 1)
@@ -65,7 +66,7 @@ def draw(folder: Path, splits: dict[str, int]) -> None:
 
 
 def measure(recipe: str, corpus: Path, images: int, out: Path) -> dict[str, Any]:
-    """Train the first epoch, kill the command, and measure the one that goes on."""
+    """Train the first epoch, kill the command, and measure the one that resumes."""
     command = [sys.executable, "-m", "seesay.cli", "train", f"coco/{recipe}", "--data", str(corpus)]
     command += ["--out", str(out), "--set", "encoders=[precomputed]", "--set", "schedule.epochs=2"]
     load, history = os.getloadavg()[0], out / "metrics.jsonl"

@@ -7,7 +7,7 @@ at its best batch size. The floor is the network's multiplications and additions
 matrix product, without decoding. Peak memory is measured in new processes that fill a feature store with
 more and more images.
 
-    python -m benchmarks.encoding [--data shared/flickr8k]
+    python -m benchmarks.encoding [--data ../shared/flickr8k]
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LEAST_RATIO, LEAST_COSINE, MOST_OVER_FLOOR, MOST_GROWTH_MIB = 4.0, 0.999, 1.5, 3
 
 
 def jpegs(data: Path, count: int) -> list[bytes]:
-    """Return real photographs if there are any, drawn scenes otherwise."""
+    """Return photographs if there are any, else drawn scenes."""
     tar = data / "images.tar"
     if tar.is_file():
         return [member.read() for member in list(tar_members(tar).values())[:count]]
@@ -110,7 +110,7 @@ def best_of_turns(work: dict[str, Callable[[], object]], clock: Callable[[], flo
         for name, call in work.items():
             start = clock()
             call()
-            if turn:  # the first one warms up
+            if turn:  # the first turn warms up
                 best[name] = min(best[name], clock() - start)
     return best
 
@@ -123,7 +123,7 @@ def eager(module: PixelsToFeatures, pixels: NDArray[np.uint8], batch: int) -> ND
 
 
 def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -> dict[str, Any]:
-    load = os.getloadavg()[0]  # much above the cores: others are at work, only one core's rows mean anything
+    load = os.getloadavg()[0]  # if it is far above the cores, only one core's rows count
     module = load_lite(NETWORK)
     names = [f"{n}.jpg" for n in range(len(images))]
     pixels = np.concatenate([encoder.crops(decode(data, n)) for data, n in zip(images, names, strict=True)])
@@ -198,7 +198,7 @@ def memory(data: Path) -> list[dict[str, Any]]:
 
 def main() -> int:
     options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
-    # Memory first: a process starts with the peak of the one that made it.
+    # Memory first: a new process starts with the peak of its parent.
     peaks = memory(options.data)
     encoder = load_image_encoder(NETWORK)
     small = jpegs(options.data, IMAGES)

@@ -1,9 +1,9 @@
 """A complete evaluation at the size of COCO's 5,000 test images: recalls, intervals, a paired comparison.
 
 Two score matrices of 5,000 images and 25,000 sentences are read from files and measured as `seesay evaluate
-OURS.npy --against THEIRS.npy` does, in a process of its own. They are compared with plain code on the same
-file: one argsort per query, and a loop over the same bootstrap draws that gathers their ranks. Both give the
-same figures.
+OURS.npy --against THEIRS.npy` does. This is compared with plain code on the same file: one argsort per query,
+and a loop over the same bootstrap draws that gathers their ranks. Each runs in a process of its own, and both
+must give the same figures.
 
     python -m benchmarks.evaluation
 """
@@ -34,7 +34,7 @@ IMAGES, PER_IMAGE = 5_000, 5
 MOST_SECONDS, MOST_MIB = 60.0, 4096.0
 OURS, THEIRS = "ours.npy", "theirs.npy"
 
-Stages = dict[str, tuple[float, Any]]  # of each stage its seconds and what it found
+Stages = dict[str, tuple[float, Any]]  # the seconds and the result of each stage
 Measured = tuple[Stages, float]  # and the peak of memory in MiB
 
 
@@ -115,7 +115,7 @@ def rows_of(mine: Measured, theirs: Measured) -> list[dict[str, Any]]:
 
 
 def _same(found: Any, other: Any) -> bool:
-    """Whether numbers are the same but for what rounding to three decimals leaves."""
+    """Whether numbers are equal up to rounding to three decimals."""
     return bool(np.allclose(found, other, rtol=0, atol=0.0011))
 
 

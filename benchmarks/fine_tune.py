@@ -2,8 +2,9 @@
 
 Parts are encoded twice, once for the scores and once for the gradient; the whole batch keeps all its
 activations instead. Each variant runs in a process of its own, and its memory is the growth of that process
-after its imports. The floor is the multiplications and additions of the network's layers, forward and twice
-that for the gradient, at the rate of a large fp32 product. Times are processor time on one core.
+after its imports. The floor is the multiplications and additions of the network's layers, once for the
+forward pass and twice for the gradient, at the rate of a large fp32 matrix product. Time is processor time on
+one core.
 
     python -m benchmarks.fine_tune
 """

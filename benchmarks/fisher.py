@@ -2,8 +2,7 @@
 
 All three compute power- and L2-normalised vectors of the same sentences in one run, in batches of 1,024 and
 on one thread. scikit-image's vectors also contain the gradients of the mixture weights, and the sign of
-their scale part is reversed. Both are undone, outside the timing, before the largest difference is
-computed.
+their scale part is reversed. Both are undone, outside the timing, before the vectors are compared.
 
     python -m benchmarks.fisher
 """

@@ -1,12 +1,12 @@
 """How much a gate of GVSE gains over one weight: its two metrics weighed in several ways, measured on test.
 
-A gate learns which queries hold a word that is rare in training. Beside the trained gate stand one half,
-which is the sum; one weight for all queries of a direction; and two, for queries with a rare word and
-the others, as a gate would have them that knew this label of every query. Weights are chosen by recall
-on val, and then on test itself, which says how much they could gain at most. Another gate learns its
-weight by the ranking loss (eq. 2), from one half of val, which chose the members' epochs and taught them
-nothing else, and keeps the epoch that answers the other half best. An oracle chooses for each query of
-test by its own answer: between the two metrics, and among all weights. Runs that are missing are trained
+A gate learns which queries contain a word that is rare in training. The trained gate is compared with a
+weight of one half, which is the sum; with one weight for all queries of a direction; and with two weights,
+one for queries with a rare word and one for the others, as of a gate that knows this label of every query.
+Weights are chosen by recall on val, and then on test itself, which shows the most that they could gain.
+Another gate learns its weight by the ranking loss (eq. 2) from one half of val, which was only used to choose
+the epochs of the members, and keeps the epoch with the best recall on the other half. An oracle chooses for
+each query of test by its own recall: between the two metrics, and among all weights. Missing runs are trained
 first.
 
     python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
@@ -51,16 +51,16 @@ Mask = NDArray[np.bool_]
 
 
 class Split(NamedTuple):
-    """A split, by the two members of a fusion."""
+    """A split, embedded by the two members of a fusion."""
 
     inputs: Inputs
-    vectors: tuple[Floats, Floats]  # of images (n, d) and of sentences (m, d), both members' side by side
+    vectors: tuple[Floats, Floats]  # of images (n, d) and of sentences (m, d), both members joined
     uncommon: Floats  # the metric m₀ of eq. 4, (n, m)
     common: Floats  # m₁
     weights: tuple[Floats, Floats]  # t of the trained gates, (n,) and (m,)
 
     def recall(self, t: Any, side: int) -> Floats:
-        """Return the recall of each query of a side with the weight t: one for all, or (n,) or (m,)."""
+        """Return the recall of each query of a side with the weight t: a number, or (n,) or (m,)."""
         t = _across(t, side) if np.ndim(t) else t
         found = ranks(t * self.uncommon + (1 - t) * self.common, self.inputs.image_of_sentence)
         own = (found.sentence, found.image)[side]
@@ -68,13 +68,13 @@ class Split(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Queries of one direction; a query's recall is the share of K = 1, 5, 10 at which it is answered."""
+    """Queries of one direction; a query's recall is the share of K = 1, 5, 10 with a match in the first K."""
 
     by_weight: Floats  # recall with each of WEIGHTS, (w, n)
     gated: Floats  # with the trained gate's weight, (n,)
-    ranked: Floats  # with that of a gate that has learned by ranking, (n,)
-    rare: Mask  # which hold a word that is as rare in training as the gate's label says, (n,)
-    unseen: Mask  # which hold a word that training has not seen, (n,)
+    ranked: Floats  # with the weight of a gate trained by ranking, (n,)
+    rare: Mask  # which contain a word as rare in training as the gate's label requires, (n,)
+    unseen: Mask  # which contain a word that is not in training, (n,)
 
     def best(self, chosen: Mask | None = None) -> int:
         """The number of the best weight for some queries, or for all; one half if there are none."""
@@ -113,9 +113,9 @@ def main() -> int:
 
 
 def figures_by_weight(run: Run, corpus: Corpus, uncommon: int) -> dict[tuple[str, str], list[float]]:
-    """Return the mR on test, by the weight and the split that it was chosen on.
+    """Return the mR on test by the weight and the split that it was chosen on.
 
-    It is of all queries, of those with a rare word, and of those with one that training has not seen.
+    The three figures are for all queries, those with a rare word, and those with a word not in training.
     """
     val, test = (split_of(run, corpus, split) for split in ("val", "test"))
     gates = [gate_by_ranking(run, val, side) for side in (0, 1)]
@@ -141,7 +141,7 @@ def figures_by_weight(run: Run, corpus: Corpus, uncommon: int) -> dict[tuple[str
 
 
 def split_of(run: Run, corpus: Corpus, split: str) -> Split:
-    """Embed a split by a fusion."""
+    """Embed a split with a fusion."""
     matcher = run.matcher
     assert isinstance(matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
@@ -152,7 +152,7 @@ def split_of(run: Run, corpus: Corpus, split: str) -> Split:
 
 
 def queries(split: Split, texts: Sequence[str], gates: Sequence[Gate], uncommon: int) -> list[Queries]:
-    """Return a split's images and its sentences as queries for each other; texts are of the train split."""
+    """Return a split's images and its sentences as queries for each other; `texts` are those of train."""
     owners = split.inputs.image_of_sentence
     rare, unseen = labels_by(split.inputs, texts, uncommon), labels_by(split.inputs, texts, 0)
     answered = np.bincount(owners, minlength=len(split.uncommon)) > 0, np.ones(len(owners), bool)
@@ -171,8 +171,8 @@ def queries(split: Split, texts: Sequence[str], gates: Sequence[Gate], uncommon:
 def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
     """Train the gate of a side's queries by eq. 2 on half of val's images.
 
-    The epoch is kept that answers the other half best. Optimizer, batch size and
-    epochs are those of the run's gates.
+    The epoch with the best recall on the other half is kept. Optimizer, batch size and epochs are those of
+    the run's gates.
     """
     matcher, recipe = run.matcher, run.recipe
     assert isinstance(matcher, GVSE)
@@ -212,7 +212,7 @@ def _across(t: Any, side: int) -> Any:
 
 
 def _by_label(test: Queries, chosen_by: Queries) -> Floats:
-    """The recall of each query with the weight that is best for queries of its label."""
+    """The recall of each query with the weight that is best for queries with its label."""
     if_rare, if_not = chosen_by.best(chosen_by.rare), chosen_by.best(~chosen_by.rare)
     return np.asarray(np.where(test.rare, test.by_weight[if_rare], test.by_weight[if_not]))
 

@@ -1,12 +1,12 @@
-"""A large index from day to day: filters by time, updates without news, and a thousand new images.
+"""A large index in daily use: filters by time, updates that find nothing new, and a thousand new images.
 
-The index is drawn as in `benchmarks.scale`, a photo every ten minutes. "Nothing new" is what an update does
-after it has compared the files. Processor time does not depend on what else runs. Memory is private: of this
-process alone, without the files that it maps.
+The index is drawn as in `benchmarks.scale`, with a photo every ten minutes. "Nothing new" is what an update
+does after it has compared the files. Processor time hardly depends on other processes. Memory is the
+process's own, without the files that it maps.
 
     python -m benchmarks.growing [--vectors 1000000] [--folder FOLDER]
 
-A folder keeps the index for the next time.
+The index is kept in FOLDER for the next run.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def private_mib() -> Iterator[Callable[[], int]]:
-    """Give by how many MiB this process's own memory has grown at most within the block (Linux)."""
+    """Yield a function that returns the largest growth of this process's own memory, in MiB (Linux)."""
     ended, seen = threading.Event(), [_private()]
 
     def look() -> None:
@@ -147,7 +147,7 @@ def private_mib() -> Iterator[Callable[[], int]]:
 
 
 def _private() -> int:
-    """This process's memory in KiB that no file is behind."""
+    """The memory of this process that is not mapped from files, in KiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("RssAnon:")[2].split()[0])
 

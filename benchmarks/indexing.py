@@ -1,9 +1,9 @@
-"""Indexing photos of 12 megapixels, beside the least that it takes: decoding at a fraction, and the networks.
+"""Indexing photos of 12 megapixels, compared with the least work: decoding at a fraction, and the networks.
 
-A photo gives its vector, size, time and thumbnail. Processor time is measured in one run: of all threads of
-this process, and of the processes that decode photos for it (on Linux, from `/proc`). The photos are made
-first, and have the EXIF of a camera. The bare decoding is libjpeg-turbo's at the scale that seesay's encoders
-take, the networks are those of `seesay-small` on crops that are ready.
+Indexing a photo finds its vector, size, time and thumbnail. Processor time is measured in one run: that of
+all threads of this process, and of the processes that decode photos for it (on Linux, from `/proc`). The
+photos are made first, with the EXIF of a camera. The bare decoding is libjpeg-turbo's at the scale for
+seesay's encoders, and the networks are those of `seesay-small` on prepared crops.
 
     python -m benchmarks.indexing [--photos 100]
 """
@@ -35,7 +35,7 @@ MOST = 1.3  # times the bare decoding and the networks together
 
 
 def make_photo(file: Path, seed: int) -> None:
-    """Write a photo with large shapes, fine texture and a camera's EXIF; it has three to four megabytes."""
+    """Write a photo of three to four megabytes with large shapes, fine texture and a camera's EXIF."""
     draw = np.random.default_rng(seed)
     coarse = Image.fromarray(draw.integers(0, 256, (6, 8, 3), np.uint8))
     shapes = coarse.resize(SIZE, Image.Resampling.BICUBIC)
@@ -48,7 +48,7 @@ def make_photo(file: Path, seed: int) -> None:
 
 
 def processor_seconds() -> float:
-    """Return the processor time that this process and those it has started have taken, in seconds."""
+    """Return the processor time of this process and those that it has started, in seconds."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -63,14 +63,14 @@ def processor_seconds() -> float:
 
 
 def processor_ms(work: Callable[[], object], photos: int) -> float:
-    """Return milliseconds of processor time a photo that some work takes."""
+    """Return the processor time of a call in milliseconds per photo."""
     start = processor_seconds()
     work()
     return 1e3 * (processor_seconds() - start) / photos
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:
-    """Return what a photo takes in the ways that are compared."""
+    """Return the row of times per photo."""
     photos = folder / "photos"
     photos.mkdir()
     for number in range(count):
@@ -97,7 +97,7 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     for number in range(CHUNK * (os.cpu_count() or 1)):  # a chunk for each thread
         make_photo(folder / "few" / f"{number}.jpg", count + number)
     with Index.create(folder / "index", run) as made:
-        few = made.update_images(folder / "few").added  # what is started and learned once is not a photo's
+        few = made.update_images(folder / "few").added  # leaves out what is started and learned once
         decoding, encoding = processor_ms(bare, count), processor_ms(networks, count)
         ours = processor_ms(lambda: made.update_images(photos), count)
         assert made.count("image") == few + count

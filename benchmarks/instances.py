@@ -1,11 +1,11 @@
 """Instances of one image on one core, compared with larger squares, a single pass, and the FLOPs.
 
 36 squares of 160 pixels are compared with squares of the network's own 224 pixels, and with one pass over
-the whole image whose maps are pooled inside the boxes. The floor is the multiplications and additions of
+the whole image whose maps are pooled in the boxes. The floor is the multiplications and additions of
 the squares at the rate of a large fp32 matrix product. Time is processor time, which other work on the
 machine hardly affects. All variants take turns, and the best turn of each counts.
 
-    python -m benchmarks.instances [--data shared/flickr8k]
+    python -m benchmarks.instances [--data ../shared/flickr8k]
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The shipped encoders, which have 8 bits, compared with the same networks in 32.
+"""The shipped encoders, in 8 bits, compared with the same networks in 32.
 
-Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
-and the recall of the shipped weights with each of them. Of another split than val only the recall is
-measured. Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` that they are from,
-which has its networks in 32 bits:
+Speed on one core, of each network alone and of all image encoders from a JPEG; similarity of the features;
+and recall of the shipped weights with each of them. On splits other than val, only the recall is measured.
+Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` from which the encoders were made,
+which has the networks in 32 bits:
 
-    python -m benchmarks.int8 [--data shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
+    python -m benchmarks.int8 [--data ../shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Encoders:
 
 
 def in_32_bits(tuned: dict[str, str]) -> Encoders:
-    """Export the networks, which a run has tuned and calls by these names, and open them."""
+    """Export the networks that a run has tuned, given by their names in it, and MiniLM; open them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")
 
@@ -144,13 +144,13 @@ def speeds(
 
 @dataclass(frozen=True)
 class Encoded:
-    """A split's images and sentences as the matcher takes them."""
+    """The features of a split's images and the vectors of its sentences."""
 
     features: dict[str, Arrays]
     vectors: NDArray[np.float32]
 
     def cosines(self, other: Encoded) -> dict[str, NDArray[np.float32]]:
-        """Return the cosine of each feature to that of the other, for each encoder."""
+        """Return the cosines between the features of both, for each encoder."""
         pairs = {
             name: (rows["pooled"], other.features[name]["pooled"]) for name, rows in self.features.items()
         }
@@ -167,7 +167,7 @@ class Encoded:
 
 
 def recalls(run: Run, corpus: Corpus, full: Encoded, eight: Encoded) -> list[dict[str, Any]]:
-    """Measure mR with nothing in 8 bits, each encoder, the images' encoders, and all."""
+    """Measure mR with no encoder in 8 bits, each one, the image encoders, and all."""
     names = list(full.features)
     cases = {"nothing": [], **{name: [name] for name in [*names, MINILM]}, "the three networks": names}
     cases["all"] = [*names, MINILM]

@@ -1,8 +1,8 @@
 """How the rows of a table, and their order, depend on the number of images that they are trained on.
 
-Each number of images is a corpus of its own, whose train split is the first so many images of one shuffled
-order; val and test stay whole. Runs are kept in a folder for each number, so that the command can be
-interrupted and repeated.
+For each number, the train split has that many images, the first in a shuffled order that is the same for all;
+val and test are unchanged. Runs are kept in a folder for each number, so that the command can be interrupted
+and repeated.
 
     python -m benchmarks.learning_curve [--table sco-2] [--rows sco-ctx,sco-ctx-gen] [--images 1500,3000,6000]
         [--seeds 1,2,3] [--orders "sco-ctx<sco-ctx-gen"]
@@ -64,7 +64,7 @@ def main() -> int:
 def measured(
     definition: TableDefinition, corpus: Corpus, folder: Path, seeds: Sequence[int]
 ) -> dict[str, list[Row]]:
-    """Train what is missing of the table's rows, and return the measured rows of each by its name."""
+    """Train the missing runs of the table's rows, and return the measured rows of each by its name."""
     runs = TableRuns(definition, corpus, folder)
     found: dict[str, list[Row]] = {row.name: [] for row in definition.rows}
     for row in definition.rows:
@@ -75,7 +75,7 @@ def measured(
 
 
 def with_train_images(corpus: Corpus, count: int) -> Corpus:
-    """Return the corpus with so many images of its train split; those of fewer are among those of more."""
+    """Return the corpus with `count` images of its train split; a larger number includes a smaller one's."""
     train = np.array([i for i, image in enumerate(corpus.images) if image.split == "train"])
     left_out = set(np.random.default_rng(0).permutation(train)[count:].tolist())
     kept = {old: new for new, old in enumerate(i for i in range(len(corpus.images)) if i not in left_out)}
@@ -84,7 +84,7 @@ def with_train_images(corpus: Corpus, count: int) -> Corpus:
 
 
 def _spread(rows: Sequence[Row]) -> dict[str, Any]:
-    """The mean of the rows' mR and its standard deviation over seeds, None for one."""
+    """The mean of the rows' mR and its standard deviation over seeds; None for one seed."""
     values = [row.result.monitor for row in rows]
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"seeds": len(values), "mR": statistics.mean(values), "±": deviation}

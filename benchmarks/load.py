@@ -1,8 +1,8 @@
 """Searches per second and their times under load: the server, a bare FastAPI endpoint, the matcher alone.
 
-Clients on the same machine keep a connection each and ask the next query when the last is answered. The bare
-endpoint answers with as many bytes as a search, from the same server software. The matcher alone embeds
-and searches one query after another in this process, without HTTP.
+Clients on the same machine keep one connection each and send the next query when the last is answered. The
+bare endpoint answers with about as many bytes as a search, from the same server software. The matcher alone
+embeds and searches one query after another in this process, without HTTP.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def measure(folder: Path, count: int, seconds: float, requests: int) -> list[dic
 
 
 def drawn_index(path: Path, count: int) -> Path:
-    """An index of drawn unit vectors, which nothing can tell from one of photographs as far as time goes."""
+    """Create an index of drawn unit vectors, whose searches take as long as those of photographs."""
     draw = np.random.default_rng(0)
     with Index.create(path) as index:
         assert isinstance(index.store, Store)
@@ -123,7 +123,7 @@ def alone(path: Path, seconds: float) -> list[float]:
 
 
 def ask(port: int, clients: int, seconds: float) -> list[float]:
-    """Seconds of each request that was answered within the time."""
+    """Return the seconds of each request that was sent within the time."""
     took: list[float] = []
     until = time.perf_counter() + seconds
 
@@ -147,7 +147,7 @@ def ask(port: int, clients: int, seconds: float) -> list[float]:
 
 
 def use(port: int, requests: int) -> None:
-    """Send requests from eight connections; one in fifty is a search, the others ask how an update is."""
+    """Send requests from eight connections: one in fifty is a search, the others get the update's state."""
 
     def client(seed: int) -> None:
         draw = np.random.default_rng(seed)
@@ -167,13 +167,13 @@ def use(port: int, requests: int) -> None:
 
 @contextmanager
 def serving(source: str, *given: object) -> Iterator[int]:
-    """A server in a process of its own, warm; yields its port."""
+    """Start a server in a process of its own and warm it up; yield its port."""
     command = [sys.executable, "-c", source, *map(str, given)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
     assert process.stdout is not None
     try:
         port = int(process.stdout.readline().rpartition(":")[2])
-        time.sleep(3.0 if given else 0.0)  # until grounding is loaded, too
+        time.sleep(3.0 if given else 0.0)  # until grounding is also loaded
         ask(port, 1, 1.0)
         yield port
     finally:
@@ -183,7 +183,7 @@ def serving(source: str, *given: object) -> Iterator[int]:
 
 @contextmanager
 def indexing(folder: Path) -> Iterator[None]:
-    """A process that indexes photographs all the while."""
+    """Index photographs in another process within the block."""
     photos = folder / "photos"
     photos.mkdir()
     draw = np.random.default_rng(0)

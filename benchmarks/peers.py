@@ -1,10 +1,11 @@
-"""seesay beside what people use for parts of the same: torchmetrics, sentence-transformers and rclip.
+"""seesay compared with what people use for parts of it: torchmetrics, sentence-transformers and rclip.
 
-* R@10 and MAP of image retrieval from a score matrix, beside torchmetrics, each in its own process.
-* The ten nearest of 100,000 vectors, one query at a time, beside semantic_search.
-* What an installation weighs and what its command takes to print its help, beside rclip. With --wheel.
+* R@10 and MAP of image retrieval from a score matrix, with torchmetrics, each in its own process.
+* The ten nearest of 100,000 vectors, one query at a time, with semantic_search.
+* The size of an installation, and the time in which its command prints its help, with rclip; needs --wheel.
 
-Times are of one processor core, which other work on the machine disturbs less than the clock.
+Times are processor times, on one core where code runs in this process, because other work on the machine
+hardly affects them.
 
     pip install sentence-transformers
     python -m benchmarks.peers --wheel dist/seesay-0.1.0-py3-none-any.whl
@@ -104,7 +105,7 @@ def _metrics_row(images: int) -> dict[str, Any]:
 
 
 def _apart(work: Callable[[int], Found], images: int) -> Found:
-    """What a measurement in a process of its own finds, whose peak of memory then is its own."""
+    """Return the result of a measurement in a process of its own, for its own peak of memory."""
     context = get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(sending, work, images))
@@ -170,7 +171,7 @@ def _processor(work: Callable[[], object]) -> float:
 
 
 def _install_row(folder: Path, command: str, package: str) -> dict[str, Any]:
-    """Install a package in an environment of its own, and start its command."""
+    """Install a package in an environment of its own, and run its command."""
     place = folder / command
     venv.create(place, with_pip=True)
     empty = _bytes(place)

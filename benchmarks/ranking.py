@@ -1,7 +1,7 @@
 """Ranking a score matrix by counting, as seesay does, compared with sorting for each query.
 
 The loop is the usual evaluation code: one argsort per query, then a search for the correct result. Both rank
-the same matrix in one run. They differ only for equal scores, which the last column counts.
+the same matrix in one run. They can only differ where scores are equal; the last column counts these ranks.
 
     python -m benchmarks.ranking
 """

@@ -5,7 +5,7 @@ each box as a separate crop, and with the floor: the network's multiplications a
 a large fp32 matrix product. Time is processor time, which other work on the machine hardly affects. All
 variants take turns, and the best turn of each counts.
 
-    python -m benchmarks.regions [--data shared/flickr8k]
+    python -m benchmarks.regions [--data ../shared/flickr8k]
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def parts_of(pixels: NDArray[np.uint8], boxes: NDArray[np.float32]) -> list[NDArray[np.uint8]]:
-    """Cut out boxes, a few at a time, as the network takes images."""
+    """Cut out boxes, and return them a few at a time, as crops for the network."""
     squares = squares_of(pixels, boxes, 224)
     return [np.stack(squares[i : i + AT_ONCE])[:, None] for i in range(0, len(squares), AT_ONCE)]
 

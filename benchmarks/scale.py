@@ -1,10 +1,10 @@
-"""Up to ten million vectors in the stores of vectors, and what that means for ten thousand millions.
+"""Up to ten million vectors in the stores of vectors, and a plan for up to ten billion.
 
-Drawing, filling and searching are processes of their own, so that the memory is that of searching alone. A
-row that was recorded before and is not measured again stays. PostgreSQL is a server that the tests start; the
-other databases are the editions within a process. The plan is computed from the recorded rows of this
-benchmark, `benchmarks.indexing` and `benchmarks.cluster`, and from two prices that are assumptions: a core
-for an hour, and a GB of memory for an hour.
+Filling, building and searching run in processes of their own, so that the memory is that of each alone.
+Recorded rows that are not measured again are kept. PostgreSQL is a server that the tests start; the other
+databases run within the process. The plan is computed from the recorded rows of this benchmark,
+`benchmarks.indexing` and `benchmarks.cluster`, and from two assumed prices: of a core for an hour, and of a
+GB of memory for an hour.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PHOTOS = 200
 RECALL = 0.9
 _ROWS = 100_000  # drawn at once
 
-# What is measured, by the name that the command takes, and the name that the table shows.
+# What is measured: the names for the command line, and those for the table.
 WAYS = {
     "embedded": "embedded",
     "recall": f"embedded, `--recall {RECALL}`",
@@ -54,7 +54,7 @@ WAYS = {
 }
 DATABASES = ("qdrant", "milvus", "postgresql")
 
-# What stops working first, by the number of images, and what one does about it.
+# What stops working first, by the number of images, and the remedy.
 BREAKS = {
     10**6: "nothing: one process",
     10**7: "lists of vectors fill a small machine's memory: `--recall`",
@@ -97,7 +97,7 @@ def _key(row: dict[str, Any]) -> tuple[str, int]:
 
 
 def measured(way: str, count: int) -> dict[str, Any]:
-    """Measure one size of one store."""
+    """Measure one store at one size."""
     load = os.getloadavg()[0]
     if way == "postgresql":  # one server for all the processes that use it
         os.environ[SERVERS[way]] = address(way, Path())
@@ -109,7 +109,7 @@ def measured(way: str, count: int) -> dict[str, Any]:
 
 
 def alone(work: Callable[..., T], *given: Any) -> T:
-    """Do something in a process of its own."""
+    """Return the result of a function in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as one:
         return one.submit(work, *given).result()
 
@@ -139,7 +139,7 @@ def _fill(folder: Path, count: int) -> dict[str, Any]:
 
 
 class _Best:
-    """The true ten best rows for queries, among all that are seen."""
+    """The true ten best rows for queries among all vectors so far."""
 
     def __init__(self, queries: Vectors) -> None:
         self.queries = queries
@@ -219,7 +219,7 @@ def _search(folder: Path, way: str) -> dict[str, Any]:
 
 
 def _half(vectors: Vectors) -> Vectors:
-    """What the store keeps of them."""
+    """The vectors as the store keeps them, in half precision."""
     return vectors.astype(np.float16).astype(np.float32)
 
 
@@ -228,7 +228,7 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]:
-    """Compute what so many images take: what was measured, else in proportion to what was."""
+    """Compute the plan for numbers of images, from measured figures or in proportion to them."""
     image_ms = _indexing_ms()
     thumbnail = thumbnail_bytes(options.data)
     cached = cached_bytes()
@@ -263,9 +263,9 @@ def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]
 
 
 def _extrapolated(rows: list[dict[str, Any]], figure: str, images: int) -> float:
-    """A figure for so many images: the measured one, else that of the largest row, carried on.
+    """A figure for a number of images: as measured, else extrapolated from the largest row.
 
-    Builds take more than in proportion: by the power that the two largest rows show.
+    Figures are in proportion to the images, except builds, which grow by the power of the two largest rows.
     """
     *_, second, largest = sorted(rows, key=lambda row: int(row["vectors"]))
     for row in rows:
@@ -278,7 +278,7 @@ def _extrapolated(rows: list[dict[str, Any]], figure: str, images: int) -> float
 
 
 def _indexing_ms() -> float:
-    """Milliseconds of a core for a photo of 12 megapixels by a worker of Ray, with its thumbnail."""
+    """Milliseconds of a core for a photo of 12 megapixels on a Ray cluster, with its thumbnail."""
     recorded = _recorded()
     (image_ms,) = (row["seesay, ms"] for row in recorded if row["benchmark"] == "indexing")
     rates = {row["way"]: row["images/s once it runs"] for row in recorded if row["benchmark"] == "cluster"}
@@ -286,20 +286,20 @@ def _indexing_ms() -> float:
 
 
 def thumbnail_bytes(data: Path) -> float:
-    """Mean bytes of the thumbnails of photographs."""
+    """Return the mean size of the thumbnails of photographs in bytes."""
     images = [(image.name, image.source) for image in read_corpus(data).images[:PHOTOS]]
     photos = [EncodedImage(of.read(), name).photo(thumbnails.SIDE) for name, of in images if of is not None]
     return float(np.mean([len(thumbnails.make(photo)) for photo in photos]))
 
 
 def cached_bytes() -> int:
-    """Bytes of a photo in the stores of the features that `seesay-small` is made of, in half precision."""
+    """Return the bytes of a photo in the stores of the features that `seesay-small` uses."""
     sources = sources_of(Run.load("seesay-small").encoders).values()
     return sum(2 * sum(source.dims.values()) + RECORD.itemsize for source in sources)
 
 
 def _short(number: float) -> float:
-    """Two significant digits: it is an extrapolation."""
+    """Round to two significant digits, since it is an extrapolation."""
     return float(f"{number:.2g}")
 
 

@@ -4,7 +4,7 @@ The floor is the multiplications and additions of the step's matrix products, at
 product. `torch.nn.LSTM` computes the same from the same packed sentences. Time is processor time on one core.
 All variants take turns, and the best turn of each counts.
 
-    python -m benchmarks.sco [--data shared/flickr8k]
+    python -m benchmarks.sco [--data ../shared/flickr8k]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from seesay.recipes.load import load_recipe
 
 T = TypeVar("T")
 NETWORK = "efficientnet-lite0"
-WORDS, IMAGE_DIM, CONCEPTS, PAIRS, IMAGES = 7371, 1280, 256, 30_000, 2  # of Flickr8k, but for the images
+WORDS, IMAGE_DIM, CONCEPTS, PAIRS, IMAGES = 7371, 1280, 256, 30_000, 2  # of Flickr8k, except for the images
 MOST_OVER_FLOOR, LEAST_OVER_PYTORCH = 3.0, 1.1
 
 
@@ -74,7 +74,7 @@ class Step:
         return (self.matching() + self.generation()).item()
 
     def trained(self, *losses: Callable[[], Tensor]) -> Callable[[], None]:
-        """Take the training step on these losses."""
+        """Return a function that takes the training step on these losses."""
 
         def work() -> None:
             self.matcher.zero_grad()
@@ -97,13 +97,13 @@ def main() -> int:
 
 
 def seeded(work: Callable[[], T]) -> T:
-    """Do it with the same dropout every time."""
+    """Call a function with the same dropout every time."""
     torch.manual_seed(1)
     return work()
 
 
 def by_pytorch(work: Callable[[], T]) -> Callable[[], T]:
-    """The same work with PyTorch's own layer."""
+    """Return a function that does the same work with PyTorch's own layer."""
 
     def own(layer: nn.LSTM, packed: PackedSequence, start: Any = None) -> tuple[Tensor, Tensor]:
         states, (last, _) = layer(packed, start)

@@ -44,7 +44,7 @@ def measure(folder: Path, count: int, queries: int) -> list[dict[str, Any]]:
     vectors, asked = draw(count, queries)
     store = Store.create(folder / "index.sqlite", "benchmark", "0", DIM)
     fill(store, vectors)
-    # What the store holds is the truth; half precision costs no method any recall.
+    # The store's vectors, in half precision, are the truth for all methods.
     vectors = vectors.astype(np.float16).astype(np.float32)
 
     started = time.perf_counter()
@@ -54,7 +54,7 @@ def measure(folder: Path, count: int, queries: int) -> list[dict[str, Any]]:
     built = time.perf_counter() - started
     eight_bit, eight_bit_built, eight_bit_size = lists_of_bytes(vectors)
 
-    cached = size(folder / "vectors.faiss")  # nothing while they are few enough to be exact
+    cached = size(folder / "vectors.faiss")  # none if the vectors are few enough for exact search
     ways: list[tuple[str, Search, float, int]] = [
         ("exact NumPy", lambda q: exact(vectors, q), 0.0, vectors.nbytes),
         ("the index", lambda q: near.search(q, K)[0] - 1, built, cached or vectors.nbytes),
@@ -91,7 +91,7 @@ def draw(count: int, queries: int) -> tuple[Vectors, dict[str, Vectors]]:
 
 
 class Space:
-    """Where vectors are drawn: 3000 clusters of very different sizes around 100 topics."""
+    """A distribution of vectors: 3000 clusters of very different sizes around 100 topics."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)
@@ -107,7 +107,7 @@ class Space:
         return unit(self._clusters[clusters] + 0.8 * self._noise(count))
 
     def sentences(self, images: Vectors) -> Vectors:
-        """Draw a sentence for each image; they share a direction of their own, as in any two-branch space."""
+        """Draw a sentence for each image; all share an offset from the images, as in any two-branch space."""
         apart = unit(self._noise(1))
         return unit(0.5 * images + 0.45 * self._noise(len(images)) + 0.8 * apart)
 
@@ -136,7 +136,7 @@ def exact(vectors: Vectors, query: Vectors) -> NDArray[np.int64]:
 
 
 def lists_of_bytes(vectors: Vectors) -> tuple[Search, float, int]:
-    """Return the quantizer that the index does not use, with the same lists and probes."""
+    """Return an index with another quantizer and the same lists and probes, its build time and size."""
     started = time.perf_counter()
     lists = round(2 * len(vectors) ** 0.5)
     index: Any = faiss.index_factory(DIM, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
@@ -148,7 +148,7 @@ def lists_of_bytes(vectors: Vectors) -> tuple[Search, float, int]:
 
 
 def timed(search: Search, queries: Vectors, truth: list[set[Any]]) -> tuple[float, float, float]:
-    """Return p50 and p99 in milliseconds of single queries, and the share of the true top ten found."""
+    """Return p50 and p99 of single queries in milliseconds, and the share of the true top ten found."""
     for query in queries[:20]:
         search(query)
     times, hits = [], 0

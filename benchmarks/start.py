@@ -1,7 +1,8 @@
-"""How long a cold `seesay search` takes and how much memory, beside importing PyTorch and the bare floor.
+"""The time and memory of a cold `seesay search`, compared with importing PyTorch and with a floor.
 
-Every command is a process of its own, started once to warm the disk's cache, then in turns with the others.
-The floor is a Python that imports what no search does without: NumPy, ONNX Runtime, tokenizers, SQLite.
+Every command runs in a process of its own, once to warm the disk cache, and then in turns with the others.
+The floor is a Python process that imports what every search needs: NumPy, ONNX Runtime, tokenizers and
+SQLite.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from seesay.data.scenes import write_scenes
 from seesay.search import Index
 
 QUERY = "two dogs play in the snow"
-# A process counts the memory of the one that starts it, until it runs its own program: so a small one does.
+# A new process counts the memory of its parent until it runs its own program, so a small process starts it.
 LAUNCHER = """
 import os, sys, time
 started = time.perf_counter()
@@ -32,7 +33,7 @@ FLOOR = "import numpy, onnxruntime, tokenizers, sqlite3"
 
 
 class Cost(NamedTuple):
-    """Of one process: wall and processor time in seconds, peak memory in MiB."""
+    """The cost of one process: wall and processor time in seconds, peak memory in MiB."""
 
     wall: float
     processor: float
@@ -69,7 +70,7 @@ def measure(index: Path, turns: int) -> list[dict[str, Any]]:
     for turn in range(turns + 1):
         for name, command in commands.items():
             cost = run(command)
-            if turn:  # the first warms the disk's cache
+            if turn:  # the first warms the disk cache
                 costs[name].append(cost)
     best = {name: [min(each) for each in zip(*found, strict=True)] for name, found in costs.items()}
     torch = best["import torch"][0]
@@ -87,7 +88,7 @@ def measure(index: Path, turns: int) -> list[dict[str, Any]]:
 
 
 def run(command: list[str]) -> Cost:
-    """Run a command to its end, its output thrown away."""
+    """Run a command to its end, without its output."""
     launched = [sys.executable, "-I", "-S", "-c", LAUNCHER, *command]
     done = subprocess.run(launched, stdout=subprocess.PIPE, text=True, check=True)
     return Cost(*map(float, done.stdout.split()))

@@ -37,7 +37,7 @@ def main() -> None:
     same = float(vectorised(x, y, relations)), float(looped(x, y, relations))
     if abs(same[0] - same[1]) > 1e-4 * abs(same[1]):
         raise SystemExit(f"vectorised {same[0]}, looped {same[1]}: not the same loss")
-    # The step comes first: behind its large arrays the allocator keeps memory, which favours the loop.
+    # The step comes first: after its large arrays the allocator keeps memory, which favours the loop.
     step = _row("whole training step", _Step(relations))
     alone = _row("loss and its gradient", lambda how: _objective(how, x, y, relations))
     report("triplets", [alone, step], options)

@@ -1,7 +1,8 @@
 """Fit a run's probabilities to splits of corpora, and store them with the run.
 
 python tools/calibrate.py src/seesay/weights/seesay-small ../shared/flickr8k:val
-python tools/calibrate.py src/seesay/weights/seesay-ground ../shared/phrases:val --images ../shared/flickr8k
+python tools/calibrate.py src/seesay/weights/seesay-ground ../shared/flickr8k-phrases:val
+    --images ../shared/flickr8k
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from seesay.runs.summary import open_corpus_of
 
 
 def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration | ScoreCalibration:
-    """Fit the probabilities of the run in a folder to splits, named CORPUS:SPLIT, and store them there."""
+    """Fit the probabilities of the run in a folder to splits, named CORPUS:SPLIT; store and return them."""
     run = Run.load(str(folder))
     protocol = PROTOCOLS["no-match" if run.config.regions is None else "grounding"]
     subjects = []

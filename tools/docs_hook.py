@@ -1,7 +1,7 @@
 """Hooks of the documentation site.
 
-MkDocs: pages outside docs/ are added to the site, and links to files that are not in the site become text.
-Griffe, which reads the docstrings: examples become sections, wherever they are in a docstring.
+For MkDocs, pages outside docs/ are added to the site, and links to files that are not in the site become
+text. For Griffe, which reads the docstrings, examples anywhere in a docstring become sections.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
-# Where a file of the repository stands in the site.
+# Files of the repository, and their pages in the site.
 ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -31,7 +31,7 @@ IMAGE = re.compile(r"(!\[[^\]]*\]\()(?P<target>[^)\s]+)\)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages that lie outside docs/."""
+    """Add the pages that are outside docs/."""
     for source, page in ELSEWHERE.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
     return files
@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) ->
 
 
 class Examples(griffe.Extension):
-    """Griffe knows sections named Examples; PyTorch and this project write Example, or `>>>` alone."""
+    """Renames sections for Griffe, which knows Examples, while this project writes Example or only `>>>`."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
         """Rewrite the docstring of an object."""

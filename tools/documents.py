@@ -1,6 +1,6 @@
 """Markdown tables of the documentation, made from results files and the published rows.
 
-A document holds blocks that this module fills:
+A document contains blocks that this module fills:
 
     <!-- table: flickr8k split=test recipes=irmatch-h,irmatch-s -->
     <!-- /table -->
@@ -9,11 +9,11 @@ The first word names a file of the results folder. `split`, `protocol` and `reci
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of `benchmarks.jsonl`.
 `definition` names a table of `seesay table`, whose measured rows are shown, or some of them (`rows`), and
 `metrics` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
-of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
-there is no comma. With `beside` it also shows the difference that a paper prints. `falls=a,b to=0-shot`
-shows by how much recipes fall from the standard protocol to another. `published of=...` shows what papers
-print: all rows of a paper, named by its file, a `summary` of how many have a recipe, or those that are
-`missing` one, and why. A value with spaces, such as the name of an ensemble, stands in quotes.
+of the same seeds. A changed recipe is named as in a shipped table, or by its name and a change without a
+comma. With `beside`, the differences that papers print are also shown. `falls=a,b to=0-shot` shows by how
+much recipes fall from the standard protocol to another. `published of=...` shows what papers print: all rows
+of a paper, named by its file, a `summary` of how many have a recipe, or the rows for which one is `missing`,
+and why. A value with spaces, such as the name of an ensemble, is quoted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def results_table(
     """Return measured rows of a corpus, each above the published row of its system, as a Markdown table.
 
     Rows that differ only in their seed become one: mean ± standard deviation. By default all recipes are
-    shown, the best first; `beside` is another corpus whose published rows to show.
+    shown, best first; `beside` is another corpus, whose published rows are shown.
 
     Raises:
         SeesayError: no row is left, or one of `recipes` has none.
@@ -99,7 +99,7 @@ def benchmark_table(path: Path, benchmark: str) -> str:
 
 
 def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
-    """Fill every table block of a document from the results folder; return True if one had to change.
+    """Fill every table block of a document from the results folder; return True if any changed.
 
     With `check` nothing is written.
 
@@ -187,7 +187,7 @@ SUMMARY, MISSING = "summary", "missing"
 
 
 def published_block(of: str) -> str:
-    """Return the Markdown of `published of=...`, see above.
+    """Return the Markdown of `published of=...`; see the module.
 
     Raises:
         SeesayError: there is no such block.
@@ -219,7 +219,7 @@ def _summary() -> str:
 
 
 def _missing() -> str:
-    """List the systems without a recipe; one line for those that lack the same."""
+    """List the systems without a recipe, one line for all that lack the same."""
     systems: dict[str, list[PublishedRow]] = {}
     for row in published_rows():
         if row.missing and _recipe_of(row) is None:

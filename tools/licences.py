@@ -1,4 +1,4 @@
-"""List the licences of all that an installation of seesay brings: python tools/licences.py [EXTRA,...]."""
+"""List the licences of all packages that seesay requires: python tools/licences.py [EXTRA,...]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def closure(name: str, extras: set[str]) -> dict[str, Distribution]:
-    """Return a package and all that it requires here, by their names."""
+    """Return a package and all that it requires on this system, by name."""
     found: dict[str, Distribution] = {}
     waiting = [(name, frozenset(extras))]
     seen = set(waiting)

@@ -1,4 +1,4 @@
-"""What both quantisers share: writing ONNX graphs, running them to the end of every layer, 8-bit weights."""
+"""What both quantisers share: writing ONNX graphs, reading the outputs of their layers, 8-bit weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-OPSET, IR_VERSION = 17, 8  # old enough for every ONNX Runtime that seesay takes
+OPSET, IR_VERSION = 17, 8  # old enough for every ONNX Runtime that seesay supports
 MICROSOFT = "com.microsoft"  # the domain of ONNX Runtime's own operators, which every CPU build has
 
 Floats = NDArray[np.float32]
@@ -47,9 +47,9 @@ class GraphWriter:
 
 
 def optimise(path: Path) -> None:
-    """Replace a model by what ONNX Runtime makes of it at each opening: it opens in two thirds of the time.
+    """Replace a model by its optimised form, which ONNX Runtime opens in two thirds of the time.
 
-    Only rewritings that hold on every processor are applied; the outputs stay the same, bit for bit.
+    Only optimisations that are valid on every processor are applied; the outputs are the same, bit for bit.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -84,15 +84,15 @@ def session_with_outputs(model: Any, names: Iterable[str]) -> Any:
 def eight_bits(
     weights: Floats, least: Floats | float = 1e-9, paired: bool = True
 ) -> tuple[NDArray[np.int8], Floats]:
-    """Round weights (n, …) to 8 bits with one scale a row; return them and the scales (n,).
+    """Round weights (n, …) to 8 bits with one scale per row; return them and the scales (n,).
 
     Processors with AVX2 but without VNNI add two products of an activation (0 to 255) and a weight in 16
     bits, and saturate. With `paired`, the scale is such that no two weights of a row add up to more than
-    128, so that no sum saturates and every processor computes the same.
+    128 in absolute value, so that no sum saturates and every processor computes the same.
 
     Args:
         weights: the weights.
-        least: the least scale, of all rows or of each.
+        least: the least scale, for all rows or for each.
         paired: leave room for sums of two products.
     """
     rows = np.asarray(weights, np.float32).reshape(len(weights), -1)
@@ -105,7 +105,7 @@ def eight_bits(
         over = _largest_pair(rounded) > 128
         if not (paired and over.any()):
             return rounded.astype(np.int8).reshape(weights.shape), scales
-        scales[over] *= 1.002  # rounding has added a half to both
+        scales[over] *= 1.002  # rounding may have added a half to both
 
 
 def _largest_pair(rows: Floats) -> Floats:

@@ -22,10 +22,10 @@ class Order:
 
     Attributes:
         lower: the recipe that is claimed to be below.
-        higher: the one that is claimed to be above.
-        differences: of each pair of runs, higher minus lower, by ascending seed.
-        interval: of their mean, by Student's t.
-        p: of the paired t-test, two-sided.
+        higher: the recipe that is claimed to be above.
+        differences: higher minus lower for each pair of runs, by ascending seed.
+        interval: the 95 % confidence interval of their mean, by Student's t.
+        p: the p-value of the paired t-test, two-sided.
     """
 
     lower: str
@@ -36,7 +36,7 @@ class Order:
 
     @classmethod
     def from_differences(cls, lower: str, higher: str, differences: Sequence[float]) -> Order:
-        """Compute the interval and p of at least two differences."""
+        """Compute the interval and the p-value of at least two differences."""
         from scipy.special import stdtr, stdtrit
 
         mean, freedom = float(np.mean(differences)), len(differences) - 1
@@ -68,16 +68,16 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR") -> Order:
-    """Compare two recipes by the rows that they have of the same seeds.
+    """Compare two recipes by their rows of the same seeds.
 
-    The interval says how much the difference depends on training. How much it depends on the choice of test
-    images is what `seesay evaluate --against` says of two runs.
+    The interval shows how much the difference depends on training. `seesay evaluate --against` shows, for two
+    runs, how much it depends on the choice of test images.
 
     Args:
-        rows: of one split and protocol.
+        rows: the rows of one split and protocol.
         lower: a recipe's name, for its rows without changes; for changed ones `RECIPE:KEY=VALUE`, or their
             name in a shipped table.
-        higher: another.
+        higher: the same for the other recipe.
         column: the figure that is compared.
 
     Raises:
@@ -111,10 +111,10 @@ def orders_table(
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
 
-    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. Each of several
-    metrics, with commas between them, has lines of its own, and its p-values are corrected for the number of
-    claims by Holm's method. `beside` is a corpus for which the papers print differences of the same systems,
-    to be shown too.
+    A changed recipe is named as in a shipped table, or written `RECIPE:KEY=VALUE`. Each of several metrics,
+    separated by commas, has lines of its own, and its p-values are corrected for the number of claims by
+    Holm's method. `beside` is a corpus for which papers print results of the same systems, whose differences
+    are also shown.
 
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
@@ -144,7 +144,7 @@ def falls_table(
 ) -> str:
     """Return by how much recipes fall from the standard protocol to another one, as a Markdown table.
 
-    Below them, by how much more each falls than the last, over runs that share a seed.
+    Further lines show by how much more each falls than the last one, over runs that share a seed.
 
     Raises:
         SeesayError: a recipe has fewer than two seeds that were measured by both protocols.
@@ -163,7 +163,7 @@ def falls_table(
 
 
 def _falls(rows: Sequence[Row], name: str, to: str, split: str, metric: str) -> dict[int, float]:
-    """By how much the figure of each seed is lower by protocol `to` than by the standard one."""
+    """By how much the figure of each seed is lower with protocol `to` than with the standard one."""
     before, after = (
         _by_seed([r for r in rows if (r.result.split, r.result.protocol) == (split, protocol)], name, metric)
         for protocol in ("standard", to)
@@ -185,7 +185,7 @@ def _published(rows: Sequence[Row], name: str, corpus: str, protocol: str) -> Pu
 
 
 def _printed_difference(lower: PublishedRow | None, higher: PublishedRow | None, measure: str) -> str:
-    """By how much a published row is above another of the same table; a dash where no table has both."""
+    """By how much a published row is above another of the same table; a dash if no table has both."""
     if lower is None or higher is None or lower == higher:
         return "–"
     below, above = lower.metrics.get(measure), higher.metrics.get(measure)
@@ -195,9 +195,9 @@ def _printed_difference(lower: PublishedRow | None, higher: PublishedRow | None,
 
 
 def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
-    """The figure of the rows of that name by their seed; rows with other changes than the seed are others.
+    """The figure of the rows of that name by seed; rows with other changes do not have that name.
 
-    Of rows with unlike settings those are taken of which there are most.
+    If rows differ in other settings, the largest group with equal settings is taken.
     """
     own = [group for group in repetitions(rows) if any(is_called(row, name) for row in group)]
     return {

@@ -1,8 +1,8 @@
-"""Take the documents' pictures of the search page, in headless Chromium, of what is served on port 8000.
+"""Take the pictures of the search page for the documents, in headless Chromium, from a server on port 8000.
 
 make demo PORT=8000, then: python tools/picture.py docs/images start viewer
-python tools/picture.py docs/images page --table TABLE: of OpenStax's photographs that TABLE has under CC BY,
-    which this command copies into demo/textbooks; make demo PHOTOS=demo/textbooks PORT=8000 serves them
+python tools/picture.py docs/images page --table TABLE: of the photographs from OpenStax in TABLE under CC BY,
+    which this command copies to demo/textbooks; make demo PHOTOS=demo/textbooks PORT=8000 serves them
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LESS_FREE = re.compile(r"SA|NC|ND|ShareAlike")
 
 
 def collect(table: Path) -> dict[str, str]:
-    """Copy the photographs of a table that anybody may show to `TEXTBOOKS`; return their credits by name."""
+    """Copy a table's freely licensed photographs to `TEXTBOOKS`; return their credits by file name."""
     credits = {}
     TEXTBOOKS.mkdir(parents=True, exist_ok=True)
     for row in map(json.loads, table.read_text(encoding="utf-8").splitlines()):

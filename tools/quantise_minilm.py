@@ -1,11 +1,11 @@
-"""MiniLM in 8 bits: weights with a scale a column, activations with a scale a word.
+"""MiniLM in 8 bits: weights with one scale per column, activations with one scale per word.
 
-The scale of an activation is found while the network runs, for each word by itself: the vector of a sentence
-depends on no other sentence of its batch, as it would with one scale for the whole tensor, which ONNX
-Runtime's own dynamic quantisation uses. A few columns of a BERT's activations are much larger than the
-others; before rounding, each is divided by √(largest activation / largest weight), and its weights are
+The scales of activations are computed while the network runs, for each word separately, so that the vector of
+a sentence does not depend on the other sentences of its batch. It would with one scale for the whole tensor,
+as in ONNX Runtime's own dynamic quantisation. A few columns of a BERT's activations are much larger than the
+others; before rounding, each column is divided by √(largest activation / largest weight), and its weights are
 multiplied by that (SmoothQuant; Xiao et al., ICML 2023, eq. 4 with α = ½). What rounding the weights adds to
-the mean of an output is taken off again.
+the mean of an output is subtracted.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Quantiser(GraphWriter):
         self.node("Add", [scaled, self.constant(f"{name}/correction", correction)], name)
 
     def _quantise_words(self, source: str) -> None:
-        """Divide an activation (n, t, d) by its smoothing, and each word by its largest number; round."""
+        """Divide an activation (n, t, d) by its smoothing, and each word by its largest number, and round."""
         self.constant("step", np.float32(1 / 127))
         self.constant("zero", np.uint8(128))
         smooth = self.constant(f"{source}/smooth", 1 / self._smooth[source])
@@ -132,7 +132,7 @@ class _Quantiser(GraphWriter):
 def _measure(
     model: Any, names: Sequence[str], tokenizer: Tokenizer, sentences: Sequence[str]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Measure the largest size and the mean of each column of activations over the words of sentences."""
+    """Measure the largest absolute value and the mean of each column of activations over all words."""
     session = session_with_outputs(model, names)
     found: dict[str, list[Floats]] = {name: [] for name in names}
     for sentence in sentences:

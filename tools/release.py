@@ -1,11 +1,10 @@
 """Build a release in dist/, check it, and try its wheel in its own environment: python tools/release.py.
 
-A package index shows the README alone. Its links then lead to the pages of the documentation, below the
-address that pyproject.toml names under `urls`; as long as it names none, they become text, and pictures are
-left out.
+A package index only shows the README. Its links are changed to the pages of the documentation, below the
+address in pyproject.toml under `urls`; if there is none, they become text, and pictures are left out.
 
-Nothing is tagged or published; the last lines say how. The sources are those of the last commit, so that
-nothing is released which is not recorded.
+Nothing is tagged or published; the last lines of the output say how. The sources are those of the last
+commit, so that nothing is released that is not committed.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ NEEDED = (
     "seesay/web/static/index.html",
     "seesay/results/recorded/flickr8k.jsonl",
 )
-_MOST_BYTES = 100_000_000  # of a file that the Python package index takes
+_MOST_BYTES = 100_000_000  # the largest file that the Python package index accepts
 _DATED = re.compile(r"^## (?P<version>\S+) \((?P<date>\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
 _COPYLEFT = re.compile(
     r"\b(A?GPL|General Public)", re.IGNORECASE
-)  # LGPL, of libraries that are linked, is none
+)  # LGPL, the licence of libraries that are linked, does not match
 
 
 def version_of(tree: Path) -> str:
-    """Return the version in the sources, which the first entry of the changelog must have with a date.
+    """Return the version in the sources, which must be that of the first entry of the changelog, with a date.
 
     Raises:
         SystemExit: the changelog has another one, or no date.
@@ -79,7 +78,7 @@ def readme_of_index(text: str, site: str | None) -> str:
     """Return the README for a package index, which has none of the files that it links.
 
     Args:
-        text: of the README, whose links are relative to the repository.
+        text: the text of the README, whose links are relative to the repository.
         site: the address of this version's documentation, if it has one.
     """
 
@@ -102,7 +101,7 @@ def readme_of_index(text: str, site: str | None) -> str:
 
 
 def problems_of_readme(text: str, site: str | None, built: Path) -> list[str]:
-    """Return the links of the README on a package index that lead nowhere.
+    """Return the links of the README that do not work on a package index.
 
     Args:
         text: the description in the wheel.
@@ -120,7 +119,7 @@ def problems_of_readme(text: str, site: str | None, built: Path) -> list[str]:
 
 
 def problems_of_licences(lines: Iterable[str]) -> list[str]:
-    """Return the lines of `tools/licences.py` whose licence is unknown or asks for the same one of seesay."""
+    """Return the lines of `tools/licences.py` whose licence is unknown or copyleft."""
     return [line for line in lines if line.endswith("not stated") or _COPYLEFT.search(line)]
 
 
@@ -164,7 +163,7 @@ def _description(wheel: Path) -> str:
 
 
 def _exported(folder: Path) -> Path:
-    """The files of the last commit in a folder."""
+    """Extract the files of the last commit into a folder."""
     folder.mkdir()
     archive = folder.with_suffix(".tar")
     _run("git", "-C", ROOT, "archive", "--output", archive, "HEAD")
@@ -179,7 +178,7 @@ def _environment(folder: Path) -> Path:
 
 
 def _try(wheel: Path, work: Path) -> None:
-    """Install the wheel alone, and index, search and measure drawn photos as somebody new does."""
+    """Install only the wheel, and index, search and evaluate drawn photos as a new user does."""
     here = work / "empty"
     here.mkdir()
     python = _environment(work / "alone")
@@ -207,7 +206,7 @@ def _try(wheel: Path, work: Path) -> None:
 
 
 def _document(tree: Path, version: str, site: Path) -> None:
-    """Build the documentation into a folder of its version, beside the list that the site's menu reads."""
+    """Build the documentation into a folder of its version, beside the list of versions for its menu."""
     (tree / "release.yml").write_text(
         f"INHERIT: mkdocs.yml\nsite_dir: {site / version}\nextra: {{version: {{provider: mike}}}}\n"
     )
@@ -229,7 +228,7 @@ def _run(*command: object, cwd: Path | None = None) -> None:
 
 
 def _processor() -> float:
-    """The processor time of the commands so far, in seconds."""
+    """The processor time of all commands so far, in seconds."""
     times = os.times()
     return times.children_user + times.children_system
 

@@ -2,7 +2,7 @@
 
 python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
 
-Encoders that the run has tuned are named as the files in 8 bits that `tools.quantise` makes of them.
+Encoders that the run has tuned are renamed to the 8-bit ones that `tools.quantise` makes from them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_BYTES = 20_000_000
 
 
 def ship(run: Path, target: Path) -> int:
-    """Copy a run's description and vocabulary, convert its weights and export them; return the bytes."""
+    """Copy a run's description and vocabulary, convert its weights, export them; return the size in bytes."""
     target.mkdir(parents=True, exist_ok=True)
     save_weights(target, {key: tensor.half() for key, tensor in load_file(run / WEIGHTS).items()})
     shutil.copyfile(run / VOCABULARY, target / VOCABULARY)

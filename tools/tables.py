@@ -8,7 +8,7 @@ from pathlib import Path
 from seesay.errors import SeesayError
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # run as a file, it does not find its neighbours
+sys.path.insert(0, str(ROOT))  # a script does not find the package of its folder
 
 from tools.documents import refresh  # noqa: E402
 

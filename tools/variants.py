@@ -1,4 +1,4 @@
-"""Changed recipes: the names that shipped tables give to them."""
+"""The names that shipped tables give to changed recipes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from seesay.results.rows import Row
 
 
 def row_name(row: Row) -> str:
-    """The name that a shipped table gives a changed recipe, or the recipe's own."""
+    """Return the name that a shipped table gives to a changed recipe, or the recipe's own."""
     return _name_in_tables(row) or row.provenance.recipe
 
 
 def is_called(row: Row, name: str) -> bool:
-    """Return whether a name is the row's: its recipe with its changes, or what a shipped table calls it."""
+    """Return whether a name is the row's: its recipe with its changes, or its name in a shipped table."""
     return name in (row.variant, _name_in_tables(row))
 
 
@@ -25,6 +25,6 @@ def _name_in_tables(row: Row) -> str | None:
 
 @cache
 def _variants() -> dict[tuple[str, ...], str]:
-    """Return the names that shipped tables give changed recipes, by the recipe and its changes."""
+    """Return the names of changed recipes in shipped tables, by the recipe and its changes."""
     rows = [row for table in list_tables() for row in table.rows if row.changes]
     return {(row.recipes[0], *canonical_changes(row.changes)): row.name for row in rows}

@@ -1,4 +1,4 @@
-"""Write the lists of words of searches: those that they know, and those that a misspelt word is taken for.
+"""Write the word lists of search: known words, and the words that can be corrections of misspelt ones.
 
 python tools/words.py
 """
@@ -14,7 +14,7 @@ from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
 from seesay.encoders.sentences.word_vectors import frequent_words
 
-COUNT = 200_000  # of GloVe's 400,000: beyond, more and more are misspelt or no words at all
+COUNT = 200_000  # of GloVe's 400,000: more and more of the others are misspelt or not words
 FOLDER = Path(__file__).parent.parent / "src" / "seesay" / "text"
 
 
@@ -22,12 +22,12 @@ def main() -> None:
     """Write the files."""
     words = [word for word in frequent_words(COUNT) if re.fullmatch(r"[a-z][a-z']+", word)]
     write(FOLDER / "words.txt.gz", sorted(words))
-    # In the order of their frequency; without names and abbreviations, which a dictionary does not have.
+    # By frequency, without names and abbreviations, which the dictionary does not have.
     write(FOLDER / "dictionary.txt.gz", (word for word in words if getAllLemmas(word)))
 
 
 def write(file: Path, words: Iterable[str]) -> None:
-    """Write words, one a line, and say how many."""
+    """Write words, one per line, and print their number."""
     text = "\n".join(words)
     file.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     print(f"{file.name}: {text.count(chr(10)) + 1:,} words, {file.stat().st_size:,} bytes")

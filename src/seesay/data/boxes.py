@@ -1,4 +1,4 @@
-"""Boxes: arrays (n, 4) of x1 y1 x2 y2 in continuous pixels from zero, x2 and y2 exclusive.
+"""Boxes: arrays (n, 4) of x1 y1 x2 y2 in continuous pixels, counted from zero, x2 and y2 exclusive.
 
 The whole image is the box 0 0 width height. Annotations often give the first and last pixels:
 `from_inclusive` converts these.
@@ -18,7 +18,7 @@ def as_boxes(boxes: ArrayLike) -> NDArray[np.float64]:
     """Return boxes (n, 4) in double precision. The list may be empty.
 
     Raises:
-        SeesayError: the shape is wrong, or a coordinate is not finite.
+        SeesayError: the boxes are not numbers, have another shape, or are not finite.
     """
     try:
         array = np.asarray(boxes, np.float64)
@@ -51,7 +51,7 @@ def iou(a: ArrayLike, b: ArrayLike) -> NDArray[np.float32]:
     >>> iou([[0, 0, 2, 2]], [[1, 0, 3, 2], [0, 0, 2, 2]]).round(3).tolist()
     [[0.3330000042915344, 1.0]]
     """
-    first, second = as_boxes(a)[:, None], as_boxes(b)[None]  # in double precision, so that a half is a half
+    first, second = as_boxes(a)[:, None], as_boxes(b)[None]  # doubles, so that one half is exact
     corner, far = np.maximum(first[..., :2], second[..., :2]), np.minimum(first[..., 2:], second[..., 2:])
     shared = np.maximum(far - corner, 0).prod(axis=-1)
     union = _area(first) + _area(second) - shared
@@ -60,7 +60,7 @@ def iou(a: ArrayLike, b: ArrayLike) -> NDArray[np.float32]:
 
 
 def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> NDArray[np.float32]:
-    """Compute the mean of a box and those that overlap it, weighted by their odds, (4,).
+    """Compute the mean of a box and the boxes that overlap it, weighted by their odds, (4,).
 
     Box voting (Gidaris and Komodakis, ICCV 2015): the mean of several boxes around one object is closer to it
     than the best of them. Boxes with higher odds than the chosen one have no vote, because they mark another
@@ -68,9 +68,9 @@ def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> 
 
     Args:
         boxes: (n, 4).
-        log_odds: of each box to be right, (n,).
+        log_odds: the log odds that each box is correct, (n,).
         chosen: the index of the box.
-        min_iou: the least overlap of boxes that have a vote.
+        min_iou: the least IoU with it of boxes that have a vote.
 
     >>> vote([[0, 0, 2, 2], [0, 0, 2, 4], [6, 6, 9, 9]], [0, 0, 0], chosen=0, min_iou=0.25).tolist()
     [0.0, 0.0, 2.0, 3.0]
@@ -84,9 +84,10 @@ def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> 
 
 
 def jittered(box: ArrayLike, width: float, height: float, count: int, min_iou: float) -> NDArray[np.float32]:
-    """Draw boxes near one box of an image of that size, at most `count` of them, (n, 4).
+    """Draw at most `count` boxes near one box of an image of that size, (n, 4).
 
-    Each side is moved by up to an eighth of the box's extent. The result is deterministic for each box.
+    Each side is moved by up to an eighth of the box's extent, and boxes with an IoU below `min_iou` are left
+    out. The result is the same for the same box.
 
     >>> jittered([20, 20, 60, 60], 100, 100, count=2, min_iou=0.7).shape
     (2, 4)
@@ -107,7 +108,7 @@ def enclosing(boxes: ArrayLike) -> NDArray[np.float32]:
 
 
 def clip(boxes: ArrayLike, width: float, height: float) -> NDArray[np.float32]:
-    """Clip boxes to an image of that size, (n, 4); a box outside it keeps no area."""
+    """Clip boxes to an image of that size, (n, 4); a box outside the image has no area left."""
     return np.clip(as_boxes(boxes), 0, [width, height, width, height]).astype(np.float32)
 
 

@@ -18,21 +18,21 @@ from seesay.data.features import FeatureRows
 from seesay.errors import SeesayError
 
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-"""Half of a character, which a text contains if it was made from bytes that are not UTF-8."""
-_MOST_ACCENTS = 30  # in a row, as Unicode's stream-safe texts have (UAX 15)
+"""Matches half of a surrogate pair, which a text contains if it was made from bytes that are not UTF-8."""
+_MOST_ACCENTS = 30  # in a row, as in Unicode's stream-safe format (UAX 15)
 
 SPLITS = ("train", "val", "test")
 
 
 class ByteSource(Protocol):
-    """Where the encoded bytes of one image are: a file, or a member of a tar, here or at a URL."""
+    """Where the encoded bytes of one image are: in a file, a tar or a Parquet file, here or at a URL."""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         ...
 
     def place(self) -> str:
-        """Return a unique name of these bytes in this version, if the store of a URL tells; else ""."""
+        """Return a unique name of this version of the bytes if the store of a URL has versions; else ""."""
         ...
 
 
@@ -44,8 +44,8 @@ class CorpusImage:
     """One image of a corpus.
 
     `row` is its row in `Corpus.features` if the corpus has precomputed features; `source` is None if the
-    corpus comes without the image itself. `size` is the width and height in pixels, upright, or zeros if they
-    were not measured because no boxes refer to them.
+    corpus does not contain the image itself. `size` is the width and height in pixels, upright, or zeros if
+    they were not measured because no boxes refer to them.
     """
 
     name: str
@@ -57,7 +57,7 @@ class CorpusImage:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence about an image, or a phrase with its boxes: several for "two men".
+    """A sentence about an image, or a phrase with its boxes, such as two for "two men".
 
     `image` is the position of its image in `Corpus.images`. Boxes are x1 y1 x2 y2 in continuous pixels of
     that image, from zero, x2 and y2 exclusive, and lie within it. Phrases of one image with the same `chain`
@@ -80,7 +80,7 @@ class Sentence:
 
 @dataclass
 class Issues:
-    """Data-quality issues that a reader found: the count of each kind and its first places.
+    """Data-quality issues that a reader found: the count of each kind and the first places of each.
 
     Kinds are short descriptions, such as "image listed but missing" or "empty sentence". For tables, `rows`
     is the number of rows, and `left_out` has the places of unusable rows.
@@ -99,7 +99,7 @@ class Issues:
             places.append(where)
 
     def leave_out(self, kind: str, where: str) -> None:
-        """Count an issue because of which a row is skipped."""
+        """Count an issue that makes a row unusable, and keep its place."""
         self.add(kind, where)
         self.left_out.append(where)
 
@@ -112,7 +112,7 @@ class Corpus:
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
     None. Training also uses the train splits of the corpora `beside`. `format` names the reader if it reads
-    less than the one that recognises these files, and the columns those that were named for reading them.
+    less than the reader that recognises these files; the columns are those that the user named.
 
     Example:
         >>> from pathlib import Path
@@ -184,9 +184,9 @@ class Corpus:
 
 
 def composed(text: str) -> str:
-    """Return a text with its accents composed (NFC), since macOS may write them as characters of their own.
+    """Return a text with its accents composed (NFC), since macOS may write them as separate characters.
 
-    A text with more than 30 accents in a row is left as it is: to sort n of them takes n² steps.
+    A text with more than 30 accents in a row is returned unchanged, because sorting n of them takes n² steps.
 
     >>> composed("cafe\N{COMBINING ACUTE ACCENT}") == "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
     True

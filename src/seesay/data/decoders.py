@@ -31,10 +31,10 @@ from seesay.data.sources import FileSource
 from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
 
-_SECONDS = 10.0  # for a photo of somebody's own
+_SECONDS = 10.0  # for one of the user's own photos
 _AT_ONCE = 8  # each may take more than a gigabyte
-_PATIENCE = 3  # times as long by the clock, as on a busy machine
-_ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding is allowed to take, should a decoder go wild
+_PATIENCE = 3  # times as long in wall-clock time, since the machine may be busy
+_ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding may take, in case a decoder is faulty
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
 _PIPE = 1 << 18  # bytes
@@ -47,14 +47,14 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
 
 
 def facts_of(file: Path) -> dict[str, str]:
-    """Read how a photo was taken, see `headers.facts`; empty if it cannot be read.
+    """Read how a photo was taken; see `headers.facts`. Empty if it cannot be read.
 
-    Nothing is decoded: in a PNG, only chunks before the pixels count. Where only a library in C reads the
-    header, as of HEIC or of a raw photo that is not a TIFF, a process that can be killed opens the photo.
+    The pixels are not decoded, so in a PNG only chunks before them count. If only a C library reads the
+    header, as for HEIC and raw photos that are not TIFF, the photo is opened in a process that can be killed.
     """
     try:
         with opened_header(file) as image:
-            # Pillow's own way to ask a PNG decodes it, since the chunk may come after the pixels.
+            # The PNG plugin's own getexif decodes the image, since the chunk may follow the pixels.
             return facts(tags_of(Image.Image.getexif(image)))
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         is_apart = file.suffix.lower() in RAW_SUFFIXES or file_format(file) in LIBRARY_FORMATS
@@ -105,7 +105,7 @@ class Decoders:
         return Photo(name, key or content_key(data), pixels, head["size"], head["taken"])
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
-        """Return how a photo was taken, see `EncodedImage.facts`; raise as `decode` does."""
+        """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""
         facts: dict[str, str] = self._ask(data, name, {"pixels": 0})[0]["facts"]
         return facts
 
@@ -115,7 +115,7 @@ class Decoders:
             decoder = self._take()
             try:
                 answer = decoder.ask(request, data, _PATIENCE * self._seconds)
-            except Exception as error:  # of a process that ended, or that lies
+            except Exception as error:  # the process ended, or its response is invalid
                 raise decoder.failure(name, self._seconds) from error
             self._put_back(decoder)
         if isinstance(answer, ImageError):
@@ -123,7 +123,7 @@ class Decoders:
         return answer
 
     def close(self) -> None:
-        """End all processes, busy ones after their response."""
+        """End all processes; busy ones end after their response."""
         with self._lock:
             self._closed = True
             while self._idle:
@@ -134,8 +134,8 @@ class Decoders:
             while self._idle:
                 decoder = self._idle.pop()
                 if decoder.owner != os.getpid():
-                    continue  # of the process that this one was forked from
-                if decoder.process.poll() is None:  # the system may have ended it, for want of memory
+                    continue  # it belongs to the process that this one was forked from
+                if decoder.process.poll() is None:  # the system may have killed it for lack of memory
                     return decoder
                 decoder.kill()  # which frees its pipes
         return _Decoder()
@@ -155,18 +155,18 @@ class _Decoder:
         self.is_late, self.owner = False, os.getpid()
         source = str(Path(seesay.__file__).parents[1])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        # -P: the folder that the program was started in may hold anything.
+        # -P: the current folder, which may contain anything, is not searched for modules.
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "seesay.data.decoders"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # libraries warn about what strangers send
+            stderr=subprocess.DEVNULL,  # libraries print warnings about damaged images
             env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
-        with suppress(ImportError, AttributeError, OSError):  # of Linux, within what a user may have
+        with suppress(ImportError, AttributeError, OSError):  # only on Linux, up to the user's limit
             import fcntl
 
-            for pipe in (self.process.stdin, self.process.stdout):  # a photo has megabytes
+            for pipe in (self.process.stdin, self.process.stdout):  # photos have megabytes
                 fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
 
     def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> _Answer | ImageError:
@@ -190,7 +190,7 @@ class _Decoder:
         """End the process, and return the error for the image that it did not decode."""
         if not self.is_late:
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)  # which closed its pipe, and tells how it ends
+                self.process.wait(1)  # it closed its pipe; wait for its exit status
         ended = self.process.returncode
         self.kill()
         if self.is_late:
@@ -208,7 +208,7 @@ class _Decoder:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):  # what was not written any more
+            with suppress(OSError):  # of data that was not written
                 if pipe is not None:
                     pipe.close()
 
@@ -217,7 +217,7 @@ _Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
 
 
 def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
-    """Read a response, limited to an image of so many pixels; 0 for facts alone."""
+    """Read a response: an image of at most `max_pixels` pixels, or only facts if that is 0."""
     head = json.loads(answers.readline(_LINE))
     if "error" in head:
         kind = UnavailableImageError if head["again"] is True else ImageError
@@ -243,9 +243,9 @@ def main() -> None:
     _limit("RLIMIT_CORE", 0)
     with suppress(AttributeError, OSError):
         os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with responses
     while line := requests.readline():
         request = json.loads(line)
         data = requests.read(request["bytes"])
@@ -278,7 +278,7 @@ def _limit(what: str, most: int) -> None:
 
 
 PHOTOS = Decoders(_SECONDS)
-"""What photos are decoded by that are indexed, re-ranked or shown."""
+"""The processes that decode photos to index, re-rank or show them."""
 atexit.register(PHOTOS.close)
 
 if __name__ == "__main__":

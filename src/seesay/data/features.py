@@ -1,7 +1,7 @@
-"""Precomputed features: rows of several files as one array, and the files of region features.
+"""Precomputed features: the rows of several files as one array, and the formats of region features.
 
-Bottom-up attention (Anderson et al., CVPR 2018) was published as TSV: a line per image with image_id
-image_w image_h num_boxes boxes features, the last two base64 of float32, (num_boxes, 4) and (num_boxes, d).
+Features of bottom-up attention (Anderson et al., CVPR 2018) were published as TSV, a line per image: image_id
+image_w image_h num_boxes boxes features; the last two are base64 of float32, (num_boxes, 4), (num_boxes, d).
 Later work has `.npz` with `features` (n, r, d) and `img_id`, or `.npy` (n, r, d), or (n, d) of whole images,
 with the ids in `<name>_ids.txt`, one per line. Rows are looked up by id, in any order.
 """
@@ -29,7 +29,7 @@ _READ = ("features", *_IDS)  # of the arrays in an archive
 _FIELDS = 6
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
-_MOST_GROWTH = 100  # times the compressed size of features, which measured ones do not reach
+_MOST_GROWTH = 100  # times the compressed size; real features do not reach it
 _UNREADABLE = (  # what NumPy raises for damaged files
     *(OSError, ValueError, EOFError, SyntaxError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),  # the last for a damaged header
@@ -59,9 +59,9 @@ class FeatureRows:
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *width)
 
     def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
-        """Return rows that lie end to end in one part as they are, in half or single precision.
+        """Return consecutive rows of one part without copying them, in half or single precision.
 
-        Others are copied, in half precision if all parts have it.
+        Other rows are copied, in half precision if all parts have it.
         """
         first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
         number = int(np.searchsorted(self._starts, first, side="right")) - 1
@@ -92,7 +92,7 @@ class FeatureRows:
 
 
 class RegionFiles:
-    """The features of several files: `features` (n, r, d) or (n, d), and each image's row."""
+    """The features of several files: `features` (n, r, d) or (n, d), and the row of each image."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         opened = {path: _open(path) for path in paths}
@@ -177,14 +177,14 @@ def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
             if key is None:
                 raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
             rows, ids = _checked(archive["features"], path), archive[key].reshape(-1)
-            _check_count(path, ids, rows)  # before each id becomes an object, which takes far more memory
+            _check_count(path, ids, rows)  # before the ids become Python objects, which take far more memory
             return [each.decode() if isinstance(each, bytes) else str(each) for each in ids.tolist()], rows
     except _UNREADABLE as error:
         raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
 
 
 def _ids_of(path: Path) -> list[str]:
-    """Read the ids beside an array, one a line."""
+    """Read the ids of an array from the text file beside it, one per line."""
     beside = _ids_beside(path)
     try:
         lines = beside.read_text(encoding="utf-8-sig").splitlines()
@@ -198,7 +198,7 @@ def _ids_beside(path: Path) -> Path:
 
 
 def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
-    """Scan each line once for its id and lengths; features are decoded when they are indexed."""
+    """Read the id and the lengths of each line; features are decoded when they are indexed."""
     ids: list[str] = []
     starts: list[int] = []
     width = start = 0
@@ -225,7 +225,7 @@ def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
 
 
 def _bytes_in(text: bytes) -> int:
-    """Count the bytes that base64 text encodes; -1, which matches nothing, if it is truncated."""
+    """Count the bytes that a base64 text encodes; -1, which matches no size, if it is truncated."""
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"="))) if len(text) % 4 == 0 else -1
 
 
@@ -255,10 +255,10 @@ class _TsvRows:
 
 
 def _pad_alike(parts: Sequence[_TsvRows]) -> None:
-    """Give the images of all parts as many regions as the one that has the most; missing ones are zeros.
+    """Give all images as many regions as the image that has the most; missing regions are zeros.
 
     Raises:
-        SeesayError: that would make an image so many times larger than its line that memory could be filled.
+        SeesayError: the features of a file would be more than 100 times as large as the file.
     """
     if not parts:
         return

@@ -19,21 +19,21 @@ from seesay.data.remote import as_remote
 from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
-MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
+MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
 
 HEAD = 1 << 16
 """Bytes that hold the header of nearly every JPEG, EXIF thumbnail included."""
 
-# Before the first frame. A JPEG takes four reads a segment, and may have hundreds: a panorama keeps another
-# photo in them. Pillow joins EXIF segments, and copies what it has at each of them.
+# Before the first frame. A JPEG takes four reads a segment, and may have hundreds of segments if it contains
+# another photo, as panoramas do. Pillow joins EXIF segments, and copies what it has at each of them.
 _MAX_READS = 4000
 _BRANDS = 256  # bytes that hold the brands of an HEIC or AVIF file
 _MAX_BYTES = 16 << 20
 
-# Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
+# Pillow also reads formats that run other programs, such as EPS; these do not.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
 LIBRARY_FORMATS = ("AVIF", "HEIF", "WEBP")
-"""Whose headers libraries in C read, see `library_format`."""
+"""Formats whose headers are read by C libraries; see `library_format`."""
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
@@ -49,7 +49,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 
     Raises:
         ImageError: not an image, damaged, of more than `max_pixels`, or with a header designed to take long.
-        UnavailableImageError: there is not enough memory now.
+        UnavailableImageError: there is not enough memory now, or the system fails otherwise.
     """
     if not data:
         raise ImageError(f"{name}: empty, 0 bytes.")
@@ -76,16 +76,16 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 def opened_header(path: Path) -> Iterator[Image.Image]:
     """Open an image file and read its header, in Python.
 
-    Raises any error if it is not an image, or one whose header only a library in C reads (`library_format`).
+    Raises any error if it is not an image, or its header is only read by a C library (`library_format`).
     """
     with _opened(path) as file:
         if found := library_format(file.peek(_BRANDS)):
             raise ImageError(f"{path}: {found}, which is not opened here.")
-        yield _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
+        yield _open(file)  # also opens a raw photo that is a TIFF, whose EXIF is that of the camera
 
 
 def file_format(path: Path) -> str | None:
-    """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None if it is none."""
+    """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None for other files."""
     try:
         if path.suffix.lower() in RAW_SUFFIXES and is_raw(read_range(path, 0, HEAD), path.name):
             return "RAW"
@@ -96,9 +96,9 @@ def file_format(path: Path) -> str | None:
 
 
 def library_format(head: bytes) -> str | None:
-    """Return the format of an image whose header a library in C reads, by its first bytes; None for others.
+    """Return the format of an image whose header a C library reads, by its first bytes; None for others.
 
-    Such a library may have a flaw, so a server opens these in another process.
+    Such a library may have vulnerabilities, so a server opens these images in another process.
 
     >>> library_format(b"RIFF....WEBPVP8 "), library_format(b"....ftypheic"), library_format(b"GIF89a")
     ('WEBP', 'HEIF', None)
@@ -132,9 +132,9 @@ def open_bounded(data: bytes) -> Image.Image:
 
 
 def is_of_system(error: Exception) -> bool:
-    """Return whether the system failed, for example with too many open files, and not the image.
+    """Return whether the error is the system's, such as too many open files, and not the image's.
 
-    Pillow loads its plugins when they are first needed.
+    Pillow loads its plugins when they are first needed, which may fail.
     """
     return isinstance(error, OSError) and error.errno is not None
 
@@ -147,7 +147,7 @@ def reason_of(error: Exception) -> str:
 
 
 def tags_of(exif: Image.Exif) -> dict[int, Any]:
-    """Return the tags of a photo by number, with those of its exposure; raise anything if damaged."""
+    """Return the tags of a photo by number, including the Exif directory; raise any error if damaged."""
     return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
 
 
@@ -159,13 +159,13 @@ def time_of(tags: Mapping[int, Any]) -> str:
     """
     for tag in (_Exif.DateTimeOriginal, _Exif.DateTimeDigitized):
         if found := _TIME.match(str(tags.get(tag, ""))):
-            with suppress(ValueError):  # the 30th of February
+            with suppress(ValueError):  # such as 30 February
                 return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
     return ""
 
 
 def facts(tags: Mapping[int, Any]) -> dict[str, str]:
-    """Return camera, lens, exposure, aperture, ISO, focal length and time, as far as known.
+    """Return time, camera, lens, exposure, aperture, ISO and focal length, as far as known.
 
     GPS positions are omitted, because people who share photos seldom mean to reveal where they live.
     """
@@ -184,7 +184,7 @@ def facts(tags: Mapping[int, Any]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """A tag's text as one line, whatever it contains."""
+    """A tag's text as one line of at most 100 printable characters."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
     return " ".join("".join(letter for letter in text if letter.isprintable()).split())[:_MAX_CHARACTERS]
 
@@ -218,7 +218,7 @@ def _open(file: _Bounded) -> Image.Image:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """The formats that this build of Pillow has; naming another makes it raise KeyError."""
+    """The formats that this build of Pillow has; it raises KeyError for others."""
     import pillow_heif  # takes longer to load than most photos take to open
 
     Image.init()
@@ -231,7 +231,7 @@ class _TooLongError(Exception):
 
 
 class _Bounded(io.BufferedReader):
-    """An encoded image as Pillow reads it, in few reads of few bytes before the first frame."""
+    """An encoded image with limits on the reads, and their bytes, before the first frame."""
 
     def __init__(self, raw: Any) -> None:
         super().__init__(raw, HEAD)
@@ -239,7 +239,7 @@ class _Bounded(io.BufferedReader):
         self._reads, self._bytes = _MAX_READS, _MAX_BYTES
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if self.is_header and size is not None and size >= 0:  # some read the whole file at once
+        if self.is_header and size is not None and size >= 0:  # some plugins read the whole file at once
             self._reads, self._bytes = self._reads - 1, self._bytes - size
             if min(self._reads, self._bytes) < 0:
                 raise _TooLongError

@@ -4,7 +4,7 @@
 - Colours of another profile, such as Display P3, are converted to sRGB.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - For raw photos, the preview that the camera embedded is used: see `raw.py`.
-- A truncated image is rejected: half a picture would be encoded as if it were whole.
+- A truncated image is rejected, because half a picture would be encoded as if it were whole.
 - An image of more than MAX_PIXELS, or one that would take too much memory or time, is rejected.
 """
 
@@ -48,12 +48,12 @@ class EncodedImage:
     Args:
         data: the encoded bytes.
         name: what error messages call it.
-        max_pixels: width × height that is refused beyond.
+        max_pixels: the largest width × height that is accepted.
 
     Raises:
         ImageError: from any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of
             more than `max_pixels`, or too costly to decode.
-        UnavailableImageError: there is not enough memory now.
+        UnavailableImageError: there is not enough memory now, or the system fails otherwise.
 
     Example:
         >>> import io
@@ -69,7 +69,7 @@ class EncodedImage:
 
     @cached_property
     def key(self) -> str:
-        """The key of its content, see `content_key`."""
+        """The key of the content; see `content_key`."""
         return content_key(self.data)
 
     @property
@@ -112,7 +112,7 @@ class EncodedImage:
         """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged."""
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
-                with suppress(Exception):  # one that is no TIFF; then its picture may say it
+                with suppress(Exception):  # not a TIFF: its preview may have EXIF
                     return facts(tags_of(open_bounded(self.data).getexif()))
             return facts(tags_of(self._exif_of_header()))
         return {}
@@ -123,8 +123,8 @@ class EncodedImage:
         Threads that decode large images wait for each other, so that memory is bounded.
 
         Args:
-            min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The
-                shorter side of the result is at least `min_side` wherever the image's own is.
+            min_side: decode a JPEG whose shorter side is more than twice this at a fraction of its size,
+                which is faster. The shorter side of the result is at least `min_side` if the image's own is.
         """
         image = self._parsed
         with self._decoding():
@@ -135,7 +135,7 @@ class EncodedImage:
             return turned(in_srgb(pixels, image), self._orientation(self._exif))
 
     def photo(self, min_side: int) -> Photo:
-        """Decode the image for several uses, see `pixels`."""
+        """Decode the image for several uses; see `pixels`."""
         pixels = self.pixels(min_side)
         pixels.setflags(write=False)
         return Photo(self.name, self.key, pixels, self.size, self.taken)
@@ -150,22 +150,22 @@ class EncodedImage:
 
     @cached_property
     def _exif(self) -> Image.Exif:
-        """The EXIF, empty if it is damaged. For a PNG this decodes the pixels, which may come first."""
+        """The EXIF, empty if it is damaged. For a PNG this decodes the pixels, which the EXIF may follow."""
         try:
             return self._parsed.getexif()
         except Exception:  # Pillow's plugins raise nearly anything on damaged files
             return Image.Exif()
 
     def _exif_of_header(self) -> Image.Exif:
-        """The EXIF, of an image that may not have been decoded."""
+        """The EXIF of an image that may not have been decoded yet."""
         if self.format != "PNG" or "_exif" in vars(self):
             return self._exif
         with self._decoding():
             return self._exif
 
     def _orientation(self, exif: Image.Exif) -> int:
-        """The EXIF orientation, 1 to 8; 1 where there is none."""
-        if self.format == "TIFF":  # whose size and pixels Pillow turns itself
+        """The EXIF orientation, 1 to 8; 1 if there is none."""
+        if self.format == "TIFF":  # Pillow turns its size and pixels itself
             return 1
         value = exif.get(ExifTags.Base.Orientation, 1)
         return value if value in range(1, 9) else 1
@@ -191,10 +191,10 @@ class Photo:
 
     Attributes:
         name: what error messages call it.
-        key: of its content.
+        key: the key of its content; see `content_key`.
         pixels: (h, w, 3) RGB, upright, perhaps a fraction of its size; read-only.
         size: width and height of the whole upright photo, in pixels.
-        taken: when it was taken, see `EncodedImage.taken`.
+        taken: when it was taken; see `EncodedImage.taken`.
     """
 
     name: str

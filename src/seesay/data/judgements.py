@@ -3,7 +3,7 @@
 Judgements are read in the two tab-separated formats of Flickr8k (Hodosh et al., JAIR 47, 2013):
 `ExpertAnnotations.txt` has image, sentence and the scores of three experts, 1 to 4;
 `CrowdFlowerAnnotations.txt` has image, sentence, the share of yes, and the counts of yes and no. Relevant
-items are JSON, `{"a.jpg": ["a.jpg#0", "b.jpg#3"], "a.jpg#0": ["a.jpg", "b.jpg"]}`.
+items are in JSON, `{"a.jpg": ["a.jpg#0", "b.jpg#3"], "a.jpg#0": ["a.jpg", "b.jpg"]}`.
 
 A sentence is named `image.jpg#n`: number n of its image's sentences, from 0, in the order of the corpus, as
 in Flickr's token files. The sentids of Karpathy's files have the same order.
@@ -97,7 +97,7 @@ class Names:
 
     def __init__(self, corpus: Corpus) -> None:
         whole = {image.name: at for at, image in enumerate(corpus.images)}
-        # Lists give file names without folders, which count where they are unique.
+        # Lists give file names without folders; these are used where they are unique.
         last = [image.name.rpartition("/")[2] for image in corpus.images]
         counts = Counter(last)
         self._images = {name: at for at, name in enumerate(last) if counts[name] == 1} | whole

@@ -1,8 +1,8 @@
 """The sizes of the pages of Parquet files, read from their headers before anything is decompressed.
 
-The metadata at the end of a file only claims sizes, and a page of a few kilobytes can become gigabytes, for
-which pyarrow has no limit. Page headers are structs in Thrift's compact encoding, read here as its library in
-C++ does, so that no header says one size here and another one there.
+The sizes in the metadata at the end of a file may be false, and a page of a few kilobytes can expand to
+gigabytes, which pyarrow does not limit. Page headers are structs in Thrift's compact encoding, read here as
+Thrift's C++ library reads them, so that both find the same sizes.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 _HEADER, _MAX_HEADER = 1 << 10, 1 << 20  # bytes that are read at first, and at most
-_PADDING = 100  # bytes behind a column that readers look at, too, since old writers counted too few
+_PADDING = 100  # bytes after a column that readers also look at, since old writers counted too few
 _DEPTH = 8
 _UNCOMPRESSED, _COMPRESSED = 2, 3  # fields of a page header
 _TRUE, _FALSE, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 10, 12
 
 Read = Callable[[int, int], bytes]
-"""Reads at a place so many bytes of a file, or fewer where it ends."""
+"""Called with an offset and a size, returns that many bytes of a file, or fewer at its end."""
 
 
 def page_sizes(read: Read, start: int, size: int) -> Iterator[tuple[int, int]]:
-    """Iterate over the sizes of a column's pages in bytes, decompressed and as they are in the file.
+    """Iterate over the sizes of a column's pages in bytes, decompressed and in the file.
 
     Args:
         read: reads the file.
-        start: of the column's pages.
-        size: of all of them.
+        start: the offset of the column's pages.
+        size: their total size in the file.
 
     Raises:
-        ValueError: something is no page header.
+        ValueError: a page header is invalid.
     """
     at = start
     while at < start + size + _PADDING:
@@ -43,7 +43,7 @@ def page_sizes(read: Read, start: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _page(read: Read, at: int) -> tuple[int, int, int]:
-    """Read a page header: its two sizes, and its own length."""
+    """Read a page header: the two sizes of the page, and the length of the header."""
     wanted = _HEADER
     while True:
         data = read(at, wanted)
@@ -62,13 +62,13 @@ def _page(read: Read, at: int) -> tuple[int, int, int]:
 
 
 class _Header:
-    """Reads a struct; an IndexError says that it goes on behind the data."""
+    """Reads a struct; raises IndexError if it continues after the data."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def fields(self, depth: int = _DEPTH) -> dict[int, int]:
-        """Read a struct: its 32-bit numbers by field, of which the last counts; others are skipped."""
+        """Read a struct: its 32-bit numbers by field, the last of each; other values are skipped."""
         found, field = dict[int, int](), 0
         while kind := self._byte():
             field = (field + (kind >> 4) if kind >> 4 else self._number()) & 0xFFFF
@@ -78,7 +78,7 @@ class _Header:
         return found
 
     def _value(self, kind: int, depth: int) -> int | None:
-        """Read a value, or skip one that is no number."""
+        """Read a value, or skip one that is not a number."""
         if kind in (_TRUE, _FALSE):
             return None
         if kind == _BYTE:

@@ -20,26 +20,26 @@ from PIL.TiffImagePlugin import TiffImageFile
 from seesay.errors import ImageError
 
 MAX_SCANS = 100
-"""Of a JPEG; a progressive one has about ten, and each takes as long as decoding the image once."""
+"""The most scans of a JPEG; a progressive one has about ten, and each takes as long as decoding once."""
 
 MAX_WORKING_BYTES = 1_000_000_000
-"""That decoding may take beside its result, (h, w, 3)."""
+"""The most memory that decoding may take in addition to its result, (h, w, 3)."""
 
-_MAX_SCANNED = 1_500_000_000  # scans × pixels of a JPEG; two to four seconds of a core
-# Of all threads together: the largest image that is accepted, alone, or many photographs at once.
+_MAX_SCANNED = 1_500_000_000  # scans × pixels of a JPEG; two to four seconds on one core
+# Bytes of all threads together: the largest image that is accepted alone, or many photographs at once.
 _MAX_IN_FLIGHT = 1_600_000_000
 _TILE = 1 << 20  # pixels
 _MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and cameras have a few thousand
-# A DCT-scaled JPEG keeps this many times the wanted side, for detail above the cut-off of the later resize.
+# A JPEG is decoded to at least this many times the wanted side, for detail above the later resize's cut-off.
 # The lowest cosine of Lite0 features to those of the full image was 0.985 at 1, 0.997 at 1.5, 0.9995 at 2.
 _SCALE_GAP = 2
 
 _LONGEST = 64  # times the shorter side
-_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}  # bytes a pixel in Pillow; else 4
-# Bytes a pixel that decoders take beside what Pillow stores: canvases, planes and copies, as measured.
+_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}  # bytes per pixel in Pillow; else 4
+# Bytes per pixel that decoders take besides what Pillow stores: canvases, planes and copies, as measured.
 _DECODER = {"WEBP": 12, "AVIF": 8, "HEIF": 12, "JPEG2000": 20}
 _BITS_PER_SAMPLE = 258  # the tag of a TIFF
-_ROW = 8  # bytes a row: Pillow keeps a pointer to each, of which an image of one column has many
+_ROW = 8  # bytes per row: Pillow keeps a pointer to each, and an image of one column has many
 # A marker of a JPEG other than a restart; in the data of a scan, 0xFF is always followed by 0x00.
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd8])")
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
@@ -49,7 +49,7 @@ def check_cost(image: Image.Image, data: bytes, name: str) -> None:
     """Raise an ImageError if decoding would take too much memory or time for an image of its size."""
     pixels = image.width * image.height
     if image.format in ("JPEG", "MPO") and _count_scans(data, 1) > 1:
-        image.info["progressive"] = 1  # or as one: several scans are put together, whatever their kind
+        image.info["progressive"] = 1  # decoded like one: all coefficients are kept until the last scan
     if _working_bytes(image) > MAX_WORKING_BYTES:
         most = int(pixels * MAX_WORKING_BYTES / _working_bytes(image))
         raise ImageError(
@@ -72,7 +72,7 @@ def _working_bytes(image: Image.Image) -> int:
 
 def _decoder_bytes(image: Image.Image) -> int:
     """Bytes per pixel that a decoder takes in addition to Pillow's image."""
-    if image.format in ("JPEG", "MPO"):  # of several scans it keeps all coefficients
+    if image.format in ("JPEG", "MPO"):  # with several scans, the decoder keeps all coefficients
         return 2 * len(image.getbands()) if image.info.get("progressive") else 0
     if isinstance(image, TiffImageFile) and image.info.get("compression") != "raw":
         # It may be a single strip, which is decompressed whole.
@@ -143,8 +143,8 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
 def middle(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Cut the ends off an image (h, w, 3) whose longer side is more than 64 times its shorter one.
 
-    If the shorter side of a row of 65,535 pixels were scaled to the input size, as before a crop, it would
-    take gigabytes, though its file has a hundred bytes.
+    Scaling the shorter side of a single row of 65,535 pixels to the input size, as before a crop, would take
+    gigabytes, although its file may have only a hundred bytes.
     """
     height, width = pixels.shape[:2]
     most = _LONGEST * min(height, width)
@@ -160,7 +160,7 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    """Convert an image; one of that mode is not copied, which takes as long as all else."""
+    """Convert an image; one that has the mode is not copied, which would double the time."""
     return image if image.mode == mode else image.convert(mode)
 
 
@@ -176,15 +176,16 @@ def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
 def _range(image: Image.Image) -> tuple[float, float]:
     """The values that become black and white in a grey image of more than 8 bits.
 
-    Unsigned 16-bit has the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1 (floats
-    only), 0..255, 0..65535 and minimum..maximum that holds all values.
+    Unsigned 16-bit images have the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1
+    (floats only), 0..255, 0..65535 and 0..maximum that holds all values, or minimum..maximum if some are
+    negative.
     """
     if image.mode.startswith("I;16"):
         return 0.0, 65535.0
     low, high = np.inf, -np.inf
     for box in _tiles(image):
         values = np.asarray(image.crop(box))
-        if not np.isfinite((values.min(), values.max())).all():  # seldom, and a mask is slow
+        if not np.isfinite((values.min(), values.max())).all():  # rare, and masking is slow
             values = values[np.isfinite(values)]
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
@@ -197,7 +198,7 @@ def _range(image: Image.Image) -> tuple[float, float]:
 
 
 def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray[np.uint8]:
-    """Convert grey, (h, w), to 8 bits, `low` black and `high` white; NaN is black, infinities the ends."""
+    """Convert grey, (h, w), to 8 bits: `low` and -∞ to black, `high` and ∞ to white, NaN to black."""
     if values.dtype.kind == "u" and values.dtype.itemsize == 2:
         return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
     grey = values.astype(np.float64)
@@ -211,8 +212,8 @@ def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray
 def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
     """Convert decoded pixels, (h, w, 3), of an image with another colour profile to sRGB, in place.
 
-    Without one, or with one that cannot be used, they stay as they are: colours that are a little off are
-    better than no photo. What is in sRGB already is not computed again.
+    Pixels without a profile, or with one that cannot be used, stay as they are: colours that are slightly
+    wrong are better than no photo. Pixels in sRGB are not converted.
     """
     profile = image.info.get("icc_profile")
     if not isinstance(profile, bytes) or not 0 < len(profile) <= _MAX_PROFILE:

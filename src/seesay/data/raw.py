@@ -22,8 +22,8 @@ _HEADS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")  # RAF, ORF, 
 _CR3 = b"ftypcrx "
 _TIFF = {b"II*\0": "<", b"MM\0*": ">"}
 _DNG_VERSION = 50706
-_MIN_PREVIEW = 440  # pixels of the shorter side, as of thumbnails: a smaller one is an icon
-_ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's turns as EXIF writes them
+_MIN_PREVIEW = 440  # pixels of the shorter side, the height of thumbnails; a smaller preview is an icon
+_ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's values of flip, and the EXIF orientations
 
 
 def is_raw(head: bytes, name: str) -> bool:
@@ -39,7 +39,7 @@ def is_raw(head: bytes, name: str) -> bool:
 
 
 def developed(data: bytes, name: str, max_pixels: int) -> bytes:
-    """Return an encoded image of a raw photo; other data are returned unchanged.
+    """Return an encoded image made from a raw photo; other data are returned unchanged.
 
     Raises:
         ImageError: the photo is damaged or of an unknown kind, has too many pixels, or the package that reads
@@ -66,7 +66,7 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
 
 
 def _preview(raw: rawpy.RawPy) -> bytes | None:
-    """The embedded JPEG, upright; None if none is large enough."""
+    """The embedded JPEG, with an EXIF orientation; None if there is none that is large enough."""
     import rawpy
 
     try:
@@ -85,7 +85,7 @@ def _preview(raw: rawpy.RawPy) -> bytes | None:
         return None
     if ExifTags.Base.Orientation in exif:
         return data
-    # Few previews say how the camera was held, but the photo does.
+    # Few previews have an orientation of their own, but the raw file has one.
     exif[ExifTags.Base.Orientation] = _ORIENTATIONS.get(raw.sizes.flip, 1)
     return _with_exif(data, exif.tobytes())
 
@@ -106,7 +106,7 @@ def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:
 
 
 def _tags(head: bytes) -> set[int]:
-    """The tags of the first directory of a TIFF, as far as they are in these bytes."""
+    """The tags of the first directory of a TIFF, as far as these bytes contain them."""
     order = _TIFF[head[:4]]
     try:
         (start,) = struct.unpack_from(f"{order}I", head, 4)

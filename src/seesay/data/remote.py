@@ -1,7 +1,7 @@
 """Files at URLs, such as `s3://bucket/photos`, read in place through fsspec by the methods of `Path`.
 
-Readers take such paths as they take those of a disk. What fails for a while, such as a connection, is tried
-again; what fails for good is an `OSError` that names the URL, as it is of a disk.
+Readers use such paths like local ones. Requests that fail for a reason that may pass, such as a lost
+connection, are repeated; if they keep failing, an `OSError` that names the URL is raised, as for local files.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from typing import Any, TypeVar, cast
 from seesay.errors import MissingExtraError, SeesayError, first_line, install_command, naming_extras
 from seesay.progress import progress, tell
 
-_SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
-_WAITS = (0.5, 2.0)  # seconds between attempts; s3fs has made some of its own within each
-_BLOCK = 8 << 20  # bytes of a request, where a file is read from its beginning to its end
+_SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # one slash is enough: pathlib collapses two
+_WAITS = (0.5, 2.0)  # seconds between attempts, in each of which s3fs retries itself
+_BLOCK = 8 << 20  # bytes of a request for a file that is read from beginning to end
 _NO_NAMES = ("", ".", "..")
-_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")  # as stores of fsspec call it
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")  # names of it in stores of fsspec
 
 T = TypeVar("T")
 
-_LISTED: dict[str, RemoteStat] = {}  # by URL, of the files that were listed since somebody forgot them
+_LISTED: dict[str, RemoteStat] = {}  # by URL: files that were listed since the last `forget`
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteStat:
-    """Bytes, the time of the last change in nanoseconds, 0 if the store does not say, and the version.
+    """The size in bytes, the time of the last change in nanoseconds, and the version of a file.
 
-    Another version may hold other bytes; it is empty if the store does not tell versions apart.
+    The time is 0 if the store does not give it. Different versions may have different bytes; the version is
+    empty if the store does not distinguish versions.
     """
 
     st_size: int
@@ -51,7 +52,7 @@ class RemoteStat:
 class RemotePath(PurePosixPath):
     """A file or folder at a URL, with those methods of `pathlib.Path` that readers call.
 
-    The methods raise OSError if the store cannot be asked.
+    The methods raise OSError if the store cannot be read.
     """
 
     __slots__ = ()
@@ -61,7 +62,7 @@ class RemotePath(PurePosixPath):
         return _SCHEME.sub(r"\1://", super().__str__())
 
     def __fspath__(self) -> str:
-        """Refuse to be opened as a file of this machine."""
+        """Raise a SeesayError instead of being opened as a local file."""
         raise SeesayError(f"{self}: seesay reads this from a disk only; copy it to one.")
 
     def exists(self) -> bool:
@@ -77,45 +78,45 @@ class RemotePath(PurePosixPath):
         return self._info().get("type") == "directory"
 
     def stat(self) -> RemoteStat:
-        """Return size and time of change, as last listed; raise FileNotFoundError if nothing is there."""
-        if listed := _LISTED.get(str(self)):  # in which fsspec would look through the whole folder
+        """Return size, time and version, as last listed; raise FileNotFoundError if nothing is there."""
+        if listed := _LISTED.get(str(self)):  # fsspec would search the listing of the whole folder
             return listed
         if info := self._info():
             return _stat(info)
         raise FileNotFoundError(ENOENT, "nothing is there", str(self))
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """Iterate over what is in the folder, in order of names."""
+        """Iterate over the files and folders in the folder, sorted by name."""
         return (self / name for name in sorted({name for name, _ in self._listed()}))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Iterate over what fits a pattern, in which `*` stands for a part of a name."""
+        """Iterate over the paths that match a pattern, in which `*` stands for a part of a name."""
         above, _, last = pattern.rpartition("/")
         for folder in self.glob(above) if above else [self]:
             if folder.is_dir():
                 yield from (each for each in folder.iterdir() if PurePosixPath(each.name).match(last))
 
     def open(self, mode: str = "rb", buffering: int = _BLOCK) -> io.BufferedReader:  # noqa: ARG002
-        """Open a file to be read; so many bytes are asked for at a time."""
+        """Open the file for reading; each request asks for `buffering` bytes."""
         return io.BufferedReader(_RemoteFile(self), buffering)
 
     def read_bytes(self) -> bytes:
-        """Read a whole file."""
+        """Read the whole file."""
         return self._persistently(lambda system, url: bytes(system.cat_file(url)))
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Read a whole file of text."""
+        """Read the whole file as text."""
         return self.read_bytes().decode(encoding)
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Read the bytes from `start` to before `end`, or fewer if the file ends before."""
+        """Read the bytes from `start` to before `end`, or fewer if the file ends earlier."""
 
         def ask(system: Any, url: str) -> bytes:
             try:
                 return bytes(system.cat_file(url, start=start, end=end))
             except OSError as error:
                 if error.errno == EINVAL and self.stat().st_size <= start:
-                    return b""  # S3 has no answer for a range without bytes
+                    return b""  # S3 answers a range beyond the end with an error
                 raise
 
         return self._persistently(ask)
@@ -130,7 +131,7 @@ class RemotePath(PurePosixPath):
         self._persistently(lambda system, _url: system.invalidate_cache())
 
     def walk(self) -> Iterator[tuple[RemotePath, RemoteStat]]:
-        """Iterate over the files below the folder, nearest first, in name order; says how many it finds."""
+        """Iterate over the files below the folder, nearest first, sorted by name; report the progress."""
         folders = deque([self])
         with progress(f"Listing {self}", None, "files") as advance:
             while folders:
@@ -145,7 +146,7 @@ class RemotePath(PurePosixPath):
                         yield path, _LISTED[str(path)]
 
     def _listed(self) -> list[tuple[str, dict[str, Any]]]:
-        """What is in the folder, with its names; says so if there are names of which no path can be made.
+        """The names and facts of what is in the folder; report names that cannot be part of a path.
 
         A store may have a file and a folder of one name.
         """
@@ -156,19 +157,19 @@ class RemotePath(PurePosixPath):
             return [(info["name"].strip("/").removeprefix(above).removeprefix("/"), info) for info in found]
 
         there = self._persistently(ask)
-        # A file without a name is one that stands for the folder itself.
+        # A file without a name stands for the folder itself.
         if any(name in _NO_NAMES and info["type"] == "directory" for name, info in there):
             tell(f"{self}: holds keys with '//' or '/./', which are not read; rename them.")
         return [(name, info) for name, info in there if name not in _NO_NAMES]
 
     def _info(self) -> dict[str, Any]:
-        """What the store says of it; empty if nothing is there."""
+        """The store's facts about the path; empty if nothing is there."""
         with suppress(FileNotFoundError):
             return self._persistently(lambda system, url: dict(system.info(url)))
         return {}
 
     def _persistently(self, ask: Callable[[Any, str], T]) -> T:
-        """Ask the store, and again after a while if that fails for reasons that may pass."""
+        """Send a request to the store, and repeat it after a while if it fails for reasons that may pass."""
         url = str(self)
         for wait in (*_WAITS, None):
             try:
@@ -189,7 +190,7 @@ class RemotePath(PurePosixPath):
 
 
 class RangedFile(io.RawIOBase, ABC):
-    """A file of known size that is read in ranges; a buffer around it can ask for large ones."""
+    """A file of known size that is read in ranges; a buffer around it can make them larger."""
 
     def __init__(self, size: int) -> None:
         self._size, self._at = size, 0
@@ -207,12 +208,12 @@ class RangedFile(io.RawIOBase, ABC):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Set the position of the next read, and return it."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as the buffer has, or fewer where the file ends."""
+        """Fill the buffer, or read fewer bytes at the end of the file; return their number."""
         end = min(self._at + len(buffer), self._size)
         data = self.read_range(self._at, end) if end > self._at else b""
         buffer[: len(data)] = data
@@ -230,14 +231,14 @@ class _RemoteFile(RangedFile):
 
 
 def version_of(path: PurePath) -> str:
-    """Return the version of a file at a URL, with its address; empty for one of this machine."""
+    """Return the URL and version of a remote file; empty for local files and stores without versions."""
     remote = as_remote(path)
     version = remote.stat().version if remote else ""
     return f"{path} {version}" if version else ""
 
 
 def as_remote(path: PurePath) -> RemotePath | None:
-    """Return the path if it is one of a URL, else None."""
+    """Return the path if it is a URL, else None."""
     return path if isinstance(path, RemotePath) else None
 
 
@@ -262,17 +263,17 @@ def path_of(text: str | PurePath) -> Path:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Return whether two paths are of the same folder; those of URLs are compared as they are written."""
+    """Return whether two paths are the same folder; URLs are compared as they are written."""
     if one == other or is_remote(one) or is_remote(other):
         return one == other
     return is_folder(one) and is_folder(other) and one.samefile(other)
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder is there and can be reached; an error if the store of a URL does not answer."""
+    """Return whether a folder is there; raise a SeesayError if the store of a URL does not answer."""
     remote = as_remote(path)
     if remote is None:
-        return os.path.isdir(path)  # noqa: PTH112 — is_dir raises what a disk or network that is away says
+        return os.path.isdir(path)  # noqa: PTH112 — is_dir raises errors of an unavailable disk or network
     try:
         remote.forget()
         return remote.is_dir()
@@ -281,7 +282,7 @@ def is_folder(path: Path) -> bool:
 
 
 def _store(url: str) -> Any:
-    """The file system of fsspec for a URL; fsspec makes one for each kind, and keeps it."""
+    """The file system of fsspec for a URL; fsspec creates one for each scheme, and keeps it."""
     with naming_extras():
         from fsspec.core import url_to_fs
     try:
@@ -307,5 +308,5 @@ def _stat(info: dict[str, Any]) -> RemoteStat:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, or its kind if it says nothing."""
+    """The first line of an error, or its type if it has no message."""
     return first_line(error).rstrip(".")[:200]

@@ -1,4 +1,4 @@
-"""A drawn corpus for tests and trials: small scenes of coloured shapes, with sentences and phrases.
+"""A synthetic corpus for tests and trials: small scenes of coloured shapes, with sentences and phrases.
 
 A scene has two or three objects. Its sentences name their sizes, colours, shapes and relative places, so a
 matcher that learns anything at all ranks them well above chance.
@@ -38,12 +38,12 @@ class SceneObject:
 
     @property
     def phrase(self) -> str:
-        """The phrase that names it, such as `small red circle`."""
+        """Its name, such as `small red circle`."""
         return f"{self.size} {self.colour} {self.shape}"
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """The box of its pixels, x1 y1 x2 y2, x2 and y2 exclusive."""
+        """The box of its pixels, x1 y1 x2 y2, with x2 and y2 exclusive."""
         across = SIZES[self.size]
         down = across // 3 if self.shape == "bar" else across
         return self.x - across, self.y - down, self.x + across + 1, self.y + down + 1
@@ -60,7 +60,7 @@ def write_scenes(folder: str | Path, images: int, seed: int, captions: int = 5) 
     records = []
     rows = ["\t".join(_COLUMNS)]
     for index in range(images):
-        rng = random.Random(f"{seed}:{index}")  # one for each scene: more scenes leave the first as they are
+        rng = random.Random(f"{seed}:{index}")  # one for each scene: more scenes do not change earlier ones
         ground = rng.choice(sorted(GROUNDS))
         objects = _place(rng)
         filename, split = f"scene_{index:05d}.jpg", SPLITS.get(index % 10, "train")
@@ -128,7 +128,7 @@ def _relation(a: SceneObject, b: SceneObject) -> str:
 
 
 def _sentence(rng: random.Random, objects: list[SceneObject], ground: str, number: int) -> str:
-    """Describe the scene in one of five ways, its objects in any order."""
+    """Describe the scene in one of five ways, with its objects in random order."""
     a, b, *_ = items = rng.sample(objects, len(objects))
     match number % 5:
         case 0:

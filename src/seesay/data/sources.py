@@ -1,4 +1,4 @@
-"""Where the encoded bytes of an image lie: in a file of its own, or in an uncompressed tar."""
+"""Where the encoded bytes of an image are: in a file of its own, or in an uncompressed tar."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ class FileSource:
     path: Path
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `ByteSource`."""
+        """Return a unique name of the bytes at a URL; see `ByteSource`."""
         try:
             return version_of(self.path)
         except OSError:  # reported when the bytes are read
             return ""
 
     def read(self, limit: int | None = None) -> bytes:
-        """Return the file's bytes, or the first `limit`; raise UnavailableImageError if it cannot be read."""
+        """Return the file's bytes, or the first `limit`.
+
+        Raises:
+            ImageError: the path is invalid, or the file is too large.
+            UnavailableImageError: the file cannot be read.
+        """
         most = MAX_BYTES + 1 if limit is None else limit
         try:
             # A request for the size first would take as long as one for an image.
@@ -50,8 +55,8 @@ class FileSource:
 class TarMember:
     """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once.
 
-    Of a tar at a URL, `version` is its own, and `held` are the bytes of a short text, which would take a
-    request each.
+    For a tar at a URL, `version` is that of the tar, and `held` the bytes of a short text file, which would
+    otherwise take a request of its own.
     """
 
     path: Path
@@ -61,7 +66,7 @@ class TarMember:
     held: bytes | None = None
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `ByteSource`."""
+        """Return a unique name of the bytes at a URL; see `ByteSource`."""
         return f"{self.version} {self.offset} {self.size}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
@@ -83,10 +88,13 @@ class TarMember:
 def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
     """Index a tar by its headers alone; keys are member paths, without a leading `./`.
 
-    Folders, links to nowhere, hidden files (`.DS_Store`, `._name`) and pax leftovers are left out. Of members
-    with one name the last counts, as in tar itself. With `limit`, only the first headers are read. One at a
-    URL is read once from beginning to end, and its short texts are kept. Raises
-    SeesayError for a file that is not a tar, is compressed, or ends too early.
+    Folders, symbolic links, hard links to absent members, sparse files, hidden files (`.DS_Store`, `._name`)
+    and pax leftovers are left out. Of members with one name the last counts, as in tar itself. With `limit`,
+    only the first headers are read. A tar at a URL is read once from beginning to end, and its short text
+    files are kept.
+
+    Raises:
+        SeesayError: the file cannot be read, is not a tar, is compressed, or ends too early.
     """
     members: dict[str, TarMember] = {}
     try:
@@ -108,7 +116,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
                     members[name] = TarMember(path, info.offset_data, info.size, version, held)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:  # the last of many headers
+    except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:  # the last: many headers
         raise SeesayError(
             f"{path}: not a whole, uncompressed tar ({error}); decompress it, or copy it again."
         ) from error
@@ -124,7 +132,7 @@ def _held(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | 
 
 
 def _plain_name(name: str) -> str | None:
-    """The member's path as a corpus writes it, or None for files that no corpus lists."""
+    """The member's path as a corpus writes it; None for files that no corpus lists."""
     parts = PurePosixPath(name).parts
     if not parts or any(part.startswith((".", "PaxHeader")) or part == "__MACOSX" for part in parts):
         return None
@@ -132,11 +140,11 @@ def _plain_name(name: str) -> str | None:
 
 
 def source_size(source: ByteSource, name: str) -> tuple[int, int]:
-    """Read the upright size of an image from its first bytes, or from all where these do not suffice."""
+    """Read the upright size of an image from its first bytes, or from all if these do not suffice."""
     head = source.read(HEAD)
     if not is_raw(head, name):
         with suppress(ImageError):
             image = EncodedImage(head, name)
-            if image.format != "PNG" or len(head) < HEAD:  # its EXIF may stand behind the pixels
+            if image.format != "PNG" or len(head) < HEAD:  # its EXIF may follow the pixels
                 return image.size
     return EncodedImage(source.read(), name).size

@@ -1,4 +1,4 @@
-"""Which files are read as images, by their suffix, and which others people keep among their photos."""
+"""The suffixes of files that are read as images, and of other files that people keep among their photos."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seesay.errors import install_command
 
 _CAMERAS = "cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw raw"
 RAW_SUFFIXES = frozenset(f".{suffix}" for suffix in _CAMERAS.split())
-"""In lower case, of the photos that cameras write without developing them."""
+"""Suffixes of raw photos, in lower case."""
 _NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif heic heif hif jp2 ppm pgm pbm"
 _READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
 
@@ -18,7 +18,7 @@ CAN_READ_RAW = find_spec("rawpy") is not None
 """Whether the package that reads raw photos, installed by `seesay[raw]`, is available."""
 
 IMAGE_SUFFIXES = _READ | RAW_SUFFIXES if CAN_READ_RAW else _READ
-"""In lower case."""
+"""Suffixes of the files that are read as images, in lower case."""
 
 _OTHERS = {
     "raw": _CAMERAS,
@@ -31,7 +31,7 @@ _KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in 
 
 
 def unread_kind(name: str) -> str | None:
-    """Return the kind of a file that is not read, such as "video"; None for images and all that are neither.
+    """Return the kind of a file that is not read, such as "video"; None for images and unknown suffixes.
 
     >>> unread_kind("IMG_0001.MOV"), unread_kind("notes.txt"), unread_kind("a.jpg")
     ('video', None, None)
@@ -41,11 +41,11 @@ def unread_kind(name: str) -> str | None:
 
 
 def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
-    """Return a line for each kind of files that were not read, most first: how many, and what to do.
+    """Return a line for each kind of file that was not read, most frequent first: how many, and what to do.
 
     Args:
-        counts: by kind.
-        raw: what to do about raw files; by default the command that installs the extra, which names folders.
+        counts: the number of files of each kind.
+        raw: what to do about raw files; by default, install the extra and update the index.
 
     >>> unread_lines({"SVG": 1, "video": 312})
     ['312 video files: only images are searched', '1 SVG file: export as JPEG']

@@ -22,15 +22,16 @@ LEAK = "image with the content of one in another split"
 NOT_FINITE = "row of features with NaN or infinity"
 
 _BLOCK = 1024
-# Enough to find out that an image is whole; a large JPEG is decoded at a fraction of its size.
+# Enough to find out whether an image is complete; a large JPEG is decoded at a fraction of its size.
 _CHECK_SIDE = 64
 
 
 def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
-    """Count what a corpus holds: images, sentences or phrases, by split, and data-quality issues.
+    """Count the images and the sentences or phrases of a corpus, by split, and its data-quality issues.
 
-    With `check_images`, also decode every image, or read every row of features, and add broken images and
-    repeated content to the issues, and the images by size and by mode, most frequent first (`checked`).
+    With `check_images`, also decode every image, and add broken images and repeated content to the issues,
+    and the numbers of images by size and by mode, most frequent first (`checked`). If the corpus has
+    precomputed features, look for NaN and infinity in them instead.
 
     Returns:
         Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
@@ -57,7 +58,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
 
 
 def _split_summary(part: Corpus, text: str) -> dict[str, int | dict[str, float]]:
-    """Count the images and texts of a split; words are divided by white space."""
+    """Count the images and texts of a split; words are separated by white space."""
     images = part.image_of_sentence()
     return {
         "images": len(part.images),
@@ -69,7 +70,7 @@ def _split_summary(part: Corpus, text: str) -> dict[str, int | dict[str, float]]
 
 
 def _spread(counts: Sequence[int]) -> dict[str, float]:
-    """Minimum, mean, to two decimals, and maximum of some counts; zeros if there are none."""
+    """The minimum, the mean to two decimals, and the maximum of counts; zeros if there are none."""
     counts = counts or [0]
     return {"min": min(counts), "mean": round(sum(counts) / len(counts), 2), "max": max(counts)}
 
@@ -97,7 +98,7 @@ def _check_images(images: Sequence[CorpusImage], issues: Issues) -> dict[str, di
 
 
 def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:
-    """Decode an image; return its content key, size and mode, or what is wrong with it."""
+    """Decode an image; return its content key, size and mode, or its error."""
     assert image.source is not None
     try:
         encoded = EncodedImage(image.source.read(), image.name)

@@ -21,30 +21,31 @@ AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 LINK_OUT = "a link out of the folder"
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
-_DEPTH = 8  # parts of a path that count when its beginning does not exist here
+_DEPTH = 8  # parts of a path that are compared if its beginning does not exist here
 _LAST = chr(0x10FFFF)  # sorts after every other character
 
 Problem = Callable[[Path, str, bool], None]
-"""Called with what is left out, why, and whether it could not be read, so that more may lie behind it."""
+"""Called with a path that is left out, the reason, and whether it could not be read and may contain more."""
 
 
 def walk_files(
     root: Path, problem: Problem | None = None, leave_out: Path | None = None, linked: bool = False
 ) -> Iterator[Path]:
-    """Iterate over the regular files below a folder or URL, nearest first, in order of names.
+    """Iterate over the regular files below a folder or URL, nearest first, sorted by name.
 
     Hidden files and folders are left out. A folder is walked once, by its own path rather than by a link, so
     those behind links come last.
 
     Args:
         root: a folder, resolved if problems are wanted, or a URL.
-        problem: told what else is left out. With it, links are followed only to files inside `root`: a linked
-            folder inside is found at its own place. Without it, all links are followed, but no loop of them.
+        problem: called with what else is left out. With it, links are followed only to files inside `root`,
+            because a linked folder inside is found at its own place. Without it, all links are followed, but
+            no loops.
         leave_out: a folder that is left out.
-        linked: with problems, follow links to folders inside, too.
+        linked: with `problem`, also follow links to folders inside `root`.
 
     Raises:
-        OSError: the store of a URL cannot be asked.
+        OSError: the store of a URL cannot be read.
     """
     if remote := as_remote(root):
         for path, _ in remote.walk():
@@ -79,7 +80,7 @@ def walk_files(
 
 
 def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None, linked: bool) -> str:
-    """Return "folder", "file", or nothing for what is left out; see `walk_files`."""
+    """Return "folder", "file", or "" for what is left out; see `walk_files`."""
     path, told = Path(entry.path), problem or _ignore
     try:
         is_link = problem is not None and entry.is_symlink()
@@ -115,8 +116,8 @@ class _Known(NamedTuple):
 
     Attributes:
         spelled: the path by which it is looked up.
-        path: its path.
-        source: its bytes.
+        path: its path below the root.
+        source: where its bytes are.
     """
 
     spelled: str
@@ -129,15 +130,15 @@ _Images = dict[str, list[_Known]]
 
 
 class ImageFinder:
-    """Looks names up in every folder below a root, then in the tars that lie in the root.
+    """Looks up names in every folder below a root, then in the tars that are directly in the root.
 
-    Corpora do not say where their images are: a name is looked up as a path, then as the end of one, as it
-    stands, in any case and without the suffix; and then less of it, up to its last part alone.
+    Corpora do not say where their images are: a name is looked up as a path, then as the end of a path, as
+    written, and then in any case and without the suffix; and then shorter ends of it, down to its last part.
 
     Args:
         root: the folder.
-        issues: counts names that are ambiguous or outside.
-        outside: whether an absolute path or a link may lead out of the folder.
+        issues: counts ambiguous names, and absolute paths and links that lead outside.
+        outside: whether absolute paths and links may lead out of the folder.
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
@@ -178,13 +179,13 @@ class ImageFinder:
             self._read_tars()
             found = self._by_path.get(key) or self._by_end(key)
         if found is None and self._unread_tar is not None:
-            raise self._unread_tar  # which may have it
+            raise self._unread_tar  # the image may be in that tar
         if found is None and absolute:
             self._issues.add(OUTSIDE, name)
         return found
 
     def _by_end(self, key: str) -> ByteSource | None:
-        """Find an image by the longest end of a name that any path has."""
+        """Find an image by the longest end of a name that is the end of any path."""
         for end in _ends(key):
             for images, spelled in ((self._by_name, end), (self._by_folded, end.casefold())):
                 if (found := self._look_up(images, spelled, is_whole=end == key)) is not None:
@@ -192,11 +193,11 @@ class ImageFinder:
         return None
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether a path leads into the root, or may lead anywhere."""
+        """Whether a path is inside the root, or paths may lead anywhere."""
         return self._follows or path.resolve().is_relative_to(self._root.resolve())
 
     def _linked(self, key: str) -> ByteSource | None:
-        """An image by a path with links, whose folder was found at its own place."""
+        """An image by a path with links, whose folder was walked by another path."""
         path = self._root / key
         if as_remote(path) or "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
             return None
@@ -204,7 +205,7 @@ class ImageFinder:
 
     @cached_property
     def _by_folded(self) -> _Images:
-        """Images by their names in lower case, with and without the suffix, as people write them."""
+        """Images by their names in lower case, with and without the suffix."""
         found: _Images = {}
         for images in self._by_name.values():
             for _, path, source in images:
@@ -213,7 +214,7 @@ class ImageFinder:
         return found
 
     def _look_up(self, images: _Images, end: str, is_whole: bool = True) -> ByteSource | None:
-        """The first image whose path ends so; it is ambiguous if others do, unless this is its whole path."""
+        """The first image whose path ends so; ambiguous if others do, unless `end` is its whole path."""
         candidates = self._ending(images.get(end.rpartition("/")[2], []), end)
         exact = is_whole and [image.spelled == end for image in candidates] == [True, False]
         if len(candidates) > 1 and not exact:
@@ -221,9 +222,9 @@ class ImageFinder:
         return candidates[0].source if candidates else None
 
     def _ending(self, images: list[_Known], end: str) -> list[_Known]:
-        """The first two of the images of one name whose paths end so.
+        """The first two images of one name whose paths have this end.
 
-        A catalogue may have one name in every folder: they are sorted once, and not compared with every name.
+        A corpus may use one name in every folder, so the images are sorted once, not compared every time.
         """
         if "/" not in end:
             return images[:2]
@@ -260,17 +261,17 @@ class ImageFinder:
 
 
 def _ends(key: str) -> list[str]:
-    """A name, and what it ends with, longest first: it may have been listed on another machine."""
+    """A name and its shorter ends, longest first: it may have been listed on another machine."""
     parts = key.split("/")
     return [key, *("/".join(parts[at:]) for at in range(max(1, len(parts) - _DEPTH), len(parts)))]
 
 
 def _upwards(path: str) -> str:
-    """A path from its name up: "c/b/a/" for "a/b/c"."""
+    """A path from its last part upwards: "c/b/a/" for "a/b/c"."""
     return "/".join([*reversed(path.split("/")), ""])
 
 
 def _key(name: str) -> str:
-    """One spelling of a name: macOS decomposes accents in file names, lists do not."""
+    """A single spelling of a name: macOS decomposes accents in file names, lists do not."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     return unicodedata.normalize("NFC", "/".join(parts))

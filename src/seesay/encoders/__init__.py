@@ -3,7 +3,7 @@
 Another package adds an encoder by registering a class and naming its module as an entry point of the group
 `seesay.image_encoders`, `seesay.region_encoders` or `seesay.sentence_encoders`.
 
-A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights, see `EncoderSpec`.
+A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights; see `EncoderSpec`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ register_sentence_encoder = SENTENCE_ENCODERS.register
 
 
 def included_file(name: str) -> Path:
-    """Return the path of a file of the included encoders, such as "minilm.onnx"."""
+    """Return the path of a file of the encoders that seesay includes, such as "minilm.onnx"."""
     return Path(str(files("seesay"))) / "weights" / "encoders" / name
 
 

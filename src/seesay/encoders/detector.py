@@ -4,8 +4,8 @@ The input is pixels (1, 3, s, s), BGR, from 0 to 255, with the image in the uppe
 around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: centre and
 logarithmic size of a box in cells, and the probabilities of an object and of the C classes.
 
-The class names are COCO's if there are 80 classes, or the lines of a text file beside the detector, with the
-same name and the suffix `.txt`.
+The class names are the lines of a text file beside the detector, with the same name and the suffix `.txt`;
+without that file, they are COCO's if there are 80 classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from seesay.paths import file_digest
 
 _STRIDES = (8, 16, 32)
 _GREY = 114
-_MIN_SCORE, _OVERLAP = 0.05, 0.6  # of boxes that are kept, and of two that are one object
+_MIN_SCORE, _OVERLAP = 0.05, 0.6  # least score of a box, and least IoU of two that are one object
 _LEAST = 0.3  # confidence of an object that is named
 _MOST = 100  # objects of a class
 _COCO = (
@@ -63,9 +63,10 @@ class Detector:
     """A detector in an ONNX file.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Attributes:
+        path: the file.
         classes: the number of classes.
         digest: SHA-256 of the file.
 
@@ -98,12 +99,12 @@ class Detector:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the classes; a SeesayError is raised if they are missing."""
+        """The names of the classes; raises SeesayError if they are missing or their file is malformed."""
         return _names(self.path, self.classes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the file and the class names."""
+        """An identifier of the file and the class names."""
         return f"{self.digest[:16]}:{','.join(self.names)}"
 
     def detect(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], list[Detection]]:
@@ -127,7 +128,7 @@ class Detector:
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
 
-        Of strongly overlapping boxes, the best is kept.
+        Of boxes that overlap strongly, only the best is kept.
         """
         boxes, confidences = self.read(pixels)
         chosen = best_boxes(boxes, confidences.max(axis=1), count)
@@ -176,7 +177,10 @@ def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def best_boxes(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
-    """Return the rows of the best boxes by score, without those that overlap a better one."""
+    """Return the rows of at most `count` boxes, best first, without those that overlap a better one.
+
+    Boxes with a score below 0.05 or a side below one pixel are left out.
+    """
     sides = boxes[:, 2:] - boxes[:, :2]
     order = np.argsort(-scores, kind="stable")
     left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]

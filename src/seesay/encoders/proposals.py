@@ -1,10 +1,10 @@
 """Region proposals: boxes that may contain an object, from the edges of an image.
 
-Edge Boxes (Zitnick and Dollár, ECCV 2014) scores a box by the contours that lie entirely inside it. Its
-authors find edges with a structured forest; here they are Canny's, thinned to a pixel, with the gradient's
-orientation. The constants were chosen on Flickr8k's val phrases at IoU 0.5; the most important one is
-suppression (NMS): boxes that overlap by more than 0.55 are one proposal. That leaves few boxes near a true
-one to learn from, so training may use another threshold.
+Edge Boxes (Zitnick and Dollár, ECCV 2014) scores a box by the contours that are entirely inside it. Its
+authors find edges with a structured forest; here they are Canny's, one pixel wide, with the orientation of
+the gradient. The constants were chosen on Flickr8k's val phrases at IoU 0.5; the most important one is the
+threshold of non-maximum suppression (NMS): boxes that overlap by more than 0.55 are one proposal. That leaves
+few boxes near a true one to learn from, so training may use another threshold.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from numpy.typing import NDArray
 from seesay.data.boxes import iou
 from seesay.encoders.images.base import Pixels, resize
 
-VERSION = 3  # changes with the boxes; stores of region features hold it
+VERSION = 3  # changes with the boxes; part of the names of region stores
 _DIVERSE_VERSION = 1  # changes with the choice of `diverse_regions`
-# Side of the squares that an EfficientNet-Lite sees of each diverse region: as good as 224 in half the time
-# (on Flickr8k's first 200 val images an mAP of 35.9 either way).
+# Side of the squares to which diverse regions are resized for an EfficientNet-Lite: as good as 224 in half
+# the time (on Flickr8k's first 200 val images, an mAP of 35.9 either way).
 SIDE = 160
 
-_AREA = 224 * 224  # pixels of the image in which edges are found: time and constants are for this
-_BLUR = 1.0  # σ in pixels; without blur the time is fivefold
-# Canny's upper threshold on Scharr gradients of 8-bit grey, the lower is a third; halved for a dim or soft
-# image until there are edges enough.
+_AREA = 224 * 224  # pixels of the image in which edges are found; the constants are for this size
+_BLUR = 1.0  # σ in pixels; without blur it takes five times as long
+# Canny's upper threshold on Scharr gradients of 8-bit grey; the lower one is a third of it. It is halved for
+# a dim or soft image until there are enough edges.
 _THRESHOLD, _MIN_THRESHOLD = 900, 60
 _MIN_EDGES = 1000
 # Time grows faster than the number of edge pixels; one photograph in twenty has more.
 _MAX_EDGES = 5000
 NMS = 0.55  # the IoU above which two boxes are one proposal: the paper's β, for recall at IoU 0.5
-_SIZE_PENALTY = 1.2  # the paper's κ, there 1.5: larger boxes are let off more lightly
-_MIN_AREA = 64 * 64  # of a diverse region, in square pixels; of less, the network would see little but blur
+_SIZE_PENALTY = 1.2  # the paper's κ, there 1.5; a smaller one favours large boxes
+_MIN_AREA = 64 * 64  # of a diverse region, in square pixels; smaller ones would be little but blur
 _MAX_ASPECT = 4.0  # of a diverse region, its longer side over the shorter
 
 
 def propose(pixels: Pixels, count: int = 200, nms: float = NMS) -> NDArray[np.float32]:
     """Propose at most `count` boxes of one image (h, w, 3), (r, 4), best first; the last is the whole image.
 
-    They are x1 y1 x2 y2 in pixels of the image. Of boxes that overlap by an IoU above `nms` only the best
-    stays.
+    They are x1 y1 x2 y2 in pixels of the image. Of boxes that overlap by an IoU above `nms` only the best is
+    kept.
     """
     height, width = pixels.shape[:2]
     scale = (_AREA / (height * width)) ** 0.5
@@ -88,7 +88,7 @@ def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float
 def _edge_boxes(pixels: Pixels, count: int, nms: float) -> NDArray[np.float32]:
     """Boxes (r, 4), r ≤ count, best first."""
     strength, orientation = _edges(pixels)
-    # The finder takes no 0 for a maximum, and fails without edges.
+    # The finder does not accept a maximum of 0, and fails without edges.
     if count < 1 or not strength.any():
         return np.zeros((0, 4), np.float32)
     import cv2
@@ -101,7 +101,7 @@ def _edge_boxes(pixels: Pixels, count: int, nms: float) -> NDArray[np.float32]:
 
 
 def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Strength 0..1 of thinned edges, and the gradient's orientation in 0..π, (h, w) each."""
+    """The strength of thinned edges, 0..1, and the orientation of the gradient, 0..π, (h, w) each."""
     import cv2
 
     grey = cv2.GaussianBlur(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), (0, 0), _BLUR)

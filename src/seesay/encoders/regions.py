@@ -4,8 +4,8 @@
 32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `detector:FILE.onnx` adds the
 classes of a detector, whose boxes are proposals.
 
-Boxes and features of an image are stored, computed once: a folder for each region encoder and version of the
-proposals, in which a row is a region.
+Boxes and features of an image are computed once and stored, in a folder for each region encoder and version
+of the proposals; a row is a region.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ MapNetwork = Callable[[Pixels], list[NDArray[np.float32]]]
 EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
 
 NETWORK = "efficientnet-lite0"
-BINS = 3  # a side of each box
+BINS = 3  # per side of each box
 SIDE = 448  # pixels, of the square that the whole image is resized to
 DETECTOR = "detector"
-MAPS = f"{NETWORK}{EIGHT_BITS}:roi"  # beside a detector's classes
+MAPS = f"{NETWORK}{EIGHT_BITS}:roi"  # whose features precede a detector's classes
 _OBJECTS = 60  # of an image, at most
 _SAME = 0.7  # the IoU above which a proposal is the box of an object
 CHUNK = 4  # images a thread takes at a time
@@ -82,7 +82,7 @@ class RegionEncoder(Described):
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
         """Propose at most `count` boxes (r, 4) of one image (h, w, 3), best first; the last is the image.
 
-        Of boxes that overlap by an IoU above `nms` only the best stays.
+        Of boxes that overlap by an IoU above `nms` only the best is kept.
         """
         return propose(pixels, count, nms)
 
@@ -130,7 +130,7 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
 def region_features(
     features: NDArray[np.floating], boxes: Boxes, size: tuple[int, int], geometry: bool
 ) -> Rows:
-    """Join features (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
+    """Append to features (r, d), if `geometry` is set, box and area as shares of the image: (r, d + 5).
 
     Boxes (r, 4) are in pixels; `size` is the image's width and height.
     """
@@ -145,11 +145,11 @@ def region_features(
 def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
     """Average a map (h, w, c), interpolated bilinearly, over each of the bins × bins parts of each box.
 
-    This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the integral of the interpolated map over
-    each part, exact, where RoIAlign takes samples. It is linear in the map and separates into rows and
-    columns, so all boxes, (r, 4) as shares of the image, are one matrix product.
+    This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the exact integral of the interpolated map
+    over each part, where RoIAlign takes samples. It is linear in the map and separates into rows and columns,
+    so all boxes, (r, 4) as shares of the image, are pooled by one matrix product.
 
-    The result, (r, bins·bins·c), goes part by part, from left to right and then from top to bottom.
+    The result, (r, bins·bins·c), has the parts row by row, each from left to right.
     """
     height, width, channels = maps.shape
     steps = np.arange(bins + 1, dtype=np.float32)
@@ -164,8 +164,8 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
 def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
     """Compute the share of each cell of a row in the mean over each bin, (r, bins, cells).
 
-    Cell i has its value at i + ½, from where it falls linearly to the centres of its neighbours; the
-    outermost cells keep theirs up to the border, as if the border were repeated outside.
+    The map has the value of cell i at i + ½ and is linear between the centres of cells; beyond the outermost
+    centres it is constant up to the border.
     """
     starts, ends = edges[:, :-1] * cells, edges[:, 1:] * cells
     middles = np.arange(-1, cells + 1) + 0.5
@@ -227,7 +227,7 @@ class DetectedRegionEncoder(RegionEncoder):
     """Pooled maps and the classes of a detector's objects.
 
     The two-branch paper describes regions by a detector, Fast R-CNN, fine-tuned on PASCAL's classes. Here a
-    detector adds its confidence that a region contains each of its classes.
+    detector adds its confidence in each of its classes for each region.
     """
 
     variants: ClassVar = {
@@ -251,13 +251,13 @@ class DetectedRegionEncoder(RegionEncoder):
             return [np.concatenate(rows, axis=1) for rows in zip(pooled, classes, strict=True)]
 
         dim = maps.dim + detector.classes
-        # Features do not depend on where the file lies.
+        # Features do not depend on the path of the file.
         encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, run)
         encoder.name, encoder.detector = name, detector
         return encoder
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
-        """Propose the objects' boxes, then Edge Boxes that overlap none of them; the last is the image."""
+        """Propose the objects' boxes, then Edge Boxes whose IoU is below 0.7; the last is the image."""
         objects, _ = self.detector.objects(pixels, min(_OBJECTS, count - 1))
         *_, whole = others = propose(pixels, count, nms)
         others = others[:-1]
@@ -278,7 +278,7 @@ class RegionFill(NamedTuple):
 
     keys: list[str | None]  # each image's; None if it is broken
     errors: list[ImageError]  # of the broken images
-    regions: list[Regions]  # proposals, then the image's extra boxes; none for a broken image
+    regions: list[Regions]  # proposals, then the image's extra boxes; empty for a broken image
 
 
 def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
@@ -296,11 +296,11 @@ def fill_regions(
     count: int = 200,
     nms: float = NMS,
 ) -> RegionFill:
-    """Read at most `count` regions of every image from the store under `folder`; compute missing ones.
+    """Read the regions of every image from the store under `folder`; compute missing ones.
 
-    `extra_boxes` are for each image further boxes (k, 4), such as the true ones: its last k regions. Of
-    proposals that overlap by an IoU above `nms` only the best stays. Finished batches are kept, so an
-    interrupted call can be resumed.
+    The regions of an image are at most `count` proposals, and then its `extra_boxes` (k, 4), such as the true
+    ones. Of proposals that overlap by an IoU above `nms` only the best is kept. Finished batches are stored,
+    so an interrupted call can be resumed.
     """
     store = region_store(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes

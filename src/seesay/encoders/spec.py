@@ -1,4 +1,4 @@
-"""The names of encoders, as recipes and runs have them."""
+"""The names of encoders, as in recipes and runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import home_expanded
 
-PRECOMPUTED = "precomputed"  # in the place of an encoder: the features that come with a corpus
+PRECOMPUTED = "precomputed"  # instead of an encoder: the features that come with a corpus
 
 # The libraries whose models are encoders by name, `LIBRARY:MODEL`.
 LIBRARIES = ("open_clip", "timm", "transformers")
 IMAGES_ONLY = ("timm",)
-EXPORTED = "onnx"  # of what `seesay export` has written, `onnx:FOLDER`
+EXPORTED = "onnx"  # what `seesay export` has written, `onnx:FOLDER`
 TOWER = "tower.json"  # in such a folder
 
 _TOWERS = (*LIBRARIES, EXPORTED)
@@ -28,7 +28,7 @@ class EncoderSpec:
 
     Attributes:
         name: the registered name.
-        weights: 16 hexadecimal digits that identify weights of a run: of a fine-tuned network or a concept
+        weights: 16 hexadecimal digits that identify a run's weights, of a fine-tuned network or a concept
             head.
         variant: the crop ("ten"), or the file, run or model of the encoder.
     """
@@ -53,10 +53,11 @@ class EncoderSpec:
 
     @classmethod
     def of_tower(cls, name: str) -> EncoderSpec:
-        """Parse the name of another library's model; the path of a folder or a file in it becomes absolute.
+        """Parse the name of another library's model or of an export; make the path in it absolute.
 
         Raises:
-            SeesayError: the library or model is missing or unknown, or the folder does not exist.
+            SeesayError: the library is unknown, no model is named, weights are given for another library than
+                timm, or the folder does not exist or holds no export.
 
         >>> EncoderSpec.of_tower("openclip:ViT-B-32")
         Traceback (most recent call last):
@@ -82,9 +83,9 @@ class EncoderSpec:
 
     @property
     def absolute(self) -> EncoderSpec:
-        """The same with an absolute path, which is valid in every folder.
+        """The same with an absolute path, which is valid in any working directory.
 
-        The path is that of a folder or file, or of the weights in `ARCHITECTURE/WEIGHTS`.
+        The path is a folder or file, or the weights in `ARCHITECTURE/WEIGHTS`.
         """
         here = home_expanded(self.variant)
         if here.is_dir() or (here.suffix in _FILES and here.is_file()):
@@ -121,7 +122,7 @@ def is_two_tower(name: str) -> bool:
 
 
 def names_path(name: str) -> bool:
-    """Return whether an encoder's name holds a path on some machine, and not the name of a model.
+    """Return whether an encoder's name contains a local path rather than the name of a model.
 
     >>> names_path("onnx:/models/clip"), names_path("open_clip:ViT-B-32/../mine.pt"), names_path("timm:vit")
     (True, True, False)

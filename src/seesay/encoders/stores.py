@@ -1,6 +1,6 @@
-"""Arrays on disk by content key, in append-only files that survive kills, full disks and damage.
+"""Arrays on disk by content key, in append-only files that survive killed processes, full disks and damage.
 
-`FeatureStore` holds what image encoders have computed, once for all runs; some encoders derive their features
+`FeatureStore` holds the features of image encoders, which all runs share; some encoders derive their features
 from another encoder's.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
 INDEX = "rows.bin"
-PLACES = "places.txt"  # beside the stores: a hash of place and version, and the content key, a line
+PLACES = "places.txt"  # beside the stores; each line has a hash of place and version, and the content key
 _VERSION = 2
 _PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
 _SUFFIXES = {"<f2": "f16", "<f4": "f32"}
@@ -46,7 +46,7 @@ class ArrayStore:
     detected when their key is looked up, and then count as missing.
 
     Args:
-        folder: of the store, created if it is missing.
+        folder: the folder of the store, created if it is missing.
         label: a description for people, which may contain a path.
         arrays: type ("<f2" or "<f4") and width of each array, by name.
 
@@ -67,7 +67,7 @@ class ArrayStore:
         self._arrays, self._index = dict(arrays), folder / INDEX
         self._files = {name: folder / f"{name}.{_SUFFIXES[kind]}" for name, (kind, _) in arrays.items()}
         self._bytes = {name: np.dtype(kind).itemsize * width for name, (kind, width) in arrays.items()}
-        self._records = self._rows = 0  # that count
+        self._records = self._rows = 0  # that are complete
         self._ranges: dict[str, tuple[int, int, int]] = {}  # start, stop, checksum
         self._sound: set[str] = set()
         with alone(folder):
@@ -98,7 +98,7 @@ class ArrayStore:
         return self._rows_of(key)
 
     def all_rows(self, keys: list[str], name: str) -> NDArray[Any]:
-        """Return all rows of one array for each key, end to end: memory-mapped if contiguous, else copied."""
+        """Return all rows of one array for at least one key, memory-mapped if contiguous, else copied."""
         parts = [self[key][name] for key in keys]
         ranges = [self._ranges[key][:2] for key in keys]
         if all(stop == start for (_, stop), (start, _) in pairwise(ranges)):
@@ -114,7 +114,7 @@ class ArrayStore:
                 for key, rows in items.items()
                 if key not in self
             }
-            # A process that was killed in its append has left rows that never counted.
+            # A process that was killed while it appended has left rows without records.
             for name, width in self._bytes.items():
                 _cut(self._files[name], self._rows * width)
             _cut(self._index, self._records * RECORD.itemsize)
@@ -124,12 +124,12 @@ class ArrayStore:
             records["key"] = np.array([np.void(bytes.fromhex(key)) for key in fresh], "V16")
             records["rows"] = [len(next(iter(rows.values()))) for rows in fresh.values()]
             records["crc"] = [_checksum(rows) for rows in fresh.values()]
-            # The records come last: they are what makes the rows count.
+            # The records come last: without them, rows are ignored.
             append(self._index, records.tobytes())
             self._refresh()
 
     def _stored(self, rows: NDArray[Any], kind: str) -> NDArray[Any]:
-        """The rows as they are stored: in half precision, which ends at 65,504, they must be finite."""
+        """The rows as they are stored: in half precision, at most 65,504, they must be finite."""
         with np.errstate(over="ignore"):
             stored = np.asarray(rows, kind)
         if stored.dtype == np.float16 and not np.isfinite(stored).all():
@@ -151,7 +151,7 @@ class ArrayStore:
 
     def _refresh(self) -> None:
         """Load new records, up to the first one whose rows are incomplete."""
-        if _size(self._index) < self._records * RECORD.itemsize:  # another process has cut damaged files
+        if _size(self._index) < self._records * RECORD.itemsize:  # another process has cut a damaged file
             self._records = self._rows = 0
             self._ranges, self._sound = {}, set()
         whole = min(_size(self._files[name]) // width for name, width in self._bytes.items())
@@ -162,7 +162,7 @@ class ArrayStore:
                 break
             ranges[bytes(record["key"]).hex()] = (self._rows, stop, int(record["crc"]))
             self._records, self._rows = self._records + 1, stop
-        # The maps come first: other threads read by these ranges while one appends.
+        # The maps come first: other threads may read these ranges meanwhile.
         self._maps = {name: self._map(name) for name in self._arrays}
         self._sound.difference_update(ranges)
         self._ranges |= ranges
@@ -184,7 +184,7 @@ class ArrayStore:
         return np.asarray(np.memmap(self._files[name], kind, "c", shape=(self._rows, width)))
 
     def _check_meta(self, label: str) -> None:
-        """Check that the folder contains such arrays; labels may differ."""
+        """Check that the folder contains these arrays; labels may differ."""
         path = self.folder / "store.json"
         meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
         if not path.exists():
@@ -246,11 +246,11 @@ class FeatureStore(ArrayStore):
     Args:
         folder: the parent of the store's folder, which is named after the fingerprint.
         encoder: the name of the encoder, for people.
-        fingerprint: of the encoder.
-        dims: width of each array.
+        fingerprint: the fingerprint of the encoder.
+        dims: the width of each array.
 
     Raises:
-        SeesayError: the folder has other contents.
+        SeesayError: the folder has other contents, or cannot be read or written.
 
     Example:
         >>> import numpy as np, pathlib, tempfile
@@ -299,7 +299,7 @@ class DerivedStore:
         return self._encoder.from_source(stored)[name]
 
 
-Stores = list[FeatureStore | DerivedStore]  # one an encoder
+Stores = list[FeatureStore | DerivedStore]  # one per encoder
 
 
 def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
@@ -307,7 +307,7 @@ def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | No
     try:
         if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
             return open_stores(encoders, folder)[1]
-    except (SeesayError, OSError):  # a cache that only others may write to
+    except (SeesayError, OSError):  # such as a cache that is not writable
         pass
     return None
 
@@ -324,7 +324,7 @@ def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> tuple[list[Fe
 
 
 class SortedKeys:
-    """Content keys of 32 hexadecimal digits in a sorted array, of which processes can share one copy."""
+    """Content keys of 32 hexadecimal digits in a sorted array, which processes can share."""
 
     def __init__(self, keys: Collection[str]) -> None:
         self._keys = np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
@@ -339,10 +339,10 @@ class SortedKeys:
 class KnownKeys:
     """The content keys of remote images that were read before, by place and version.
 
-    Local images are always read, which is fast and certain.
+    Local images are always read, which is fast and reliable.
 
     Args:
-        folder: of the feature stores, which contains them. Damaged lines are ignored.
+        folder: the folder of the feature stores, with the file of keys. Damaged lines are ignored.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -364,7 +364,7 @@ class KnownKeys:
                 self._keys[place] = self._new[place] = key
 
     def keep(self) -> None:
-        """Write new keys."""
+        """Append the new keys to the file."""
         with self._lock:
             new, self._new = self._new, {}
         if new:

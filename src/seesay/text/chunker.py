@@ -20,7 +20,7 @@ from seesay.text.vocabulary import LETTERS
 
 
 def listed(text: str) -> frozenset[str]:
-    """Split a list of words."""
+    """Return the set of the words in a text, which are separated by white space."""
     return frozenset(text.split())
 
 
@@ -28,7 +28,7 @@ DETERMINERS = listed("""
     a an the this these those his her its their my your our some several many few both each every any all no
     another other one two three four five six seven eight nine ten eleven twelve dozen
 """)
-# Determiners that stand alone: "the other", "one in red".
+# Determiners that can be a phrase by themselves: "the other", "one in red".
 HEADS = listed("one another other two three four five six")
 QUANTIFIERS = listed("both all each one")
 SINGULAR = listed("one another each")
@@ -38,8 +38,8 @@ PREPOSITIONS = listed("""
     of like
 """)
 AUXILIARIES = listed("is are was were has have")
-# No part of a noun phrase: prepositions, particles, conjunctions, relatives, auxiliaries, pronouns, and
-# adverbs that the dictionary has as nouns or adjectives too.
+# Not part of a noun phrase: prepositions, particles, conjunctions, relatives, auxiliaries, pronouns, and
+# adverbs that the dictionary also has as nouns or adjectives.
 CLOSED = (
     PREPOSITIONS
     | AUXILIARIES
@@ -61,7 +61,7 @@ COLOURS = listed("""
     red blue green yellow black white brown grey gray orange pink purple tan gold silver beige maroon teal
     navy turquoise fuchsia
 """)
-# Verbs whose noun image descriptions seldom use: taken for verbs where either would do.
+# Verbs that image descriptions seldom use as nouns: read as verbs where both are possible.
 _COMMON = listed("""
     walk run jump ride stand sit hold look play swim catch climb wear watch chase throw leap lie lay hang kick
     hit wait talk smile perform lean pull push carry cross eat sleep make take get go come leave reach prepare
@@ -76,15 +76,15 @@ _NOUNS = listed("""
     evening morning siding flooring bedding paving writing lighting
 """)
 _PLURALS = listed("people men women children kids police")
-_SINGULARS = listed("sports clothes woods")  # plurals in form that stand before nouns: "sports car"
+_SINGULARS = listed("sports clothes woods")  # plural forms that precede nouns: "sports car"
 
 
 @dataclass(frozen=True, slots=True)
 class WordClass:
     """The classes that a word may have.
 
-    `classes`: of determiner, possessive, mark, closed, noun, adj, verb, adv; `form`: base, s, ing or past
-    where it may be a verb, else empty; `common`: a form of a verb that is rarely a noun.
+    `classes`: of determiner, possessive, mark, closed, noun, adj, verb, adv; `form`: base, s, ing or past if
+    it may be a verb, else empty; `common`: a form of a verb that is rarely a noun.
     """
 
     classes: frozenset[str]
@@ -95,7 +95,7 @@ class WordClass:
 
 @lru_cache(1 << 16)
 def word_class(word: str) -> WordClass:
-    """Look up the classes that a lower-case word, or a mark, may have."""
+    """Look up the classes that a lower-case word or a punctuation mark may have."""
     closed = _closed_class(word)
     if closed:
         return WordClass(frozenset({closed}))
@@ -154,7 +154,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A word, in lower case, or a mark."""
+    """A word, in lower case, or a punctuation mark."""
 
     text: str
     start: int
@@ -165,7 +165,7 @@ class _Word:
         return not self.known.classes.isdisjoint(classes)
 
 
-# After the last word: what ends every phrase.
+# Stands after the last word, and ends every phrase.
 _END = _Word(".", 0, 0, word_class("."))
 
 
@@ -275,7 +275,7 @@ class _Phrase:
         return None if is_verb else self._modifier_or_noun(i)
 
     def _after_noun(self, i: int) -> _Role | None:
-        """The role after a noun: a compound goes on ("dirt bike"), or a verb or an adverb ends it."""
+        """The role after a noun: a compound continues ("dirt bike"), or a verb or an adverb ends it."""
         word = self._at(i)
         if self._at(i - 1).text in UNMODIFIED or word.text in ADVERBIAL or self._acts_as_verb(i):
             return None

@@ -37,17 +37,17 @@ FILE = "concepts.json"  # in a run's folder
 MAX_CONCEPTS = 256  # the paper's K
 MIN_COUNT = 5  # sentences; a rarer word is not a concept
 
-# Compounds stay whole ("t-shirt"); what follows an apostrophe is no word of its own.
+# Compounds are one word ("t-shirt"); what follows an apostrophe is not a separate word.
 _WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _UPOS = {"noun": "NOUN", "adjective": "ADJ", "verb": "VERB"}
-# Plurals with another meaning than their singular: a man in shorts is not short.
+# Plurals whose meaning differs from the singular's: a man in shorts is not short.
 _PLURAL_ONLY = listed("""
     pants shorts jeans trousers overalls tights clothes leggings pajamas glasses sunglasses goggles binoculars
     headphones stairs woods sports
 """)
-_LEMMAS = {"leaves": "leaf"}  # nouns of which the dictionary knows a rarer singular first
-# The same word written otherwise; descriptions say "lays on the grass" as often as "lies".
+_LEMMAS = {"leaves": "leaf"}  # nouns whose first singular in the dictionary is a rarer one
+# Other spellings of the same word; descriptions say "lays on the grass" as often as "lies".
 _SAME = {"gray": "grey", "tshirt": "t-shirt", "tee-shirt": "t-shirt", "colour": "color", "blonde": "blond"}
 _SAME |= {"coloured": "colored", "colourful": "colorful", "lay": "lie"}
 _SAYS_NOTHING = listed("""
@@ -66,7 +66,7 @@ def lemma(word: str, part: PartOfSpeech) -> str:
     if part == "noun" and word in _LEMMAS:
         return _LEMMAS[word]
     word = plain if (plain := without_accents(word)).isascii() else word
-    # By rules where the dictionary lacks it; they are those of English letters, and "café" would be "caf".
+    # The rules for words that the dictionary lacks are for English letters; "café" would become "caf".
     lemmas: tuple[str, ...] = getLemma(word, _UPOS[part]) if word.isascii() else ()
     found = lemmas[0] if lemmas else word
     return _SAME.get(found, found)
@@ -76,8 +76,8 @@ def lemma(word: str, part: PartOfSpeech) -> str:
 def base_form(word: str) -> str:
     """Return the base form of a lower-case word, independently of its part of speech in a sentence.
 
-    A word with the ending of a verb form is a verb; other words are nouns if they can be. Function words stay
-    as they are.
+    A word with the ending of a verb form is a verb; other words are nouns if possible. Function words are
+    unchanged.
 
     >>> [base_form(word) for word in "three men are sitting in front of painted buildings".split()]
     ['three', 'man', 'are', 'sit', 'in', 'front', 'of', 'paint', 'building']

@@ -21,7 +21,7 @@ QUOTED = re.compile(r'"[^"]*"')
 _SCRIPTS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # the blocks that have marks
 _MARKS = "".join(mark for mark in map(chr, _SCRIPTS) if unicodedata.category(mark)[0] == "M")
 _JOINERS = "\u200c\u200d"  # within words of Persian, Sinhala and others
-_LETTERS = rf"(?:[^\W_][{_MARKS}]*)+"  # accents and vowel signs may be characters of their own
+_LETTERS = rf"(?:[^\W_][{_MARKS}]*)+"  # accents and vowel signs may be separate characters
 LETTERS = rf"{_LETTERS}(?:[{_JOINERS}]{_LETTERS})*"
 """Letters and digits with their accents and vowel signs."""
 
@@ -47,9 +47,9 @@ def replace_words(text: str, others: Mapping[str, str]) -> str:
 
 
 def source_offsets(text: str, others: Mapping[str, str]) -> list[int]:
-    """Return for each character of `replace_words(text, others)`, and for its end, the offset in the text.
+    """Return for each character of `replace_words(text, others)`, and for its end, the offset in `text`.
 
-    All characters of a new word have the offset at which the replaced word starts.
+    All characters of a new word have the offset of the start of the word that it replaces.
 
     >>> source_offsets("a dg.", {"dg": "dog"})
     [0, 1, 2, 2, 2, 4, 5]
@@ -70,7 +70,7 @@ class Vocabulary:
     """Word numbers from 1; 0 stands for a word that is not in the vocabulary.
 
     Args:
-        words: from number 1 on.
+        words: the words, from number 1.
         lemmas: whether these are base forms; words of a text are then looked up by their base form.
     """
 

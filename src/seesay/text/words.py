@@ -28,8 +28,8 @@ _MOST = 5  # misspelt words: a query with more is in another language
 def is_word(word: str) -> bool:
     """Return whether a lower-case word is among 170,000 frequent English words or contains a digit.
 
-    The list is the more frequent half of the GloVe vectors' vocabulary (Pennington et al. 2014; public
-    domain). It has no accents, so words are also looked up without theirs.
+    The list has the words of letters and apostrophes in the more frequent half of GloVe's vocabulary
+    (Pennington et al. 2014; public domain). It has no accents, so words are looked up without theirs.
 
     >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "café", "qwop")]
     [True, True, True, True, False]
@@ -43,8 +43,8 @@ def is_word(word: str) -> bool:
 def description_in(sentence: str) -> str:
     """Return what a request describes, without the words that ask for photos of it and the article of a name.
 
-    Captions do not ask for photos, so with such words a photo fits a request less than its own caption; the
-    article is left out so that "dog" and "a dog" have one answer.
+    Captions do not ask for photos, so with such words a photo would match a request less than its own
+    caption. The article is left out so that "dog" and "a dog" have the same results.
 
     >>> [description_in(text) for text in ("a photo of two dogs", "Show me my cat", "a man takes a photo")]
     ['two dogs', 'cat', 'a man takes a photo']
@@ -71,9 +71,9 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
     """Return the words of sentences that are not in a vocabulary, each once, in order.
 
     Args:
-        sentences: of any words.
-        vocabulary: of known words.
-        english: whether words accepted by `is_word` are known, too.
+        sentences: the sentences.
+        vocabulary: the known words.
+        english: whether words accepted by `is_word` are also known.
 
     >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
     ['xyzzy']
@@ -96,21 +96,21 @@ def read_words(file: Path) -> list[str]:
 def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
     """Return corrections of misspelt words.
 
-    A misspelt word is neither in the vocabulary nor in `is_word`. It is replaced by a word that differs by
-    one slip: two letters swapped, one added, one missing or one wrong. Words with the same letters are
-    preferred, then words in the vocabulary, then more frequent ones. A short word is only replaced by one
-    with the same letters, a word of more than 30 letters is left as it is, and if more than five words are
-    misspelt, none is corrected.
+    A misspelt word is neither in the vocabulary nor accepted by `is_word`. It is replaced by a word that
+    differs by one slip: two letters swapped, one added, one missing or one wrong. Words with the same set of
+    letters are preferred, then words in the vocabulary, then more frequent ones. A word of fewer than five
+    letters is only replaced by one with the same letters, a word of more than 30 letters is left unchanged,
+    and if more than five words are misspelt, none is corrected.
 
     Args:
         words: in lower case.
         vocabulary: the words that a run knows, most frequent first.
-        english: whether 47,000 words of an English dictionary can be corrections, too.
+        english: whether 47,000 words of an English dictionary can also be corrections.
 
     >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
     {'bicylce': 'bicycle', 'skatebord': 'skateboard'}
     """
-    # Punctuation is not misspelt, though with one more letter it would contain a word.
+    # Punctuation is not a misspelt word, although one more letter would make it one.
     unknown = [word for word in words if tokenize(word) == [word] and vocabulary.encode(word) == [UNKNOWN]]
     misspelt = [word for word in unknown if not is_word(word)]
     if len(misspelt) > _MOST:
@@ -125,7 +125,7 @@ def _meant(word: str, vocabulary: Vocabulary, english: bool) -> str | None:
     for other in _one_slip_away(word):
         has_others = set(other) != set(word)
         numbers = vocabulary.encode(other)
-        if len(numbers) != 1:  # a letter and its accent changed places, so that it is two words
+        if len(numbers) != 1:  # two words, because a letter and its accent changed places
             continue
         number = numbers[0]
         known = number != UNKNOWN

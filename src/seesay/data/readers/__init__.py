@@ -33,7 +33,7 @@ def read_corpus(
         path: the folder or file, or a URL such as "s3://bucket/photos".
         format: the name of a reader; by default, the first reader that recognises the path.
         phrases: read phrases with boxes, in pixels of the images that are found, instead of sentences.
-        images: the folder to search for images, in folders and tars; by default, beside the sentences.
+        images: the folder to search for images, and its folders and tars; by default, that of the sentences.
         allow_outside: accept images that the corpus names by absolute paths or links outside its folder.
         image_column: the column of a table that names the images, if it has an unusual name.
         caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
@@ -156,7 +156,7 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
         phrases: True for phrases with boxes, False for sentences.
 
     Raises:
-        SeesayError: there is no such reader, or it reads the other kind.
+        SeesayError: there is no such reader, it reads the other kind, or no reader recognises the path.
     """
     if format is not None:
         if READERS[format].has_boxes != phrases:

@@ -42,15 +42,15 @@ CLIPPED_BOX = "box reaches outside its image, clipped"
 OUTSIDE_BOX = "box outside its image or without area, dropped"
 
 _UNSPLIT = ""
-_TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, not an issue
+_TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue
 
 
 class ReadOptions(NamedTuple):
-    """What a user says about all corpora that are read.
+    """The user's options for all corpora that are read.
 
     Attributes:
-        outside: whether they may name images anywhere, by absolute paths or links. A corpus of someone else
-            could otherwise have private images measured, drawn into reports and shared.
+        outside: whether they may name images anywhere, by absolute paths or links. With this, a corpus from
+            somebody else can have private images measured, drawn into reports and shared.
         image_column: the column of tables that names the images, if it has an unusual name.
         caption_column: the column that holds the sentences.
     """
@@ -64,13 +64,13 @@ _options: ContextVar[ReadOptions] = ContextVar("read_options", default=ReadOptio
 
 
 def read_options() -> ReadOptions:
-    """Return the options of the corpora that are read now."""
+    """Return the current options; see `reading_with`."""
     return _options.get()
 
 
 @contextmanager
 def reading_with(**options: bool | str | None) -> Iterator[None]:
-    """Read the corpora inside with these options; one that is False or None stays as it is outside."""
+    """Read corpora within the block with these options; those that are False or None are unchanged."""
     given: dict[str, Any] = {name: value for name, value in options.items() if value}
     token = _options.set(_options.get()._replace(**given))
     try:
@@ -86,14 +86,14 @@ class CorpusBuilder:
 
     Args:
         path: a folder, or a file in it; the corpus is named after it.
-        images: the folder to search for images, if it is another one.
+        images: the folder to search for images, if it is not the folder of the corpus.
 
     Attributes:
         root: the folder of the corpus.
-        name: of the corpus.
-        issues: that were found so far.
-        features: precomputed ones, whose rows the images name.
-        format: the reader, if it reads less than the one that recognises the path.
+        name: the name of the corpus.
+        issues: the issues that were found so far.
+        features: precomputed features, whose rows the images name.
+        format: the name of the reader, if it reads less than the reader that recognises the path.
     """
 
     def __init__(self, path: Path, images: Path | None = None) -> None:
@@ -112,7 +112,7 @@ class CorpusBuilder:
 
     @cached_property
     def finder(self) -> ImageFinder:
-        """Finder of images below the root, or below the given folder."""
+        """The finder of images below the root, or below the given folder."""
         below = self._images_root or self.root
         folder = below if below.is_dir() else below.parent
         return ImageFinder(folder, self.issues, read_options().outside)
@@ -135,7 +135,7 @@ class CorpusBuilder:
         return printable(name) in self._position
 
     def distinct(self, name: str, folder: str) -> str:
-        """Return a listed image's name, with its folder if one of that name in another folder was added."""
+        """Return a listed image's name, with its folder if an image of that name in another one was added."""
         if not (folder and self.has(name)):
             return name
         known, other = self._images[self._position[printable(name)]].source, self.finder.find(name, folder)
@@ -153,7 +153,7 @@ class CorpusBuilder:
         """Find a listed image, add it if it is new, and return its position.
 
         Returns None and counts an issue if it has neither a file (listed as being in `folder`) nor a feature
-        `row`, or if it should be `measured`, as images with phrases are, and its size cannot be read.
+        `row`, or if it must be `measured`, as for phrases, and its size cannot be read.
         """
         if name in self._missing:
             return None
@@ -202,7 +202,7 @@ class CorpusBuilder:
             return
         if not text.isascii():
             self.issues.add(NON_ASCII, where)
-        if (image, text) in self._seen:  # published test sets contain them, and published metrics count each
+        if (image, text) in self._seen:  # published test sets have some, and published metrics count each
             self.issues.add(REPEATED_SENTENCE, where)
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
@@ -237,7 +237,7 @@ class CorpusBuilder:
     def finish(self) -> Corpus:
         """Return the corpus; raise SeesayError if it has no usable images or phrases.
 
-        Of phrases the root is the table, one of several in a folder.
+        The root of a corpus of phrases is the path that was read, since a folder may contain several tables.
         """
         has_boxes = any(image.size != (0, 0) for image in self._images)
         if has_boxes:
@@ -313,10 +313,10 @@ def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def _cleaned(text: str) -> str:
-    """A sentence with its accents composed and its white space collapsed."""
+    """A text with its accents composed and its white space collapsed."""
     return " ".join(composed(printable(text)).split())
 
 
 def printable(text: str) -> str:
-    """Replace lone surrogates (from a file name that is not UTF-8) by U+FFFD, which can be encoded."""
+    """Replace lone surrogates, as in a file name that is not UTF-8, by U+FFFD, which can be encoded."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""COCO captions: `annotations/captions_{train,val}{2014,2017}.json`, images in folders or tars beside.
+"""COCO captions: `annotations/captions_{train,val}{2014,2017}.json`, images in folders or tars beside it.
 
 Source: Chen et al., "Microsoft COCO Captions", arXiv 1504.00325.
 """
@@ -79,7 +79,7 @@ def _add_sentences(
 
 
 def _id(record: object, key: str, where: str) -> int | str:
-    """COCO's own ids are integers; files that imitate its format often use strings."""
+    """Return an id: an integer in COCO, often a string in files that imitate its format."""
     if isinstance(record, dict) and isinstance(record.get(key), str):
         return str(record[key])
     return need(record, key, int, where)

@@ -1,4 +1,4 @@
-"""Text, JSON and tables of a corpus, with errors that name file and line, and the names of splits."""
+"""Text, JSON and tables of a corpus, with errors that name the file and line; names of splits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from _csv import Reader
 
 MALFORMED_LINE = "malformed line, dropped"
-# The first is ours; the others are what well-known tables, and people, call the same column.
+# The first name is seesay's; the others are those of well-known tables and of users for the same column.
 _IMAGES = "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png"
 _CAPTIONS = "caption captions cap sentence sentences comment text txt description title"
 IMAGE_COLUMNS = (*_IMAGES.split(), "photo", "picture", "bild", "foto", "datei", "dateiname")
@@ -34,7 +34,7 @@ _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
 _SPANNING = "row over several lines, kept; is a quotation mark missing?"
 _SPREADSHEETS = (".xlsx", ".xls", ".ods")
 _PEEK = 1 << 16
-_TIMES, _MORE = 100, 1 << 20  # a gzip file may expand to so many times its size, and more bytes
+_TIMES, _MORE = 100, 1 << 20  # a gzip file may expand to this many times its size, plus so many bytes
 
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 def files_of_suffix(path: Path, suffix: str) -> list[Path]:
-    """Return a file, or the files below a folder, whose suffix that is in lower case; sorted."""
+    """Return the file, or the files below the folder, with that suffix in any case; sorted."""
     files = [path] if path.is_file() else walk_files(path)
     return sorted(file for file in files if file.suffix.lower() == suffix)
 
@@ -52,7 +52,7 @@ def decode_text(data: bytes, where: Path | str) -> str:
     try:
         return data.decode(_encoding(data))
     except UnicodeDecodeError as error:
-        at = error.start + len(codecs.BOM_UTF8) * data.startswith(codecs.BOM_UTF8)  # counted behind it
+        at = error.start + len(codecs.BOM_UTF8) * data.startswith(codecs.BOM_UTF8)  # counted after it
         line = data[:at].count(b"\n") + 1
         raise SeesayError(
             f"{where}:{line}: byte 0x{data[at]:02x} is not UTF-8; save the file as UTF-8."
@@ -129,12 +129,12 @@ def need(record: object, key: str, kind: type[T], where: str) -> T:
 
 
 class TableFormat:
-    """CSV, TSV, JSON lines or a JSON list of objects, maybe gzipped, with certain columns, in lower case.
+    """CSV, TSV, JSON lines or a JSON list of objects, optionally gzipped, with certain columns in lower case.
 
     Args:
-        *columns: for each column the names that it may have.
+        *columns: the names that each column may have.
         unless: a column that such a table does not have.
-        advice: a sentence for who has a table without these columns.
+        advice: the end of the error message about a missing column.
     """
 
     def __init__(self, *columns: tuple[str, ...], unless: str = "", advice: str = "") -> None:
@@ -160,7 +160,7 @@ class TableFormat:
     def files(self, path: Path) -> list[Path]:
         """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
         found = sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
-        # JSON may be an export of the table beside it.
+        # A JSON file may be an export of the table beside it.
         return [file for file in found if not _is_json(file)] or found
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -197,7 +197,7 @@ class TableFormat:
 
 @lru_cache(1024)
 def without_number(column: str) -> str:
-    """Return what numbered columns share: "caption" for "caption1" and "caption_2"."""
+    """Return the name that numbered columns share: "caption" for "caption1" and "caption_2"."""
     stem = column.rstrip("0123456789")
     return stem[:-1] if stem != column and stem.endswith((" ", "_", "-")) else stem
 
@@ -208,7 +208,7 @@ def tables_in(path: Path) -> list[Path]:
 
 
 def _is_table(file: Path) -> bool:
-    """Judge by the suffix; a text is a table if a line begins with the name of an image and a delimiter."""
+    """Judge by the suffix; a .txt file is a table if a line begins with an image's name and a delimiter."""
     name = file.name.lower().removesuffix(".gz")
     if name.startswith(".") or not name.endswith(_SUFFIXES + _SPREADSHEETS) or not file.is_file():
         return False
@@ -216,7 +216,7 @@ def _is_table(file: Path) -> bool:
 
 
 def _cells(lines: Iterable[str], header: str) -> Reader:
-    """Read the cells of lines, divided as the header is."""
+    """Read the cells of lines, split at the delimiter of the header."""
     delimiter = _delimiter(header)
     if delimiter in "\t|":  # in a TSV, quotation marks are text
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
@@ -273,7 +273,7 @@ def _lines(text: str, file: Path) -> Iterator[tuple[str, object]]:
 
 
 def _first_of(text: str) -> object:
-    """Return the first element of a JSON list, whose text may be cut off behind it; None for other text."""
+    """Return the first element of a JSON list, whose text may end after it; None for other text."""
     inside = text.lstrip()
     if not inside.startswith("["):
         return None
@@ -295,7 +295,7 @@ def _json_rows(records: Iterable[tuple[str, object]], issues: Issues) -> Iterato
 def _csv_rows(
     text: str, names: list[str], image_first: bool, file: Path, issues: Issues
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Of two columns, the one without the image may have delimiters that are not quoted."""
+    """Iterate over rows; of two columns, the one without the image may have unquoted delimiters."""
     header, number = text.split("\n", 1)[0], 1
     reader = _cells(io.StringIO(text, newline=""), header)
     try:

@@ -1,7 +1,7 @@
 """Flickr30k Entities: `Annotations/<id>.xml`, `Sentences/<id>.txt`, lists `train.txt`, `val.txt`, `test.txt`.
 
 A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
-XML gives each entity's boxes, as pixels counted from one, the last ones included, or says that it has none.
+XML gives the boxes of each entity, in pixels counted from one, the last ones included, or none.
 Source: Plummer et al., "Flickr30k Entities", IJCV 2017.
 """
 
@@ -18,18 +18,18 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
-_MOST_PAIRS = 10_000  # names times boxes of one object; people name and frame it a few times
+_MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
 BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
 SCENE_ONLY = "phrase of the whole scene without a box, dropped"
 NO_BOX = "phrase without a box, dropped"
-# Nothing is read twice: "[" begins another phrase, and what a possessive quantifier (++) has taken is kept.
+# Takes linear time: "[" begins another phrase, and possessive quantifiers (++) do not backtrack.
 _PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\[\]]++)/(?P<kinds>[^\s\[]++)\s++(?P<words>[^\[\]]*+)\]")
 
 
 @dataclass(slots=True)
 class _Annotation:
-    """The annotation of one image: its size, the boxes of each entity, and the names of scenes."""
+    """The annotation of one image: its size, the boxes of each entity, and the entities that are scenes."""
 
     frame: tuple[float, float]
     boxes: dict[str, list[Box]] = field(default_factory=dict)
@@ -37,10 +37,10 @@ class _Annotation:
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
-    """Rejects document types, and with them entity declarations that expand without end."""
+    """Rejects document types, and with them entity declarations that expand exponentially."""
 
     def doctype(self, *_: str | None) -> None:
-        """Called before any declaration is read."""
+        """Raise ValueError, before any declaration is read."""
         raise ValueError("a document type declaration")
 
 
@@ -70,7 +70,7 @@ class Flickr30kEntitiesReader(Reader):
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
     try:
         annotation = _parse(annotations.read_bytes())
-    except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: an encoding
+    except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: bad encoding
         builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
     at = builder.find_image(f"{sentences.stem}.jpg", split, str(sentences), measured=True)
@@ -113,6 +113,6 @@ def _number(element: ElementTree.Element, path: str) -> float:
     if text is None:
         raise ValueError(f"no <{path}>")
     number = float(text)
-    if not abs(number) < MOST_PIXELS:  # refuses NaN, too
+    if not abs(number) < MOST_PIXELS:  # also rejects NaN
         raise ValueError(f"<{path}> is {text}")
     return number

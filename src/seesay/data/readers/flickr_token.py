@@ -73,7 +73,7 @@ def _is_token(path: Path) -> bool:
 
 
 def _near(folder: Path) -> list[Path]:
-    """Files of the folder and of the folders in it: Flickr8k keeps its text in `Flickr8k_text/`."""
+    """Files of the folder and of the folders in it: Flickr8k's texts are in `Flickr8k_text/`."""
     return sorted(
         path
         for pattern in ("*.txt", "*.lst", "*.token")
@@ -84,6 +84,6 @@ def _near(folder: Path) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """Return what lists and token files have in common: lists may omit the suffix."""
+    """Return the name as lists and token files share it: lists may omit the suffix."""
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in (".jpg", ".jpeg", ".png") else path.name

@@ -40,7 +40,7 @@ class FolderReader(Reader):
                 hint = " (--allow-outside takes it)" if reason == LINK_OUT else ""
                 builder.issues.add(f"{reason}, ignored{hint}", str(file))
 
-        # Links are followed as an index follows them.
+        # Links are followed as in an index.
         for file in walk_files(root, None if read_options().outside else problem):
             if _is_image(file):
                 builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))

@@ -57,13 +57,13 @@ class KarpathyReader(Reader):
 
 @register_reader
 class WithoutRestval(KarpathyReader):
-    """Reads COCO's split file without its `restval` images: train has 82,783, as in SCO, and not 113,287."""
+    """Reads COCO's split file without its `restval` images: 82,783 train images, as in SCO, not 113,287."""
 
     name = "karpathy-without-restval"
     looks_like = "dataset_coco.json with images beside it, if you name this format"
     skips = "restval"
 
-    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — it has to be named
+    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — only read if it is named
         return False
 
 

@@ -1,8 +1,8 @@
 """Parquet files whose rows contain an encoded image and its sentences, as data set hubs distribute them.
 
-The image is a column of bytes, or of `bytes` and `path`, such as the library `datasets` writes; or the name
-of an image beside the file. Images stay in the file, and a group of rows is read when one of its images is
-wanted; but images of one name are compared while the corpus is read.
+The image is a column of bytes, or of `bytes` and `path` as the library `datasets` writes it, or the name of
+an image beside the file. Images stay in the file: a group of rows is read when one of its images is needed.
+Only images with the same name are compared while the corpus is read.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from seesay.data.readers.files import (
 from seesay.data.remote import RangedFile, as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line, naming_extras
 
-_GROUPS_KEPT = 2  # in memory: threads read one after another
+_GROUPS_KEPT = 2  # in memory, since threads read groups one after another
 _BUFFER = 1 << 16
-_ONE_READS = Lock()  # of the threads that want one group of rows
+_ONE_READS = Lock()  # so that threads that need the same group of rows read it once
 MAX_ROWS = 2_000_000
-"""Of a file; a few kilobytes can claim any number of equal rows."""
+"""The most rows of a file; a few kilobytes can claim any number of equal rows."""
 MAX_VALUES = 10 * MAX_ROWS
-"""Of a column of a file: a row can hold a list, which can be as long as a file claims."""
+"""The most values in a column of a file: a row can have a list of any length."""
 MAX_TEXT = 1 << 30
-"""Bytes of the sentences and names of a file: any number of rows can share one."""
+"""The most bytes of a file's sentences and names: any number of rows can share one."""
 MOST_COMPARED = 4 << 30
-"""Bytes of images of one name that are compared, besides 16 times the size of their column in the file."""
+"""The most bytes of images to compare, in addition to 16 times the size of their column in the file."""
 _BATCH = 1024  # rows
-_TIMES, _MORE = 16, 64 << 20  # a column may expand to so many times its size in the file, and more bytes
-_PAGE = 1 << 10  # bytes that pages have on average, at least
+_TIMES, _MORE = 16, 64 << 20  # a column may expand to this many times its size in the file, plus bytes
+_PAGE = 1 << 10  # least mean bytes of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ParquetCell:
     version: str = ""
 
     def place(self) -> str:
-        """Return what names the bytes at a URL, see `ByteSource`."""
+        """Return a unique name of the bytes at a URL; see `ByteSource`."""
         return f"{self.version} {self.column} {self.group} {self.row}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
@@ -86,7 +86,7 @@ class ParquetCell:
 
 @register_reader
 class ParquetReader(Reader):
-    """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
+    """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's path."""
 
     name = "parquet"
     looks_like = "*.parquet with an image and a caption per row"
@@ -148,7 +148,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
 
 
 def _column_of(columns: Mapping[str, str], wanted: str | None, usual: Sequence[str]) -> str | None:
-    """Return the first column of these names, which are in lower case."""
+    """Return the first column with one of these names, which are in lower case."""
     names = (wanted.strip().lower(),) if wanted else usual
     return next((columns[name] for name in names if name in columns), None)
 
@@ -164,14 +164,15 @@ def _split(value: object, where: str) -> str | None:
 class _Names:
     """Names the images of a file.
 
-    A row may repeat an image, one for each sentence. But images of several folders can have one name, of
-    which the library `datasets` keeps only the last part: those with one name are compared by their content,
-    in the order of rows, and all but the first are named after their row.
+    Several rows may have the same image, each with one of its sentences. But images of different folders can
+    also have the same name, since the library `datasets` keeps only the last part of their paths. Images with
+    the same name are therefore compared by content, and those that differ from the first are named after
+    their rows.
 
     Args:
-        folder: that the names begin with.
-        owns: the images' own names, of all rows; "" for one without.
-        most: bytes to compare; any number of rows can share one image in the file.
+        folder: the beginning of the names.
+        owns: the images' own names, for all rows; "" for an image without one.
+        most: the most bytes to compare; any number of rows can share one image in the file.
     """
 
     def __init__(self, folder: str, owns: Iterable[str], most: int) -> None:
@@ -181,11 +182,11 @@ class _Names:
         self._compared = 0
 
     def name(self, own: str, cell: ParquetCell) -> str:
-        """Return the name of an image, which it shares only with equal ones.
+        """Return the name of an image, which it shares only with equal images.
 
         Raises:
             SeesayError: the images with one name are too large to be compared.
-            UnavailableImageError: one of them cannot be read for now.
+            UnavailableImageError: one of them cannot be read now.
         """
         if not own:
             return self._of_row(own, cell)
@@ -207,7 +208,7 @@ class _Names:
         except UnavailableImageError:
             raise
         except ImageError:
-            return f"{cell.group} {cell.row}"  # without content it equals no other
+            return f"{cell.group} {cell.row}"  # an image without content equals no other
         self._compared += len(data)
         if self._compared > self._most:
             raise SeesayError(
@@ -218,12 +219,12 @@ class _Names:
 
 
 def _own_name(cells: Mapping[str, Any], image: str) -> str:
-    """Return the last part of the path of a row's image, or "" without one."""
+    """Return the last part of the path of a row's image; "" if there is none."""
     return PurePosixPath((cells.get(image) or {}).get("path") or "").name
 
 
 def _compressed(parquet: Any, column: str) -> int:
-    """Return the bytes of a column in the file."""
+    """Return the size of a column in the file, in bytes."""
     groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
     return sum(each.size for group in groups for each in _columns(group, [column]))
 
@@ -234,7 +235,7 @@ def _rows(
     """Iterate over the rows of a file: group, number in the group, and cells by column.
 
     Raises:
-        SeesayError: pages expand too far, or sentences and names are too many bytes, before they are made.
+        SeesayError: pages would expand too far, or sentences and names have too many bytes.
     """
     size = 0
     for group in range(parquet.num_row_groups):
@@ -251,7 +252,7 @@ def _rows(
 
 
 def _text_bytes(array: Any) -> int:
-    """Count the bytes of texts in an array, in which equal ones are one in memory."""
+    """Count the bytes of the texts in an array, in which equal texts may share memory."""
     from pyarrow import compute, types
 
     if types.is_dictionary(array.type):
@@ -265,10 +266,10 @@ def _text_bytes(array: Any) -> int:
 
 
 def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str]) -> None:
-    """Check what pages of columns in a group of rows expand to, before they are.
+    """Check the expanded size of columns in a group of rows before they are decompressed.
 
     Raises:
-        SeesayError: far more than they take in the file, or something is no page.
+        SeesayError: it is far larger than in the file, there are too many pages, or a page is invalid.
     """
 
     def read(at: int, size: int) -> bytes:
@@ -291,7 +292,7 @@ def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str])
 
 
 class _Column(NamedTuple):
-    """A column in a group of rows: its path, where its pages begin, their bytes, and its values."""
+    """A column in a group of rows: its path, the offset and bytes of its pages, its number of values."""
 
     path: str
     start: int
@@ -300,7 +301,7 @@ class _Column(NamedTuple):
 
 
 def _columns(group: Any, names: Collection[str]) -> Iterator[_Column]:
-    """Iterate over columns of a group of rows, and those inside them."""
+    """Iterate over the columns of these names in a group of rows, and those inside them."""
     for column in map(group.column, range(group.num_columns)):
         path, places = column.path_in_schema, (column.dictionary_page_offset, column.data_page_offset)
         if any(path == name or path.startswith(f"{name}.") for name in names):
@@ -309,18 +310,18 @@ def _columns(group: Any, names: Collection[str]) -> Iterator[_Column]:
 
 
 class _Windowed(RangedFile):
-    """A file, of which a part can be kept in memory, so that it is read once though it is looked at twice."""
+    """A file of which a part can be kept in memory, so that it is read once if it is needed twice."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file.seek(0, io.SEEK_END))
         self._file, self._start, self._kept = file, 0, b""
 
     def keep(self, start: int, size: int) -> None:
-        """Read a part and keep it; less of it where the file ends before."""
+        """Read a part and keep it, or less if the file ends earlier."""
         self._start, self._kept = start, self.read_range(start, max(min(start + size, self._size), start))
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Return the bytes from `start` to before `end`, from memory if they are kept."""
+        """Return the bytes from `start` to before `end`, from memory if they were kept."""
         if self._start <= start and end <= self._start + len(self._kept):
             return self._kept[start - self._start : end - self._start]
         self._file.seek(start)
@@ -328,7 +329,7 @@ class _Windowed(RangedFile):
 
 
 def _values(parquet: Any, columns: Collection[str]) -> int:
-    """Count the values of the longest of some columns."""
+    """Count the values of the longest of these columns."""
     counts = Counter[str]()
     for group in map(parquet.metadata.row_group, range(parquet.num_row_groups)):
         for each in _columns(group, columns):
@@ -338,7 +339,7 @@ def _values(parquet: Any, columns: Collection[str]) -> int:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
-    """Open a file for pyarrow, and for reading its bytes; equal values are read as one in memory."""
+    """Open a file for pyarrow, and for reading its bytes; equal values share memory."""
     with naming_extras():
         from pyarrow.lib import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -348,11 +349,11 @@ def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
             raw = _Windowed(opened)
             metadata = ParquetFile(raw).metadata
             leaves = map(metadata.schema.column, range(metadata.num_columns))
-            # As in the file, where any number of rows can share an image or a sentence.
+            # As in the file, in which any number of rows can share an image or a sentence.
             shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
             yield ParquetFile(raw, metadata=metadata, read_dictionary=shared), raw
     except (ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno:  # of the disk; Arrow's own have no number
+        if isinstance(error, OSError) and error.errno:  # of the disk; errors of Arrow have no number
             raise
         raise SeesayError(
             f"{file}: truncated or damaged Parquet file ({first_line(error)}); copy it again."
@@ -366,8 +367,8 @@ def _stamp(path: Path) -> str:
 
 @lru_cache(_GROUPS_KEPT)
 def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayError:
-    """Read a column of a group of rows, and keep it, or why it is damaged, with the last few."""
-    del version  # of the file: another one is read anew
+    """Read a column of a group of rows; the last few columns, or their errors, are cached."""
+    del version  # of the file, which is read again if it changes
     try:
         with _opened(path) as (parquet, raw):
             rows = parquet.metadata.row_group(group)
@@ -377,6 +378,6 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
             _check_pages(path, raw, rows, (column,))
             return parquet.read_row_group(group, columns=[column]).column(column)
     except SeesayError as error:
-        return error  # kept as well: otherwise each image of the group would decode it again
+        return error  # cached as well: otherwise each image of the group would decode it again
     except (ValueError, LookupError):  # there is no such group or column any more
         return SeesayError(f"{path}: has changed since it was read; read it again.")

@@ -1,18 +1,20 @@
-"""CSV, TSV or JSON lines, optionally gzipped, with a row for each box: `image`, `phrase`, `x1 y1 x2 y2`.
+"""CSV, TSV, JSON lines or a JSON list, optionally gzipped, with a row for each box.
+
+The columns are `image`, `phrase`, `x1`, `y1`, `x2` and `y2`.
 
 Optional columns:
 
-- `split`: train, val or test; without it images are split 80/10/10.
-- `sentence`: which of the image's sentences holds the phrase, from 0; −1 if that is not known.
+- `split`: train, val or test; without it, images are split 80/10/10.
+- `sentence`: which of the image's sentences contains the phrase, from 0; −1 if unknown.
 - `width`, `height`: the size of the image that the boxes were drawn on. Boxes are rescaled to the image
-  that is found; without these columns they are its own pixels.
+  that is found; without these columns they are in its pixels.
 - `origin`: 0 or 1. At 0 coordinates are continuous from zero and x2, y2 exclusive; at 1 they are pixels
   counted from one, x2 and y2 the last ones inside, as in Flickr30k Entities. The default is 1 if `width` and
   `height` are given (Flickr30k's own table), else 0.
-- `size`: how width and height are known. A row with `guess` is used in training and dropped elsewhere.
-- `chain`: phrases of an image with one value name the same entity. `kind`: people/clothing.
+- `size`: how width and height are known. A row with `guess` is dropped unless its split is train.
+- `chain`: phrases of an image with the same value name the same entity. `kind`: such as people/clothing.
 
-Rows with one image, sentence, phrase and chain are several boxes of one phrase.
+Rows with the same image, sentence, phrase and chain are the boxes of one phrase.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Precomputed features: `{split}_ims.npy` and `{split}_caps.txt`, the layout of VSE++ and SCAN.
 
-The array is (n, d) or (n, r, d), with a row for each image, or for each sentence; then the rows of an image
+The array is (n, d) or (n, r, d), with a row for each image, or for each sentence, so that an image's rows
 repeat. Sources: the data that Faghri et al. (BMVC 2018) and Lee et al. (ECCV 2018) published.
 """
 
@@ -24,7 +24,7 @@ _BLOCK = 1024
 
 @register_reader
 class PrecompReader(Reader):
-    """Reads the features and sentences of every split; images are named `{split}/{row}`."""
+    """Reads the features and sentences of every split; images are named `{split}/{row}`, as in their file."""
 
     name = "precomp"
     looks_like = "{train,dev,test}_ims.npy with *_caps.txt"
@@ -60,7 +60,7 @@ def _add_split(builder: CorpusBuilder, file: Path, rows: NDArray[np.generic], st
 
 
 def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple[int, int, int]]:
-    """Return for each image its first row, and the first line and the end of its sentences."""
+    """Return for each image its first row, the first line of its sentences, and the line after the last."""
     count = len(rows)
     if count and lines > count and lines % count == 0:
         each = lines // count
@@ -79,7 +79,7 @@ def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple
 def _run_starts(rows: NDArray[np.generic]) -> list[int]:
     """Find the first row of each image when each row belongs to a sentence.
 
-    In published files, rows repeat five times; otherwise, each run of equal rows is an image.
+    In published files, each row is repeated five times; otherwise, each run of equal rows is an image.
     """
     new = np.ones(len(rows), bool)
     for start in range(1, len(rows), _BLOCK):

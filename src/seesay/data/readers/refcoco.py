@@ -1,4 +1,4 @@
-"""RefCOCO-style JSON: `instances.json` as COCO has it, `refs.json` with the phrases of its annotations.
+"""RefCOCO-style JSON: `instances.json` as in COCO, and `refs.json` with the phrases of its annotations.
 
 A ref is `{"ann_id": …, "image_id": …, "split": "train", "sentences": [{"sent": "the red ball"}, …]}`; refs
 published as a Python pickle must be converted to JSON first, because a pickle can run any code.
@@ -19,7 +19,7 @@ from seesay.errors import SeesayError
 
 Record = Mapping[str, Any]
 UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
-_TESTS = ("testa", "testb", "testc")  # people, and everything else; both are test splits
+_TESTS = ("testa", "testb", "testc")  # people, other things, and RefClef's third; all are test splits
 
 
 @register_reader
@@ -79,7 +79,7 @@ def _add(
 
 
 def _box(annotation: Record, where: str) -> tuple[float, float, float, float]:
-    """Convert COCO's x, y, width, height from zero to corners."""
+    """Convert COCO's x, y, width and height, from zero, to corners."""
     numbers = need(annotation, "bbox", list, where)
     if len(numbers) != 4 or not all(map(_is_number, numbers)):
         raise SeesayError(f"{where}: 'bbox' is {numbers}, not four numbers.")
@@ -100,7 +100,7 @@ def _frame(picture: Record, where: str) -> tuple[float, float] | None:
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return abs(value) < MOST_PIXELS  # refuses NaN, too
+    return abs(value) < MOST_PIXELS  # also rejects NaN
 
 
 def _split(name: object, where: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Tables of sentences (CSV, TSV, JSON lines or a JSON list, maybe gzipped), with or without images."""
+"""Tables of sentences: CSV, TSV, JSON lines or a JSON list, optionally gzipped, with or without images."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class TableReader(Reader):
     """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
     Several sentences of an image have a row each, or a column each, `caption1` to `captionN`. Flickr30k's are
-    distributed with `cap1` to `cap5` and without images (Multi30k): where there are none, images are only
-    names, but sentences can be counted and learned from. Rows without a split get one from `seeded_splits`,
-    by the names of their images. A table may say by `name` what each image shows instead: "piano" becomes the
-    sentences "piano", "a piano" and "a photo of a piano".
+    distributed with `cap1` to `cap5` and without images (Multi30k): if there are none, images are only names,
+    but the sentences can be counted and used for training. Rows without a split get one from `seeded_splits`,
+    by the names of their images. Instead of captions, a table may have a `name` for what each image shows:
+    "piano" becomes the sentences "piano", "a piano" and "a photo of a piano".
     """
 
     name = "table"
@@ -53,7 +53,7 @@ class TableReader(Reader):
         return _format().files(path)
 
     def find(self, path: Path, single: bool = False) -> list[Path]:
-        """Return the tables; without any that fits, those whose columns are to be refused."""
+        """Return the tables that fit, or else all tables, so that the error names their columns."""
         return self.files(path) or tables_in(path) or super().find(path, single)
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
@@ -107,7 +107,7 @@ def _well_formed(image: Any, captions: Any, split: Any) -> bool:
 
 
 def _sentences_of_name(name: Any) -> Any:
-    """The name of a thing as somebody might search for it; anything but a name as it is."""
+    """The name of a thing as users might search for it; other values are returned unchanged."""
     if not isinstance(name, str) or not name.strip():
         return name
     name = " ".join(name.replace("_", " ").split())
@@ -116,7 +116,7 @@ def _sentences_of_name(name: Any) -> Any:
 
 
 def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """Return the values of the first of these columns that the row has; numbered columns are one."""
+    """Return the values of the first of these columns that the row has; numbered columns count as one."""
     for name in names:
         columns = [column for column in row if name in (column, without_number(column))]
         if values := [row[column] for column in columns if row[column] is not None]:

@@ -93,7 +93,7 @@ def _group(members: dict[str, TarMember]) -> dict[str, _Sample]:
 
 
 def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list[str], str | None]:
-    """Read the sentences and the split of one sample; sentences in the text take precedence over the JSON."""
+    """Read the sentences and the split of one sample; those of the text take precedence over the JSON."""
     captions: list[str] = []
     split: str | None = None
     if "json" in sample.texts:

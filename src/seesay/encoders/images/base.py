@@ -33,8 +33,8 @@ def squash(pixels: Pixels, size: int) -> Pixels:
     """Resize one image (h, w, 3) to a square, (size, size, 3).
 
     Resizing a photograph takes as long as an 8-bit network, and encoders need squares of different sizes. So
-    a large image is resized to 260 × 260 pixels once, which `SharedPixels` keep, and smaller squares are made
-    from that. An encoder's pixels do not depend on which other encoders there are.
+    an image with both sides above 260 pixels is resized to 260 × 260 once, which `SharedPixels` keep, and
+    smaller squares are made from that. An encoder's pixels do not depend on which other encoders are used.
     """
     if size > _SHARED or min(pixels.shape[:2]) <= _SHARED:
         return resize(pixels, size, size)
@@ -68,7 +68,7 @@ def _shared_square(pixels: Pixels) -> Pixels:
 
 
 def _reduced(pixels: Pixels) -> Pixels:
-    """Average the largest blocks of pixels that leave more than `_SHARED` pixels per side."""
+    """Average the largest blocks of pixels that leave at least `_SHARED` pixels per side."""
     import cv2
 
     height, width = pixels.shape[:2]
@@ -79,7 +79,7 @@ def _reduced(pixels: Pixels) -> Pixels:
 
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
-    """Crop four corners and the centre of the image at short side size·256/224, and mirror them."""
+    """Crop the corners and the centre of the image, resized to a short side of size·256/224; mirror them."""
     pixels = middle(pixels)
     height, width = pixels.shape[:2]
     scale = size * 256 / 224 / min(height, width)
@@ -91,9 +91,10 @@ def ten_crops(pixels: Pixels, size: int) -> Pixels:
 
 
 def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
-    """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network on.
+    """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network.
 
-    The crop is from the enlarged image of the `ten` crops, or for other kinds from a squash of that size.
+    The crop is from the image that is resized for the "ten" crops, or for other kinds from a square of side
+    size·256/224.
     """
     pixels = middle(pixels) if kind == TEN else pixels
     height, width = pixels.shape[:2]
@@ -109,7 +110,7 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
 
 
 def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pixels]:
-    """Cut out boxes (r, 4) of one image, x1 y1 x2 y2, rounded outwards to whole pixels, and squash them."""
+    """Cut out boxes (r, 4) of one image, rounded outwards to whole pixels, and resize them to squares."""
     ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
     return [resize(pixels[y1:y2, x1:x2], size, size) for x1, y1, x2, y2 in ends]
 
@@ -133,14 +134,14 @@ class ImageEncoder(Described):
         name: the name that recipes use, crop included.
         weights: an identifier that changes with the weights.
         size: side in pixels of the network's input.
-        dims: width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
+        dims: the width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
         network: maps pixels (n, size, size, 3) uint8 to those arrays.
         crop: "squash", or "ten", whose features are averaged over the crops of an image.
 
     Attributes:
         fingerprint: identifies weights and preprocessing; the key of the feature store.
         uses_gpu: whether it uses a GPU if there is one.
-        of_run: whether it reads a run's folder, where others may be trained, so that it is not kept.
+        of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
 
     Example:
         >>> import numpy as np
@@ -182,9 +183,9 @@ class ImageEncoder(Described):
         return arrays
 
     def with_network(self, network: Network) -> ImageEncoder:
-        """Return an encoder with the same preprocessing and another network, which is in training.
+        """Return an encoder with the same preprocessing and another network, which is being trained.
 
-        Its fingerprint differs from every other, and names no store.
+        No store has its fingerprint.
         """
         other = copy(self)
         other._network, other.fingerprint = network, f"{self.fingerprint} in training"
@@ -211,14 +212,14 @@ class ImageEncoder(Described):
 
 @lru_cache(maxsize=8)
 def kept_encoder(name: str, device: str) -> ImageEncoder:
-    """Load an image encoder once."""
+    """Load an image encoder, or return the cached one."""
     return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
 
 
 def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
     """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
-    Packaged networks run in ONNX Runtime on a CPU, and in PyTorch on a GPU.
+    Packaged networks run in ONNX Runtime on a CPU and in PyTorch on a GPU, those in 8 bits always on the CPU.
 
     Example:
         >>> load_image_encoder("efficientnet-lite0").dims

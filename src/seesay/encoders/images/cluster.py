@@ -26,8 +26,8 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
-PART = 65_536  # images that Ray is given at a time: about 120 MB as it holds them
-_SECONDS = 5  # in which a cluster's address has to answer
+PART = 65_536  # images that Ray is given at a time, for which it takes about 120 MB
+_SECONDS = 5  # within which a cluster's address must answer
 DONE = "done"  # the name of the column of what workers return
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
@@ -45,10 +45,10 @@ def fill_stores_on_cluster(
 
     Args:
         encoders: the encoders of this process, which workers load by name.
-        folder: of the feature stores, which only this process writes.
-        images: of the corpus; their files by absolute paths.
-        address: of the cluster, such as "ray://head:10001"; "auto" for the cluster of this machine, "local"
-            for one that is started here and ends with the call.
+        folder: the folder of the feature stores, which only this process writes.
+        images: the images of the corpus, with absolute paths.
+        address: such as "ray://head:10001"; "auto" for the cluster of this machine, "local" for one that is
+            started here and ends with the call.
 
     Raises:
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
@@ -58,7 +58,7 @@ def fill_stores_on_cluster(
     (stores, of_encoders), known = open_stores(encoders, folder), KnownKeys(folder)
 
     def stored(key: str | None) -> bool:
-        # Every store is asked, so that each notices its damaged rows, and workers compute all of them again.
+        # Every store is checked, so that each finds its damaged rows and workers compute all of them again.
         return key is not None and not [store for store in stores if key not in store]
 
     keys = [key if stored(key := known.key(image)) else None for image in images]
@@ -94,14 +94,14 @@ def fill_stores_on_cluster(
 def done_on_cluster(
     address: str, worker: type, shared: object, items: Iterable[dict[str, Any]], uses_gpu: bool
 ) -> Iterator[list[Any]]:
-    """Yield what workers make of items, as lists.
+    """Yield the results of workers for items, as lists.
 
     Args:
-        address: of the cluster, see `fill_stores_on_cluster`.
+        address: the cluster's address; see `fill_stores_on_cluster`.
         worker: is created on the nodes, with a reference to `shared`, and called with the columns of a block.
             It returns the column `DONE`.
-        shared: what all workers need; those of a node have one copy of its arrays.
-        items: rows of columns, of which Ray gets 65,536 at a time.
+        shared: an object that all workers need; those of a node share one copy of its arrays.
+        items: rows of columns, which Ray is given 65,536 at a time.
         uses_gpu: whether a worker takes a GPU, if the cluster has any.
 
     Raises:
@@ -124,7 +124,7 @@ def done_on_cluster(
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """What a worker has found for a few images, given by their places in the corpus."""
+    """A worker's results for a few images, given by their positions in the corpus."""
 
     places: list[int]
     filled: Filled
@@ -148,7 +148,7 @@ class Worker:
             check_same(name, encoder.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
-        """Return the parts of a block."""
+        """Return the results for a block, as `EncodedChunk`s in the column `DONE`."""
         images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
         starts = range(0, len(images), CHUNK)
         parts = np.empty(len(starts), object)
@@ -165,7 +165,7 @@ def check_same(name: str, fingerprint: str, expected: str) -> None:
 
 
 def _check_answers(address: str) -> None:
-    """Raise OSError unless something answers at HOST:PORT; Ray would ask for five minutes."""
+    """Raise OSError unless something answers at HOST:PORT; Ray would try for five minutes."""
     place = urlsplit(address if "//" in address else f"//{address}")
     if place.hostname and place.port:
         socket.create_connection((place.hostname, place.port), timeout=_SECONDS).close()
@@ -173,7 +173,7 @@ def _check_answers(address: str) -> None:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
-    """Connect to a cluster, and disconnect unless somebody else had connected.
+    """Connect to a cluster, and disconnect at the end unless the process was already connected.
 
     Errors of workers, which Ray reports with tracebacks, become a one-line SeesayError.
     """

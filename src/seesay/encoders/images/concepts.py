@@ -1,9 +1,10 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
-`concepts:RUN` applies the concept head of a run to stored features of the encoder that it was trained on; for
-a head that was trained on regions, each concept's highest score counts. `concepts-regions:RUN` applies a head
+`concepts:RUN` applies the concept head of a run to stored features of the encoder that it was trained on; a
+head that was trained on regions takes each concept's highest score. `concepts-regions:RUN` applies a head
 that was trained on whole images to 50 regions, takes the highest scores, and has a store of its own. A run
-that is trained on either keeps the head (`keep_concepts`): its recipe names the encoder `concepts@HASH:RUN`.
+that is trained on either keeps a copy of the head (`keep_concepts`), and its recipe names the encoder
+`concepts@HASH:RUN`.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ class StoredHead(NamedTuple):
     arrays: tuple[str, ...]  # of that encoder, side by side
     layers: tuple[Layer, ...]  # weight and bias of each
     path: Path  # of the weights
-    instances: int = 0  # regions that the arrays lay end to end, of which a concept's highest logit counts
+    instances: int = 0  # regions that the arrays join, if any; each concept gets its highest logit
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
         """Read the head that a run keeps (`@HASH`), or that of the run in the name.
 
         Raises:
-            SeesayError: there is none, it is damaged, or it reads another head, which could recurse forever.
+            SeesayError: there is none, it is damaged, or it reads another head (heads could form a loop).
         """
         head = cls._read(name)
         if EncoderSpec.parse(head.encoder).name in CONCEPT_ENCODERS:
@@ -119,7 +120,8 @@ class StoredHead(NamedTuple):
     def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each concept's highest logit among the instances of an image, (n, K).
 
-        Instances are square roots with variance 1, as in `ConceptClassifier`.
+        The input is the signed square root of the features, scaled to a mean square of 1, as in
+        `ConceptClassifier`.
         """
         rows = np.asarray(features, np.float32).reshape(len(features), self.instances, self.width)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
@@ -130,7 +132,7 @@ class StoredHead(NamedTuple):
         return np.asarray(np.where(there | ~there.any(axis=1, keepdims=True), logits, -np.inf).max(axis=1))
 
     def fingerprint(self, base: ImageEncoder) -> str:
-        """Identify head and base encoder."""
+        """Identify the head and its base encoder."""
         digest = hashlib.blake2b(digest_size=16)
         for tensor in (tensor for layer in self.layers for tensor in layer):
             digest.update(tensor.tobytes())
@@ -204,7 +206,7 @@ class ConceptRegionsEncoder(ImageEncoder):
                 f"use the encoder concepts:RUN or the protocol concepts."
             )
         spec = EncoderSpec.parse(head.encoder)
-        network = str(replace(spec, variant="") if spec.variant == TEN else spec)  # else it may be a folder
+        network = str(replace(spec, variant="") if spec.variant == TEN else spec)  # others may be folders
         lite = spec.name in LITE
         one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
@@ -224,7 +226,7 @@ class ConceptRegionsEncoder(ImageEncoder):
 def keep_concepts(name: str, folder: Path) -> str:
     """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
-    Returns the encoder's new name, or the same name if it is another kind of encoder or already kept.
+    Returns the encoder's new name, or the same name if it is another kind of encoder or was copied before.
     """
     spec = EncoderSpec.parse(name)
     if spec.name not in CONCEPT_ENCODERS or spec.weights:
@@ -233,23 +235,23 @@ def keep_concepts(name: str, folder: Path) -> str:
     copy_tuned(head.encoder, head.path.parent, folder)
     kept = save_tuned(name, load_file(head.path), folder, _about(spec))
     adopt_tuned(kept, folder)
-    if (held_out := head.path.parent / _HELD_OUT).is_file():  # for a training that is resumed
+    if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
         with replacing(_held_out_file(kept)) as beside:
             shutil.copyfile(held_out, beside)
     return kept
 
 
 def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32]) -> None:
-    """Store the logits (n, K) of train images, by heads that were not trained on them, in a run's folder."""
+    """Store the logits (n, K) of train images, from heads not trained on them, in a run's folder."""
     text = np.frombuffer("\n".join(names).encode(), np.uint8)
     with replacing(folder / _HELD_OUT) as beside:
         save_file({"names": text, "logits": logits}, beside)
 
 
 def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
-    """Return the arrays of train images, by heads that were not trained on them, n rows each.
+    """Return the arrays of train images, from heads that were not trained on them, n rows each.
 
-    None if it is not a concept encoder, or its run was trained without folds.
+    Returns None if it is not the encoder `concepts`, or its run was trained without folds.
 
     Raises:
         SeesayError: the scores are missing, or the run was trained on other images.
@@ -278,9 +280,9 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
 
 
 def _about(spec: EncoderSpec) -> dict[str, str]:
-    """Return metadata of the head that a run keeps, or of the head of the run in the name.
+    """Return the metadata of the head that a run keeps, or of the head of the run in the name.
 
-    These are the encoder, its arrays, and the numbers of folds and regions in training.
+    They are the encoder, its arrays, and the numbers of folds and regions in training.
     """
     if spec.weights:
         return metadata(tuned_file(spec))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LiteWeights(NamedTuple):
     """A network: its input side in pixels, the hash of its packaged weights and that of the 8-bit file.
 
-    The 8-bit file is included; its last stages are tuned.
+    The 8-bit file is included in seesay; the network's last stages were tuned before.
     """
 
     size: int
@@ -35,8 +35,8 @@ class LiteWeights(NamedTuple):
 
 DIMS = {"pooled": 1280, "logits": 1000}  # of the arrays of each network
 MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
-EIGHT_BITS = "-int8"  # behind the name of a network
-# How the exported graphs with these outputs are called.
+EIGHT_BITS = "-int8"  # suffix of a network's name
+# The names of exported graphs by their outputs.
 _GRAPHS: dict[tuple[str, ...], str] = {
     ("pooled", "logits"): "",
     ("fine", "coarse"): "two-maps-",
@@ -64,7 +64,7 @@ LITE = {
 
 
 def _by_crop(line: str) -> dict[str, str]:
-    """Describe the variants of a network; the line is about the first."""
+    """Describe the variants of a network, the first of them by `line`."""
     return {
         "": line,
         ":ten": "the same, ten crops averaged (the papers' protocol)",
@@ -137,16 +137,16 @@ def _crop(name: str) -> str:
 
 
 def weights_of(network: str) -> str:
-    """Identify a network's weights by the hash of their file."""
+    """Return the hash of the file of a network's weights, which identifies them."""
     lite = LITE[network.removesuffix(EIGHT_BITS)]
     return lite.eight_bits if network.endswith(EIGHT_BITS) else lite.sha256
 
 
 def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:
-    """Load a packaged or fine-tuned network for squares of `side` pixels: ONNX on a CPU, else PyTorch."""
+    """Load a packaged or fine-tuned network for squares of `side` pixels; see `run_squares`."""
     names = ["pooled", "logits"]
     if spec.weights:
-        tuned_file(spec)  # missing weights are reported now, not at the first image
+        tuned_file(spec)  # report missing weights now, not at the first image
     run = run_squares(spec, names, side, device)
     return lambda pixels: dict(zip(names, run(pixels), strict=True))
 
@@ -157,10 +157,11 @@ def run_squares(
     """Return a function that runs a network on squares: in ONNX Runtime on one core a call, or on a GPU.
 
     Args:
-        spec: names the network, whose included file is read if it is one of 8 bits, and its weights.
-        outputs: names of the outputs, see `load_squares`.
-        side: of the squares, in pixels.
-        device: "cpu" or a device of PyTorch; 8-bit networks always run on the CPU.
+        spec: names the network and its weights; an 8-bit network is read from its included file.
+        outputs: the names of the outputs; see `load_squares`.
+        side: the side of the squares in pixels.
+        device: "cpu" or a device of PyTorch. Features of 8-bit networks are always computed on the CPU; their
+            maps, which are those of the packaged network, are computed by PyTorch on a GPU.
     """
     network = spec.name.removesuffix(EIGHT_BITS)
     eight_bits = network != spec.name
@@ -184,10 +185,10 @@ def run_squares(
 
 
 def load_lite(name: str) -> PixelsToFeatures:
-    """Load a network with its packaged weights, or with fine-tuned weights (after an @), for evaluation.
+    """Load a network with its packaged or fine-tuned (after an @) weights, in evaluation mode.
 
     The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
-    which only builds tensors.
+    which only creates tensors.
     """
     import torch
     from efficientnet_lite_pytorch import EfficientNet
@@ -219,9 +220,9 @@ def load_lite(name: str) -> PixelsToFeatures:
 
 
 def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
-    """Load a network that computes these outputs of squares: pooled and logits, fine and coarse, or maps.
+    """Load a network with these outputs: pooled and logits, fine and coarse, maps, or maps and logits.
 
-    Maps are of squares of any side divisible by 32.
+    Maps are computed for squares of any side divisible by 32.
     """
     from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
 

@@ -1,7 +1,7 @@
 """From encoded images to features: decoding in parallel with inference, skipping broken images.
 
-Each thread decodes a few images and runs the network on them. Both release the GIL, so all cores are busy,
-and memory only holds a few chunks.
+Each thread decodes a few images and runs the network on them. Both release the GIL, so all cores are used,
+and only a few chunks are in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from seesay.progress import progress
 
 CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
-# not depend on which other encoders it is decoded for.
+# not depend on the other encoders for which it is decoded.
 SHARED_SIDE = 320
 _REQUESTS = 32  # at once to an object store
 STORED_AT_ONCE = 256  # images between two writes, each of which waits for the disk
@@ -48,7 +48,7 @@ class Encoded:
     """Features of some images."""
 
     arrays: list[Arrays]  # for each encoder, with zero rows for broken images
-    errors: list[ImageError | None]  # for each image what is wrong with it, if anything is
+    errors: list[ImageError | None]  # for each image; None if it is not broken
 
     def checked(self) -> list[Arrays]:
         """Return the arrays, or raise the error of the first broken image."""
@@ -104,7 +104,7 @@ def encode_chunk(
         try:
             pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
             shared = pixels.view(SharedPixels)
-            # Cropped at once: a chunk of undiminished scans would be gigabytes.
+            # Cropped immediately: a chunk of full-size scans would take gigabytes.
             prepared.append([encoder.prepare(shared) for encoder in encoders])
         except ImageError as error:
             errors.append(error)
@@ -119,7 +119,7 @@ def encode_chunk(
 def read_or_encode(
     encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[Photo]
 ) -> Encoded:
-    """Like `encode_images`, but read features that are already stored."""
+    """Read the features that are stored, and compute the others like `encode_images`."""
     known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]
     others = sorted(set(range(len(photos))) - set(known))
     encoded = encode_images(encoders, [photos[i].pixels for i in others], [photos[i].name for i in others])
@@ -140,7 +140,7 @@ def read_or_encode(
 
 @dataclass
 class Filled:
-    """The outcome of filling stores, or of a few images for them."""
+    """The result of filling stores, for all images or a few of them."""
 
     keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
     errors: list[ImageError] = field(default_factory=list)  # of the broken images
@@ -154,15 +154,15 @@ def fill_stores(
     images: Sequence[CorpusImage],
     decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> Filled:
-    """Encode images that are missing in the stores under `folder`.
+    """Encode the images that are missing in the stores under `folder`.
 
-    Finished batches are kept, so an interrupted call can be resumed.
+    Finished batches are stored, so an interrupted call can be resumed.
 
     Args:
-        encoders: whose stores are filled.
-        folder: that holds the stores.
-        images: to encode.
-        decoded: decodes an image of that name to at least that shorter side in pixels.
+        encoders: the encoders whose stores are filled.
+        folder: the parent folder of the stores.
+        images: the images to encode.
+        decoded: decodes the bytes of an image, given its name and the shorter side in pixels that suffices.
 
     Example:
         >>> from pathlib import Path
@@ -229,7 +229,7 @@ Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys a
 
 
 def store_features(stores: Sequence[FeatureStore], chunks: Sequence[Features]) -> None:
-    """Write the features of some images; those that are already stored are left out."""
+    """Store the features of some images, except those that are already stored."""
     for e, store in enumerate(stores):
         parts = [chunk[e] for chunk in chunks if chunk[e][0]]
         if parts:
@@ -245,14 +245,14 @@ def missing_features(
     known: KnownKeys | None = None,
     decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> tuple[Filled, Features]:
-    """Encode missing images of a few, and return the new keys and their features for each encoder.
+    """Encode those of a few images that are missing; return new keys and their features for each encoder.
 
     Args:
-        encoders: whose features are computed from pixels.
-        stores: for each encoder, the content keys that it can skip.
-        claims: on images that are being encoded, by content key; shared by all threads.
-        images: to encode.
-        known: content keys of images that were read before; new ones are added.
+        encoders: encoders whose features are computed from pixels.
+        stores: the content keys that can be skipped, for each encoder.
+        claims: marks the images that a thread encodes, by content key; shared by all threads.
+        images: the images to encode.
+        known: the content keys of images that were read before; new ones are added.
         decoded: see `fill_stores`.
     """
     side, chunk = decoded_side(encoders), Filled()
@@ -270,14 +270,14 @@ def missing_features(
             if known:
                 known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
-            # A broken file is an error under each of its names, so claims come after decoding.
+            # A broken file is an error for each of its names, so images are claimed after decoding.
             pixels = decoded(data, image.name, side).view(SharedPixels) if lacking else None
         except ImageError as error:
             chunk.errors.append(error)
             chunk.keys.append(None)
             continue
         chunk.keys.append(key)
-        # Files that are equal are encoded once, by the thread that comes first.
+        # Equal files are encoded once, by the thread that comes first.
         if pixels is not None and claims.setdefault(key, claim := object()) is claim:
             chunk.encoded += 1
             for e in lacking:
@@ -290,7 +290,7 @@ def missing_features(
 
 
 def _reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
-    """Return functions like `bytes_of` for each image; remote images are requested concurrently."""
+    """Return a function that reads its bytes for each image; remote images are requested concurrently."""
     if any(is_remote(getattr(image.source, "path", "")) for image in images):
         return [_requests().submit(bytes_of, image).result for image in images]
     return [partial(bytes_of, image) for image in images]
@@ -303,7 +303,7 @@ def _requests() -> ThreadPoolExecutor:
 
 
 def bytes_of(image: CorpusImage) -> bytes:
-    """Read the encoded image; raise ImageError if the corpus comes without it."""
+    """Read the encoded image; raise ImageError if the corpus does not contain it."""
     if image.source is None:
         raise ImageError(f"{image.name}: the corpus does not contain this image.")
     return image.source.read()
@@ -312,14 +312,14 @@ def bytes_of(image: CorpusImage) -> bytes:
 def decoded_side(encoders: Sequence[ImageEncoder]) -> int:
     """Return the side in pixels down to which JPEGs may be decoded.
 
-    Ten crops come from an image 256/224 larger.
+    Ten crops are from an image whose shorter side is 256/224 times as long.
     """
     sides = [round(e.size * 256 / 224) if e.crop == TEN else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
 
 
 def in_threads(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """Apply `work` to every item, in order, with one thread per core, few items ahead of the consumer."""
+    """Apply `work` to every item, in order, with one thread per core, a few items ahead of the consumer."""
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[Out]] = deque()

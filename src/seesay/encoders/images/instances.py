@@ -1,12 +1,12 @@
 """Instances: an image as at most 36 regions, each described by class probabilities (GVSE, AAAI 2019).
 
 The paper detects them with a Faster R-CNN for the objects and attributes of Visual Genome. Here they are
-proposals, described by the 1,000 classes of the pretrained EfficientNet-Lite0, applied to each. Like the
-paper's attributes, these describe things that no training sentence names.
+proposals, each described by the 1,000 classes of the pretrained EfficientNet-Lite0. Like the paper's
+attributes, these describe things that no training sentence names.
 
-`instances:FILE.onnx` takes the boxes of a detector first and fills up with proposals; the detector's
-confidence in each of its classes joins the 1,000. `instances:grid` takes the same boxes in every image, at no
-cost. `detections:FILE.onnx` has the detector's highest confidence in each class, for the whole image.
+`instances:FILE.onnx` takes the boxes of a detector first, and then proposals; the detector's confidence in
+each of its classes is added to the 1,000. `instances:grid` takes the same boxes in every image, at no cost.
+`detections:FILE.onnx` has the detector's highest confidence in each class, for the whole image.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DETECTIONS = "detections"
 VERSION = 1
 COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
-# Each box is a pass of its own: maps of one pass, pooled in each box, do little better than the whole image.
+# Each box is encoded in its own pass: pooling the maps of one pass is little better than the whole image.
 _NETWORK = "efficientnet-lite0"
 GRID = f"{INSTANCES}:grid"
-_OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes a row, and their side as a share of the image
+_OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes in a row, and their share of a side
 _AT_ONCE = 12  # squares that the network sees at a time
 
 
@@ -41,8 +41,8 @@ class Instances(NamedTuple):
     """The i instances of an image.
 
     Attributes:
-        squares: cut out, (i, size, size, 3) uint8.
-        boxes: as shares of the image, (i, 4).
+        squares: the boxes, cut out and resized, (i, size, size, 3) uint8.
+        boxes: the boxes as shares of the image, (i, 4).
         confidences: the detector's confidence in each class, (i, C); C is 0 without a detector.
     """
 
@@ -57,8 +57,8 @@ class InstanceEncoder(ImageEncoder):
 
     `pooled`, (n, 36·1000), are the probabilities, instance by instance; `boxes`, (n, 36·4), shares of the
     image. Missing instances are zeros. The last instance is the whole image. With a detector of C classes
-    `pooled` is (n, 36·(1000 + C)): for each instance and class also the highest confidence of an object,
-    times the IoU of both boxes.
+    `pooled` is (n, 36·(1000 + C)): for each instance and class also the highest confidence of an object times
+    the IoU of their boxes.
     """
 
     variants: ClassVar = {
@@ -77,7 +77,7 @@ class InstanceEncoder(ImageEncoder):
             what = f"{what} {detector.digest} classes"
         width = CLASSES + (detector.classes if detector else 0)
         dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
-        known = f"{INSTANCES}:detector" if detector else name  # features do not depend on where the file lies
+        known = f"{INSTANCES}:detector" if detector else name  # features do not depend on the file's path
         encoder = cls(known, what, SIDE, dims, lite_network(EncoderSpec(_NETWORK), device, SIDE), "regions")
         encoder.name, encoder.detector = name, detector
         return encoder
@@ -125,7 +125,7 @@ class DetectionEncoder(ImageEncoder):
         def highest(images: Pixels) -> Arrays:
             return {"pooled": np.stack([detector.read(pixels)[1].max(axis=0) for pixels in images])}
 
-        # Features do not depend on where the file lies.
+        # Features do not depend on the path of the file.
         super().__init__(
             DETECTIONS, detector.digest, SIDE, {"pooled": detector.classes}, highest, "letterbox"
         )
@@ -133,11 +133,11 @@ class DetectionEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        del device  # ONNX Runtime runs it on the CPU
+        del device  # always the CPU, in ONNX Runtime
         return cls(name, Detector(Path(EncoderSpec.parse(name).variant)))
 
     def prepare(self, pixels: Pixels) -> Arrays:
-        """Detect the objects of one image (h, w, 3), which keeps its shape."""
+        """Detect the objects of one image (h, w, 3), whose aspect ratio is kept."""
         return self._network(pixels[None])
 
     def encode_prepared(self, images: Sequence[Any]) -> Arrays:
@@ -145,7 +145,7 @@ class DetectionEncoder(ImageEncoder):
 
 
 def detector_file(name: str) -> Path | None:
-    """Return the detector's file in an encoder's name, `instances:FILE`; None without one."""
+    """Return the detector's file in an encoder's name, `instances:FILE`; None if there is none."""
     spec = EncoderSpec.parse(name)
     return Path(spec.variant) if spec.name == INSTANCES and spec.variant and name != GRID else None
 

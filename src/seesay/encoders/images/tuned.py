@@ -38,7 +38,7 @@ def save_tuned(
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy the weights of an encoder, if they belong to a run, from one run to another.
+    """Copy the weights of an encoder, if they belong to a run, from one folder to another.
 
     The weights of the encoder that a head reads are also copied.
 
@@ -46,7 +46,7 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
         SeesayError: the weights are missing or cannot be written, or a head reads another head.
     """
     base = encoder_of_head(encoder, folder, source)
-    if base and encoder_of_head(base, folder, source):  # a stranger's file can name any encoder, even its own
+    if base and encoder_of_head(base, folder, source):  # an untrusted file can name any encoder, even itself
         raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
     for name in (base, encoder):
         if name:
@@ -81,7 +81,7 @@ def tuned_file(spec: EncoderSpec) -> Path:
     if not path.is_file():
         raise SeesayError(f"Encoder '{spec}': its weights belong to a run; load that run first.")
     if _digest(path) != spec.weights:
-        path.unlink()  # the run's own is copied again
+        path.unlink()  # the run's own file is then copied again
         raise SeesayError(f"{path}: damaged, and removed now; repeat the command.")
     return path
 
@@ -95,7 +95,7 @@ def metadata(path: Path) -> dict[str, str]:
 def encoder_of_head(encoder: str, *folders: Path) -> str | None:
     """Return the encoder that a head reads, by its file in the first folder that has it.
 
-    None if it is not a head, or is damaged, which is reported on loading.
+    Returns None if it is not a head, or if the file is damaged, which is reported on loading.
     """
     if not (weights := EncoderSpec.parse(encoder).weights):
         return None

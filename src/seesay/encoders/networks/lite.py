@@ -1,4 +1,4 @@
-"""EfficientNet-Lite in PyTorch: what its modules compute, as a whole and in stages."""
+"""EfficientNet-Lite in PyTorch, as a whole and in stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PixelsToFeatures(nn.Module):
 
 
 class PixelsToMaps(nn.Module):
-    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
+    """Pixels (n, side, side, 3) uint8 to Lite0's maps of stride 16, 32: (n, h, w, 112), (n, h, w, 320)."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def last_stages(network: Any, maps: Tensor) -> tuple[Tensor, Tensor]:
 
     The result equals the network's. A 1 × 1 convolution is a matrix product of maps with channels last, and
     batch normalisation, whose statistics are fixed, is folded into the preceding convolution. This makes
-    training twice as fast, and three times if the processor multiplies in bfloat16.
+    training twice as fast, or three times as fast if the processor multiplies in bfloat16.
     """
     for block in last_blocks(network):
         inner = functional.relu6(_pointwise(maps, block._expand_conv, block._bn0))

@@ -80,7 +80,7 @@ class MiniLMNetwork(nn.Module):
 
 
 def load_minilm(folder: Path) -> MiniLMNetwork:
-    """Load the network with the weights of the package, whose model lies in a folder."""
+    """Load the network with the packaged weights from the folder of the package's model."""
     packaged = load_file(folder / "model.safetensors")
     renamed = {
         r"^(bert\.)?(embeddings|encoder)\.": "",
@@ -106,9 +106,9 @@ def load_minilm(folder: Path) -> MiniLMNetwork:
 def train_lstm(
     dim: int, width: int, bags: Bags, batches: Iterable[tuple[Rows, ...]], steps: int, seed: int
 ) -> nn.LSTM:
-    """Train an LSTM on batches of sentences, each with another of its image, and the image's number."""
+    """Train an LSTM on batches of sentences, each with another one of its image, and the image's number."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # that of a GPU is not put back
+        torch.default_generator.manual_seed(seed)  # a GPU's generator would not be restored
         lstm = nn.LSTM(dim, width)
         device = default_device()
         lstm.to(device).train()
@@ -137,7 +137,7 @@ def load_lstm(weights: Mapping[str, NDArray[np.float32]]) -> nn.LSTM:
 
 @torch.inference_mode()
 def last_states(lstm: nn.LSTM, bags: Bags, chosen: Rows) -> NDArray[np.float32]:
-    """Compute the states after the last words of chosen sentences, of unit length, (k, width)."""
+    """Compute the states after the last words of the chosen sentences, of unit length, (k, width)."""
     vectors, words = torch.from_numpy(bags.vectors), _sentences(bags)
     parts = [np.zeros((0, lstm.hidden_size), np.float32)]
     for start in range(0, len(chosen), _ENCODED_AT_ONCE):
@@ -150,8 +150,8 @@ def last_states(lstm: nn.LSTM, bags: Bags, chosen: Rows) -> NDArray[np.float32]:
 def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
 
-    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) says which image each
-    pair describes: other sentences of the same image are not candidates.
+    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) gives the image that
+    each pair describes. Other sentences of the same image are not candidates.
     """
     logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
     same = images[:, None] == images[None, :]
@@ -170,6 +170,6 @@ def _states(lstm: nn.LSTM, sentences: Sequence[Tensor], vectors: Tensor) -> Tens
 
 
 def _sentences(bags: Bags) -> list[Tensor]:
-    """Each sentence's words as rows of the bags' vectors."""
+    """The words of each sentence, at most 50, as rows of the bags' vectors."""
     flat = torch.from_numpy(bags.numbers)
     return [words[:_MAX_LENGTH] for words in torch.split(flat, bags.lengths.tolist())]

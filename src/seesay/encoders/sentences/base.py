@@ -23,12 +23,12 @@ from seesay.paths import file_digest, replacing, unusable
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
 
-_BATCH = 1024  # sentences whose features before PCA are held at a time
+_BATCH = 1024  # sentences whose features before PCA are in memory at a time
 _GLOVE = "glove-6b-50d"  # part of fingerprints, which change with the word vectors
 
 
 class SentenceEncoder(Described, ABC):
-    """Maps sentences to vectors. If it needs no fitting, it is registered itself and built without arguments.
+    """Maps sentences to vectors. A class that needs no fitting is registered itself, and created by `load`.
 
     Attributes:
         uses_images: True if the fit depends on which sentences describe the same image.
@@ -55,7 +55,7 @@ class SentenceEncoder(Described, ABC):
 
     @classmethod
     def load(cls, name: str) -> SentenceEncoder:  # noqa: ARG003
-        """Load the variant that a recipe names."""
+        """Load the variant that a recipe names; by default, create the encoder without arguments."""
         return cls()
 
     @abstractmethod
@@ -85,16 +85,16 @@ class SentenceFeatures(Described, ABC):
     """
 
     uses_images: ClassVar[bool] = False
-    file: ClassVar[Path | None] = None  # that is read for every text
+    file: ClassVar[Path | None] = None  # from which `rows` reads word vectors
 
     @classmethod
     @abstractmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
-        """Fit to training sentences; `images` (m,) is the image that each describes."""
+        """Fit to training sentences; `images` (m,) gives the image that each describes."""
 
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
-        """Return the class for what follows the colon in a name; raise `SeesayError` if nothing may."""
+        """Return the class for what follows the colon in a name; raise SeesayError if nothing is allowed."""
         raise SeesayError(f"a sentence encoder of the train split alone takes no '{variant}'; leave it out.")
 
     @classmethod
@@ -113,7 +113,7 @@ class SentenceFeatures(Described, ABC):
 
 @dataclass(frozen=True)
 class Pca:
-    """Projection on the directions of most variance."""
+    """Projection onto the directions of most variance."""
 
     mean: Vectors  # (D,)
     components: Vectors  # orthonormal columns, most variance first, (D, d)
@@ -126,30 +126,30 @@ class Pca:
 def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     """Fit the first `dim` principal components of all batches' rows (n_i, D), fewer if the rank is less.
 
-    The covariance is accumulated batch by batch, at n·D² flops. With at least a third of D dimensions kept,
-    as in the paper's 18,000 to 6,000, this is exact and cheaper than a randomised range finder, whose two
-    products cost 4·n·D·d. Raises ValueError if there are no rows.
+    The covariance is accumulated batch by batch, at n·D² flops. This is exact, and if at least a third of the
+    D dimensions are kept, as in the paper's 18,000 to 6,000, it is cheaper than a randomised range finder,
+    whose two products cost 4·n·D·d. Raises ValueError if there are no rows.
     """
     from scipy.linalg import eigh
 
     mean, covariance = _moments(batches)
-    # All eigenvectors by divide and conquer take a third of the time of most of them by their number.
+    # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most by index.
     values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
     values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
-    # Single precision tells no smaller variance from none.
+    # In single precision, smaller variances cannot be distinguished from zero.
     kept = values > values[0] * np.sqrt(len(mean)) * np.finfo(np.float32).eps
     kept[0] = True
     return Pca(mean, np.ascontiguousarray(vectors[:, kept], np.float32))
 
 
 def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
-    """Mean (D,) and covariance (D, D), of which only the upper triangle is filled in."""
+    """The mean (D,), and the covariance (D, D), of which only the upper triangle is filled in."""
     from scipy.linalg.blas import ssyrk
 
     shift: Vectors | None = None
     for rows in batches:
         if shift is None:
-            # Rows less roughly their mean keep single precision where the variance is small.
+            # Subtracting roughly the mean keeps the precision of small variances.
             shift = rows.mean(axis=0)
             total = np.zeros(rows.shape[1])
             products = np.zeros((rows.shape[1],) * 2, np.float32, order="F")
@@ -175,10 +175,10 @@ class FittedEncoder(SentenceEncoder):
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
-        """Hash everything that was fitted, and the word vectors used.
+        """Hash everything that was fitted, and the word vectors.
 
         Raises:
-            SeesayError: their file cannot be read.
+            SeesayError: the file of the word vectors cannot be read.
         """
         digest = hashlib.blake2b(f"{self.name} {_GLOVE} v1".encode(), digest_size=16)
         for name, array in sorted(self.tensors().items()):
@@ -195,7 +195,7 @@ class FittedEncoder(SentenceEncoder):
         return self.features.tensors() | {"pca.mean": self.pca.mean, "pca.components": self.pca.components}
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Compute vectors, (m, dim); zeros, which is the mean sentence, if no word is known."""
+        """Compute vectors, (m, dim); zeros, the mean of the training sentences, if no word is known."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for start, rows in zip(range(0, len(texts), _BATCH), _batches(self.features, texts), strict=True):
             if rows.shape[1] != len(self.pca.mean):
@@ -215,7 +215,7 @@ def fit_sentence_encoder(
 
     Args:
         name: one of SENTENCE_ENCODERS.
-        texts: the train split's sentences.
+        texts: the sentences of the train split.
         dim: principal components to keep; fewer if the sentences have fewer.
         images: the image that each sentence describes, (m,); by default all differ.
 

@@ -18,7 +18,7 @@ from seesay.encoders.sentences.base import Vectors
 
 CLASSES = 1000
 _SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
-# Classes that are no kind of what a word of their name says: a hot dog is no dog.
+# Classes that are not a kind of what a word in their name says: a hot dog is not a dog.
 _NO_KIND_OF = {
     "hot dog": "dog",
     "dog sled": "dog",
@@ -36,7 +36,7 @@ _NO_KIND_OF = {
     "fire screen": "fire",
     "cricket insect": "cricket",
 }
-_TAKEN = 0.5  # share of that word's direction which is taken from them; of all, "guinea pig" would mean "pig"
+_TAKEN = 0.5  # share of that word's direction that is removed; with all of it, "guinea pig" would mean "pig"
 
 
 class ClassPhrases(NamedTuple):
@@ -69,9 +69,9 @@ def class_phrases() -> ClassPhrases:
 
 
 def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
-    """Compute a vector of each class, (1000, d), between the vectors of its name and its description.
+    """Compute a vector of each class, (1000, d), halfway between those of its name and its description.
 
-    Names of several words that mean something else than one of these are moved away from it.
+    Classes that are not what a word in their name says, such as "hot dog", are moved away from that word.
 
     Args:
         encode: computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.

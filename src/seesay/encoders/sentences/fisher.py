@@ -1,8 +1,8 @@
 """Fisher vectors: gradient statistics of a sentence's words under a mixture (Klein et al. 2015).
 
 The contribution of a word only depends on the word. Its gradients are therefore computed once, for nearby
-centres, and a sparse product sums them by sentence, without padding. Words stand for the independent
-components of their vectors, by FastICA (Hyvärinen and Oja 2000).
+centres, and a sparse product sums them by sentence, without padding. Words are represented by the independent
+components of their vectors, found by FastICA (Hyvärinen and Oja 2000).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 Kind = Literal["gmm", "lmm", "hglmm"]
 
 _ITERATIONS = 100
-_TOLERANCE = 1e-3  # of a word's mean log-likelihood between two iterations
-_MIN_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
+_TOLERANCE = 1e-3  # gain in the words' mean log-likelihood between two iterations
+_MIN_SCALE = 1e-3  # of the dimension's standard deviation, so that no density collapses onto one word
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Mixture:
         return logs
 
     def expect(self, x: Floats) -> tuple[Floats, Floats]:
-        """Compute each point's log-likelihood, (n,), and the probability of each centre given it, (n, k)."""
+        """Compute the log-likelihood of each point, (n,), and the posteriors of its centres, (n, k)."""
         from scipy.special import logsumexp
 
         logs = self.joint(x)
@@ -70,7 +70,7 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
 
     centres = min(centres, max(len(x) // 10, 1))
     with warnings.catch_warnings():
-        # An empty cluster is a centre of no weight; equal points cannot be told apart.
+        # An empty cluster becomes a centre without weight, for example if points are equal.
         warnings.simplefilter("ignore")
         _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(0))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
@@ -120,7 +120,7 @@ def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
 
 # A centre less likely than this, given the word, changes no normalised vector by more than 1e-5.
 _MIN_POSTERIOR = 1e-12
-_ON_MEDIAN = 1e-6  # distance from a Laplacian's location, in its scales
+_ON_MEDIAN = 1e-6  # distance from a Laplacian's location, in units of its scale
 _ICA_TOLERANCE, _ICA_ITERATIONS = 1e-4, 200
 
 
@@ -149,16 +149,16 @@ def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
 def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
     """Compute Fisher-normalised gradients of log-likelihood by one centre's location and scale, (v, 2, d).
 
-    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m and s
-    alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are those of
-    the centre.
+    The Fisher information is w/σ² for a Gaussian's μ, 2w/σ² for its σ, and w/s² for both m and s of a
+    Laplacian, where w is the centre's weight; gradients are divided by its square root. `posteriors` (v,) are
+    those of the centre.
     """
     laplacian = mixture.laplacian[centre]
     z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
     gradients = np.stack([z, (np.square(z) - 1) * np.float32(0.5**0.5)], axis=1)
     if laplacian.any():
         sides = z[:, laplacian]
-        # A Laplacian's location is a median, so that some word lies on it; rounding must not choose its side.
+        # A Laplacian's location is a median, so some word is at it; rounding must not choose its side.
         gradients[:, 0, laplacian] = np.where(np.abs(sides) < _ON_MEDIAN, 0, np.sign(sides))
         gradients[:, 1, laplacian] = np.abs(z[:, laplacian]) - 1
     gradients *= (posteriors / np.sqrt(mixture.weights[centre])).astype(np.float32)[:, None, None]
@@ -175,7 +175,7 @@ def normalise(vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True)
 class Ica:
-    """Sources (x - mean) @ unmixing.T, of unit variance and as independent as a linear map makes them."""
+    """Sources (x - mean) @ unmixing.T, of unit variance and as independent as a linear map can make them."""
 
     mean: Floats  # (d,)
     unmixing: Floats  # (k, d), k at most the rank of the vectors it was fitted to

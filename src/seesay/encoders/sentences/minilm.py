@@ -35,7 +35,7 @@ class MiniLM(SentenceEncoder):
     fingerprint = FINGERPRINT
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Compute unit vectors, (m, 384). Batches hold sentences of similar length, so little is padded."""
+        """Compute unit vectors, (m, 384), in batches of sentences of similar length, to avoid padding."""
         codes, session = _tokenizer().encode_batch(list(texts)), _session(self.fingerprint)
         vectors = np.empty((len(codes), DIM), np.float32)
         order = sorted(range(len(codes)), key=lambda i: len(codes[i].ids))
@@ -45,7 +45,7 @@ class MiniLM(SentenceEncoder):
             ids = np.zeros((len(chosen), max_length), np.int64)
             for row, i in enumerate(chosen):
                 ids[row, : len(codes[i].ids)] = codes[i].ids
-            # Id 0 is the padding token and stands nowhere else.
+            # Id 0 is the padding token and nothing else.
             vectors[chosen] = session.run({"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
         return vectors
 

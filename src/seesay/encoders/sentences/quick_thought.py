@@ -1,4 +1,4 @@
-"""Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM that maps similar sentences nearby.
+"""Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM that maps similar sentences close together.
 
 Like Skip-Thought (Kiros et al., NIPS 2015), it is trained on text alone. Skip-Thought generates the
 neighbouring sentence word by word; Quick-Thought recognises it among the sentences of the batch. A neighbour
@@ -6,8 +6,9 @@ is another sentence of the same image; these have no order, so one encoder reads
 GloVe vectors, so the encoder also reads words that are not in the training sentences. Words without a GloVe
 vector are left out.
 
-Why no decoder: on Flickr8k, with one of 256 units and 2,000 words, the nearest neighbour of 25 % of val
-sentences was of the same image after 1,000 batches; trained this way, of 50 % after 150 (GloVe's mean: 41 %).
+Why there is no decoder: on Flickr8k, with one of 256 units and 2,000 words, the nearest neighbour of 25 % of
+val sentences was of the same image after 1,000 batches; without one, that of 50 % after 150 batches (with the
+mean of GloVe vectors, 41 %).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class QuickThought(SentenceFeatures):
 def random_pairs(
     bags: Bags, images: NDArray[np.int64], count: int, steps: int
 ) -> Iterator[tuple[NDArray[np.int64], ...]]:
-    """Draw `steps` times `count` sentences, for each another of its image, and the image's number, (count,).
+    """Draw `steps` batches of `count` sentences, each with another one of its image, and the image's number.
 
     Raises:
         SeesayError: fewer than two images have two sentences with known words.
@@ -94,6 +95,6 @@ def random_pairs(
     for _ in range(steps):
         places = generator.choice(usable, count)
         first, among = starts[each[places]], counts[each[places]]
-        # Any but itself: a step of 1 to count - 1 round the image's sentences.
+        # Any but itself: a step of 1 to count - 1, modulo count, among the image's sentences.
         others = first + (places - first + generator.integers(1, among)) % among
         yield order[places], order[others], each[places]

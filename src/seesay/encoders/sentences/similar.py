@@ -16,7 +16,7 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 
 SENTENCES = 5  # of an image; further ones do not count, and images with fewer are left out
-THRESHOLD = 0.65  # as many images of COCO as in the paper then have ten similar pairs
+THRESHOLD = 0.65  # with which as many images of COCO have ten similar pairs as in the paper
 _PAIRS = SENTENCES * (SENTENCES - 1) // 2
 
 

@@ -1,4 +1,4 @@
-"""Bags of words: GloVe vectors, which come as a package, their mean, and tf-idf."""
+"""Bags of words: vectors of GloVe, which is a package, or of a text file; their mean; and tf-idf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 DIM = 50
-_WIDEST = 1 << 16  # numbers of a vector that the first line of a file may announce
+_WIDEST = 1 << 16  # most numbers of a vector that the first line of a file may give
 _MOST_REMEMBERED = 100_000  # words
 
 # Words to their vectors, (n, d), and which of them are known, (n,).
@@ -50,11 +50,11 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
 def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Look up words in a text file as word2vec and GloVe write them: on each line a word and its d numbers.
 
-    A first line may have the counts of words and numbers. Words that contain spaces are skipped.
+    The first line may have the counts of words and numbers. Words that contain spaces are skipped.
     Returns vectors (n, d), zeros for a word that is not there, and which words are there (n,).
 
     Raises:
-        SeesayError: the file cannot be read or is empty, or a word has too few numbers.
+        SeesayError: the file cannot be read or is empty, or a word has too few numbers, NaN or infinity.
     """
     found: dict[str, NDArray[np.float32]] = {}
     wanted, width = set(words), 0
@@ -62,7 +62,7 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
         with path.open(encoding="utf-8-sig", errors="replace") as file:
             for number, line in enumerate(file, start=1):
                 word, *_ = line.split(maxsplit=1) or [""]
-                if not word or (width and word not in wanted):  # to divide all lines takes ten times as long
+                if not word or (width and word not in wanted):  # splitting all lines takes ten times as long
                     continue
                 numbers = line.split()[1:]
                 if number == 1 and len(numbers) == 1:
@@ -88,10 +88,10 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[NDArray[np.float32],
 
 
 class Remembered:
-    """A look-up that asks another one for new words only, as words come again with every text.
+    """A look-up that caches the results of another one, since texts repeat words.
 
-    Any number of threads may call it. Words are forgotten when they are many, since queries can contain any
-    number of them.
+    Any number of threads may call it. The cache is emptied when it is large, since queries can contain any
+    number of words.
     """
 
     def __init__(self, look_up: LookUp) -> None:
@@ -103,7 +103,7 @@ class Remembered:
         """Return vectors (n, d), and which words are known, (n,)."""
         rows = self._rows
         if not self._width or any(word not in rows for word in words):
-            with self._lock:  # for which known words do not wait
+            with self._lock:  # calls with known words do not wait for it
                 rows = self._with(words)
         found = [rows[word] for word in words]
         nothing = np.zeros(self._width, np.float32)
@@ -111,25 +111,25 @@ class Remembered:
         return vectors.reshape(-1, self._width), np.array([row is not None for row in found], bool)
 
     def _with(self, words: Sequence[str]) -> dict[str, NDArray[np.float32] | None]:
-        """Ask for the words that are not remembered; return what is remembered, with them all."""
+        """Look up the words that are not cached; return the cache, with all of them."""
         if len(self._rows) > _MOST_REMEMBERED:
-            self._rows = {}  # other threads may still read the former ones
+            self._rows = {}  # other threads may still read the former one
         new = [word for word in words if word not in self._rows]
         if new or not self._width:
             vectors, known = self._look_up(new)
             self._width = vectors.shape[1]
             for word, vector, is_known in zip(new, vectors, known, strict=True):
-                self._rows[word] = vector.copy() if is_known else None  # a view would keep those of all words
+                self._rows[word] = vector.copy() if is_known else None  # a view would keep all vectors
         return self._rows
 
 
 @lru_cache(maxsize=8)
-def _of_file(path: Path, state: tuple[int, int]) -> Remembered:  # noqa: ARG001 — another state is another file
+def _of_file(path: Path, state: tuple[int, int]) -> Remembered:  # noqa: ARG001 — a changed file is read again
     return Remembered(partial(file_vectors, path))
 
 
 def _state(path: Path) -> tuple[int, int]:
-    """When a file was changed, and its bytes; zeros without a file, which is said where it is read."""
+    """A file's time of change and size; zeros if it is missing, which is reported when it is read."""
     try:
         found = path.stat()
     except OSError:
@@ -187,7 +187,7 @@ class WordFeatures(SentenceFeatures):
 
     @classmethod
     def of_variant(cls, variant: str) -> type[Self]:
-        """Return the same of the vectors in a file; see `file_vectors`."""
+        """Return a subclass that uses the vectors in a file; see `file_vectors`."""
         file = home_expanded(variant)
         own = {"file": file, "look_up": staticmethod(_of_file(file, _state(file))), "__doc__": cls.__doc__}
         return type(cls.__name__, (cls,), own)
@@ -221,7 +221,7 @@ class MeanVectors(WordFeatures):
 
 
 _MIN_COUNT = 2  # occurrences of a word
-_MAX_WORDS = 6000  # the most frequent: PCA takes the square of it
+_MAX_WORDS = 6000  # the most frequent: the cost of PCA grows with the square
 
 
 @register_sentence_encoder("tfidf")

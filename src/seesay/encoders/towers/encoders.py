@@ -1,4 +1,4 @@
-"""The towers of other libraries' models as encoders by name: the `hub` extra."""
+"""The towers of other libraries' models, and of exports, as encoders by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from seesay.encoders.towers.opened import Towers
 
 _BATCH = 64  # sentences
-_CROPS = 16  # whose activations are in memory at a time: VGG-19's first have 13 MB each
+_CROPS = 16  # whose activations are in memory at a time: VGG-19's first take 13 MB per crop
 
 
 @register_image_encoder("open_clip")
@@ -92,7 +92,7 @@ class TowerSentenceEncoder(SentenceEncoder):
         return [(f"{name}:NAME", "any text tower of that library by name; needs seesay[hub]")]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Compute vectors, (m, dim). Batches hold sentences of similar length, so little is padded."""
+        """Compute vectors, (m, dim). Batches have sentences of similar length, so there is little padding."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(order), _BATCH):

@@ -27,9 +27,9 @@ from seesay.errors import MissingExtraError, SeesayError, first_line, naming_ext
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder, unwritable_cache
 
-TOLERANCE = 1e-4  # between vectors of length 1 of PyTorch and of ONNX Runtime
+TOLERANCE = 1e-4  # between the vectors of PyTorch and of ONNX Runtime, relative to their length
 
-# Sentences whose ids are compared with the library's before its towers are used.
+# Sentences whose ids are compared with the library's before the towers are used.
 SENTENCES = (
     "A dog runs through the snow .",
     "Two  men's\tbikes; they're RED & \"wet\" — aren't they?",
@@ -58,7 +58,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     except SeesayError as refused:
         end = "" if str(refused).endswith((".", "?")) else "."
         raise SeesayError(f"{spec}: {refused}{end}") from refused
-    except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
+    except Exception as failure:  # a hub's client raises many kinds for an unknown name or no network
         reason = first_line(failure)
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
@@ -67,7 +67,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
 
 
 def _load_tuned(spec: EncoderSpec) -> LoadedTowers:
-    """Load a network of timm with the weights of a run that has tuned it; nothing is downloaded."""
+    """Load a network of timm with the weights of a run that tuned it; nothing is downloaded."""
     loaded, path = load_timm(spec.variant, pretrained=False), tuned_file(spec)
     try:
         PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
@@ -96,7 +96,7 @@ def _check_ids(text: LoadedText) -> None:
 
 
 class PixelsToVectors(nn.Module):
-    """Pixels (n, h, w, 3) uint8 to vectors (n, d): mean and deviation, and the tower."""
+    """Pixels (n, h, w, 3) uint8 to vectors (n, d): normalisation, and the tower."""
 
     def __init__(self, tower: nn.Module, preprocessing: Preprocessing) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class PixelsToVectors(nn.Module):
 
 
 def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
-    """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder: all of them or none.
+    """Write image.onnx, tower.json and, if there is a text tower, text.onnx and tokenizer.json: all or none.
 
     Raises:
         SeesayError: a network cannot be exported, its vectors in ONNX Runtime differ from PyTorch's, or the
@@ -130,7 +130,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
             if loaded.text is not None:
                 about |= _export_text(loaded.text, beside)
             (beside / TOWER).write_text(json.dumps(about, indent=1), encoding="utf-8")
-            shutil.rmtree(folder, ignore_errors=True)  # an export of which something is missing
+            shutil.rmtree(folder, ignore_errors=True)  # an incomplete export
     except SeesayError as refused:
         raise SeesayError(f"{spec}: {refused}; choose another model.") from refused
     except OSError as error:
@@ -164,7 +164,7 @@ def _to_onnx(
     batches: Sequence[tuple[NDArray[Any], ...]],
     axes: dict[str, dict[int, str]],
 ) -> list[str]:
-    """Export a module, compare it with PyTorch on both batches, and return the inputs that it uses."""
+    """Export a module, compare it with PyTorch on every batch, and return the inputs that it uses."""
     module.eval()
     try:
         trace(module, batches[0], path, inputs, ["vectors"], axes | {"vectors": {0: "n"}})

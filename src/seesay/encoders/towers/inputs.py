@@ -1,6 +1,6 @@
 """How a tower's inputs are made, as data: images with Pillow, sentences with tokenizers, without its library.
 
-Sizes and offsets are computed like in the towers' own libraries, so that pixels and ids are exactly the same.
+Sizes and offsets are computed as in the towers' own libraries, so that pixels and ids are exactly the same.
 Mean and deviation are part of the exported network, which takes 8-bit pixels.
 """
 
@@ -45,10 +45,10 @@ class Preprocessing:
         crop: height and width of the centre crop, which is padded if the image is smaller.
         interpolation: "bicubic", "bilinear", "lanczos", "nearest", "box" or "hamming".
         mean: subtracted from each channel, whose range is 0 to 1.
-        std: by which the difference is divided.
-        fill: the level, or one per channel, of the padding.
+        std: divides the difference.
+        fill: the level of the padding, or one level per channel.
         offset: how the crop's offset is rounded at half a pixel: "down" or, as in torchvision, to "even".
-        ten: whether the image encoder takes ten square crops (`ten_crops`) instead of that of `apply`.
+        ten: whether the image encoder takes ten square crops (`ten_crops`) instead of the one of `apply`.
 
     Example:
         >>> squash = Preprocessing("squash", (2, 2), (2, 2), "bilinear", (0.5,) * 3, (0.5,) * 3)
@@ -68,10 +68,10 @@ class Preprocessing:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocessing:
-        """Restore the fields as JSON has them.
+        """Restore the settings from the fields of a JSON object.
 
         Raises:
-            ValueError or TypeError: the value is invalid.
+            ValueError or TypeError: a field is invalid.
         """
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in dict(fields).items()
@@ -81,7 +81,7 @@ class Preprocessing:
         return restored
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON has them, without `ten` for one crop, as in earlier exports."""
+        """Return the fields for JSON; as in earlier exports, without `ten` if it is False."""
         fields = asdict(self)
         return fields if self.ten else {key: value for key, value in fields.items() if key != "ten"}
 
@@ -137,7 +137,7 @@ class Preprocessing:
 
 
 def check_numbers(name: str, given: object, count: int, low: float, high: float, *kinds: type) -> None:
-    """Raise a ValueError unless a tuple has that many numbers of a type within bounds (NaN is not)."""
+    """Raise a ValueError unless a tuple has `count` numbers of these types within bounds, and no NaN."""
     numbers = given if isinstance(given, tuple) and len(given) == count else ()
     if not numbers or not all(type(each) in kinds and low <= each <= high for each in numbers):
         raise ValueError(f"{name} is {given!r}")
@@ -165,10 +165,10 @@ class TokenSettings:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TokenSettings:
-        """Restore the fields as JSON has them.
+        """Restore the settings from the fields of a JSON object.
 
         Raises:
-            ValueError or TypeError: the value is invalid.
+            ValueError or TypeError: a field is invalid.
         """
         restored = cls(**fields)
         check_numbers("length", (restored.length,), 1, 1, _LONGEST, int)
@@ -211,7 +211,7 @@ class Tokens:
 
 
 def _repaired(text: str) -> str:
-    """Repair broken encodings and unescape HTML like open_clip; plain ASCII needs no further package."""
+    """Repair broken encodings and unescape HTML like open_clip; printable ASCII without & needs no ftfy."""
     if not (text.isascii() and text.isprintable()) or "&" in text:
         try:
             from ftfy import fix_text
@@ -233,7 +233,7 @@ def _canonical(text: str) -> str:
 
 
 def _siglip(text: str) -> str:
-    """Clean like transformers' SigLIP tokenizer, which marks the start of the sentence first."""
+    """Clean as transformers' SigLIP tokenizer does, which first marks the start of the sentence."""
     text = ("▁" + text.replace("▁", " ")).lower().translate(_WITHOUT_PUNCTUATION)
     return re.sub(r"\s+", " ", text).strip()
 

@@ -1,13 +1,14 @@
 """Models of open_clip, timm and transformers: which files are read, and what prepares their inputs.
 
-- open_clip: `ARCHITECTURE/WEIGHTS`, `hf-hub:REPOSITORY` or a folder;
+- open_clip: `ARCHITECTURE/WEIGHTS` (published weights, or a file), `hf-hub:REPOSITORY` or a folder;
 - timm: the name of a vision network; `@random` after it keeps the seeded initial weights, not downloaded;
   `@before-relu` leaves out the last activation function before the classifier of VGG (after fc7); `:ten` at
   the end takes ten crops;
 - transformers: a repository of the hub or a folder, of CLIP, SigLIP or another model that has image and text
   features, or of a vision model.
 
-Weights are read from safetensors only.
+Weights are only read from safetensors files, except by timm, which also reads other files with PyTorch's
+restricted reader.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from seesay.errors import SeesayError, did_you_mean
 
 RANDOM, BEFORE_RELU = "random", "before-relu"  # after the name of a network of timm
 _IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
-# What a configuration may ask of its tokenizer; others reach transformers, which can be told to run code.
+# What a configuration may ask of its tokenizer; other settings could make transformers run code.
 _OF_TOKENIZERS = {"clean", "strip_sep_token"}
 # SimpleTokenizer's words.
 _WORDS = r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
@@ -61,7 +62,7 @@ class LoadedTowers:
         image: maps images (n, 3, h, w), mean and deviation applied, to vectors (n, d).
         preprocessing: makes those images.
         library_pixels: makes one of them, (3, h, w), with the library's own code, for comparison.
-        text: the text tower; None without.
+        text: the text tower; None if there is none.
         logit_scale: the factor of the cosine, not its logarithm.
         logit_bias: what is added to it.
         changed: what differs from the library's network with these weights, such as "@before-relu".
@@ -118,7 +119,7 @@ def load_open_clip(which: str) -> LoadedTowers:
 
 
 def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
-    """Load a network of timm without its classifier, with its published weights or none."""
+    """Load a network of timm without its classifier, with its published or seeded initial weights."""
     import timm
 
     name = which.removesuffix(f":{TEN}")
@@ -127,7 +128,7 @@ def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
     architecture, *options = name.split("@")
     if unknown := set(options) - {RANDOM, BEFORE_RELU}:
         raise SeesayError(f"no option @{min(unknown)}; there are @{RANDOM} and @{BEFORE_RELU}")
-    with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
+    with torch.random.fork_rng(devices=[]):  # the caller's random state is unchanged
         torch.default_generator.manual_seed(0)
         pretrained = pretrained and RANDOM not in options
         module = timm.create_model(architecture, pretrained=pretrained, num_classes=0).eval()
@@ -221,7 +222,7 @@ def _open_clip_source(which: str) -> tuple[str, dict[str, Any]]:
 
 
 def _refuse_code(name: str) -> dict[str, Any]:
-    """Check that a model's configuration asks for no code of its own; return the tokenizer's settings."""
+    """Check that a model's configuration does not run its own code; return options for the tokenizer."""
     import open_clip
 
     text = (open_clip.get_model_config(name) or {}).get("text_cfg") or {}
@@ -273,7 +274,7 @@ def _from_simple(tokenizer: Any) -> Tokenizer:
 def _transformers_text(model: Any, tokenizer: Any) -> LoadedText:
     """Make the text tower of a model with text features."""
     config = model.config.get_text_config()
-    # SigLIP has learned from sentences that are filled up to its length, and without a mask.
+    # SigLIP was trained on sentences that are padded to its length, without a mask.
     fixed = str(model.config.model_type).startswith("siglip")
     masked = not fixed and "attention_mask" in tokenizer.model_input_names
     length = min(tokenizer.model_max_length, config.max_position_embeddings)
@@ -290,7 +291,7 @@ def _transformers_text(model: Any, tokenizer: Any) -> LoadedText:
 
 
 def tokens_of(tokenizer: Any, length: int, fixed: bool, clean: str = "none", dropped: int = -1) -> Tokens:
-    """Extract the vocabulary of a transformers tokenizer."""
+    """Extract the vocabulary and the settings of a transformers tokenizer."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         copied = Tokenizer.from_str(backend.to_str())
@@ -303,7 +304,7 @@ def tokens_of(tokenizer: Any, length: int, fixed: bool, clean: str = "none", dro
 
 
 def _from_sentencepiece(tokenizer: Any) -> Tokenizer:
-    """Rebuild a sentencepiece tokenizer, whose sentences are already cleaned and end in </s>."""
+    """Rebuild a sentencepiece tokenizer, which takes cleaned sentences and ends them with </s>."""
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()
@@ -359,7 +360,7 @@ def _pair(size: Any) -> tuple[int, int]:
 
 
 def _name(interpolation: Any) -> str:
-    """Name an interpolation; torchvision's modes and their number in Pillow both occur."""
+    """Name an interpolation, given as a mode of torchvision or as its number in Pillow."""
     if isinstance(interpolation, int):
         return Image.Resampling(interpolation).name.lower()
     return str(getattr(interpolation, "value", interpolation)).lower()

@@ -35,15 +35,15 @@ from seesay.paths import (
 
 Vectors = NDArray[np.float32]
 
-_FORMAT = "2"  # of an export; another number exports again
-_MANY = 16  # sentences that PyTorch is loaded for
+_FORMAT = "2"  # of an export; models are exported again if it changes
+_MANY = 16  # least sentences for which PyTorch is loaded
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
-# What libraries read of a folder; notes and pictures beside it say nothing of the model.
+# The files of a folder that libraries read; notes and pictures beside them do not change the model.
 _READ = ("*.json", "*.model", "*.safetensors", "merges.txt", "vocab.txt")
-# What is added to an export before it is given away; any other file may hold weights of a network.
+# Files that are added to an export before it is published; any other file may contain weights.
 _NOTES = ("license", "licence", "copying", "notice", "readme", "")
-_SETTLED = 2.0  # seconds after which a change is seen in a file's times
+_SETTLED = 2.0  # seconds after which any further change changes a file's times
 
 # Images are encoded in threads: one of them imports the library and loads the model, and the others wait.
 _loading = threading.RLock()
@@ -57,7 +57,7 @@ class Towers:
         folder: of its export, which holds tower.json, image.onnx and, with a text tower, text.onnx and
             tokenizer.json.
         remedy: the advice in errors about missing or damaged files.
-        device: the device of PyTorch; None for a GPU if there is one, which is checked on first use, so that
+        device: the device of PyTorch; None for a GPU if there is one. This is checked on first use, so that
             a search does not import PyTorch.
 
     Attributes:
@@ -86,11 +86,11 @@ class Towers:
             if not (folder / file).is_file():
                 raise SeesayError(f"{folder / file}: missing; {remedy}.")
         self.dim: int = self.about["dim"]
-        # A stranger's tower.json may name the weights of any model.
+        # An untrusted tower.json may name the weights of any model.
         self.weights: str = export_digest(folder) if spec.name == EXPORTED else self.about["weights"]
 
     def fingerprint(self, *parts: str) -> str:
-        """Hash the weights, the length of the vectors and the entries of tower.json that matter."""
+        """Hash the weights, the length of the vectors and the given entries of tower.json."""
         what = json.dumps([self.weights, self.dim, *(self.about[part] for part in parts), "tower v3"])
         return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
@@ -143,7 +143,7 @@ class Towers:
 
 @lru_cache(maxsize=8)
 def _session(path: Path, threads: int, remedy: str, weights: str) -> Session:  # noqa: ARG001
-    """Share a network among the runs that use it, while its weights are unchanged."""
+    """Share a network among the runs that use it, as long as its weights are the same."""
     return Session(lambda: path, threads, remedy)
 
 
@@ -161,7 +161,7 @@ def open_towers(name: str, device: str | None = None) -> Towers:
     if spec.name == EXPORTED:
         return Towers(spec, Path(spec.variant), _COPY_AGAIN, "cpu")
     folder = export_folder(spec)
-    with suppress(SeesayError):  # missing, or some of it is
+    with suppress(SeesayError):  # missing or incomplete
         return Towers(spec, folder, EXPORTED_AGAIN, device)
     _export(spec, folder)
     return Towers(spec, folder, EXPORTED_AGAIN, device)
@@ -249,7 +249,7 @@ def export_digest(folder: Path, without: str = TOWER) -> str:
 
 
 def _remembered(path: Path) -> str:
-    """Return a file's digest, cached until its size or times change."""
+    """Return a file's SHA-256, cached until its size or times change."""
     stat = path.stat()
     state = f"{path.resolve()} {stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
     note = cache_dir() / "digests" / hashlib.sha256(state.encode()).hexdigest()
