@@ -187,6 +187,10 @@ def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: A
     corpus = read_corpus(tmp_path)
     assert content(corpus) == {"1.jpg": ("train", ["a"])}
     assert corpus.issues.counts[MALFORMED_LINE] == 2
+    file = tmp_path / "train.parquet"
+    places = ["row 1 of group 0", "row 0 of group 1: no image gone.jpg", "row 1 of group 1"]
+    assert corpus.issues.left_out == [f"{file}: {place}" for place in places]
+    assert corpus.issues.rows == 4
 
 
 @pytest.mark.slow

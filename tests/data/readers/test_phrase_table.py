@@ -152,6 +152,7 @@ def test_a_malformed_row_is_counted_with_its_place(table, row, message):
     place = corpus.issues.examples[MALFORMED_LINE][0]
     assert "phrases.csv:3: " in place
     assert message in place
+    assert (corpus.issues.left_out, corpus.issues.rows) == ([place], 2)
 
 
 def test_rows_of_one_phrase_have_one_frame(table):

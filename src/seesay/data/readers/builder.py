@@ -207,6 +207,18 @@ class CorpusBuilder:
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
 
+    def row(self, captions: Sequence[str], image: int | None, name: str, where: str) -> None:
+        """Add the sentences of a table's row, which is left out if its image or all sentences are missing.
+
+        `name` is what the row calls its image.
+        """
+        if image is None:
+            self.issues.left_out.append(f"{where}: no image {name}")
+        elif not any(map(str.strip, captions)):
+            self.issues.left_out.append(f"{where}: no caption")
+        for caption in captions:
+            self.sentence(caption, image, where)
+
     def phrase(
         self,
         text: str,

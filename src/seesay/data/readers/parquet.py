@@ -130,12 +130,13 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
         owns = (_own_name(cells, image) for _, _, cells in first)
         names = _Names(below, owns, _TIMES * _compressed(parquet, image) + MOST_COMPARED)
         for group, row, cells in _rows(file, parquet, raw, [*small, named]):
+            builder.issues.rows += 1
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
             texts = [texts] if isinstance(texts, str) else texts
             well_formed = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
             if not well_formed or (is_name and not cells[image]):
-                builder.issues.add(MALFORMED_LINE, where)
+                builder.issues.leave_out(MALFORMED_LINE, where)
                 continue
             split = _split(cells.get(splits) if splits else None, where) or split_in_name(below)
             if is_name:
@@ -143,8 +144,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             else:
                 cell = ParquetCell(file, image, group, row, version)
                 at = builder.image(names.name(_own_name(cells, image), cell), split, cell)
-            for text in texts:
-                builder.sentence(text, at, where)
+            builder.row(texts, at, cells[image] if is_name else "", where)
 
 
 def _column_of(columns: Mapping[str, str], wanted: str | None, usual: Sequence[str]) -> str | None:

@@ -65,7 +65,7 @@ class PhraseTableReader(Reader):
             try:
                 _add(row, where, groups, builder)
             except ValueError as error:
-                builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
+                builder.issues.leave_out(MALFORMED_LINE, f"{where}: {error}")
         for (image, number, text, chain), group in groups.items():
             builder.phrase(text, image, group.boxes, group.where, group.frame, chain, group.kinds, number)
 

@@ -87,14 +87,10 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
             at: int | None = builder.image(image.strip(), own)
         else:
             at = builder.find_image(image.strip(), own, where)
-        if at is None:
-            builder.issues.left_out.append(f"{where}: no image {image.strip()}")
-        elif not any(map(str.strip, captions)):
-            builder.issues.left_out.append(f"{where}: no caption")
         for caption in captions:
             if "|" in caption:
                 builder.issues.add(SEVERAL_IN_ONE, where)
-            builder.sentence(caption, at, where)
+        builder.row(captions, at, image.strip(), where)
 
 
 def _well_formed(image: Any, captions: Any, split: Any) -> bool:

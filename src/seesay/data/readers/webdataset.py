@@ -115,5 +115,5 @@ def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list
             text = decode_text(sample.texts["txt"].read(), where)
             captions = [line for line in text.split("\n") if line.strip()] or [""]
         except SeesayError as error:
-            (builder.issues.add if captions else builder.issues.leave_out)(MALFORMED_LINE, str(error))
+            builder.issues.add(MALFORMED_LINE, str(error))
     return captions, split
