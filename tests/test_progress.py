@@ -74,6 +74,15 @@ def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert "images/s" in shown
 
 
+@pytest.mark.usefixtures("terminal")
+def test_a_bar_follows_a_total_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_of("Checking", "images") as at:
+        for done, total in ((1, 2), (2, 2), (2, 4), (4, 4)):
+            at(done, total)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "4/4" in shown
+
+
 @pytest.mark.usefixtures("plain")
 def test_work_done_before_the_first_report_takes_time(
     clock: list[float], capsys: pytest.CaptureFixture[str]

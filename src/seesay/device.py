@@ -57,7 +57,7 @@ def multiplies_bfloat16(device: str) -> bool:
     import torch
 
     if device.startswith("cuda"):
-        return True
+        return torch.cuda.get_device_capability(device)[0] >= 8  # of Ampere; older ones emulate it
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 

@@ -74,7 +74,7 @@ def _bar(what: str, unit: str, stack: ExitStack) -> Report:
             bar = stack.enter_context(_rich_bar(what, unit))
             task = bar.add_task(what, total=total)
         if bar is not None and task is not None:
-            bar.update(task, completed=done)
+            bar.update(task, completed=done, total=total)
 
     return report
 

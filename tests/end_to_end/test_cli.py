@@ -344,8 +344,9 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     done = seesay("index", "--out", tmp_path / "index", "--remove", second, "--json")
     assert f"{second}: 1 images removed" in done.stderr
     assert json.loads(done.stdout)["images"] == 1
-    last = seesay("index", "--out", tmp_path / "index", "--remove", first, "--json")
-    assert json.loads(last.stdout)["deleted"] == 1
+    (texts := tmp_path / "texts.txt").write_text("a red circle\n")
+    last = seesay("index", "--out", tmp_path / "index", "--remove", first, "--sentences", texts, "--json")
+    assert [json.loads(last.stdout)[name] for name in ("deleted", "sentences_added")] == [1, 1]
     assert "no images" in seesay("search", tmp_path / "index", "red", code=1).stderr
 
 

@@ -55,15 +55,15 @@ def train(
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
+    from seesay.recipes.load import load_recipe
     from seesay.training.launch import is_first_process, is_started, launch
 
     if devices > 1 and not is_started():
         try:
             raise typer.Exit(launch(context.obj, devices))
         except KeyboardInterrupt:
-            _stop(context.obj, not resume and (out or opt.RUNS / recipe).exists())
+            _stop(context.obj, not resume and (out or opt.RUNS / load_recipe(recipe).name).exists())
     from seesay.data.readers import read_corpus
-    from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
     from seesay.training.train import train as run_training
@@ -313,7 +313,7 @@ def table(
         check_format(out)  # before anything is trained
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
-    draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix == ".json") else 0
+    draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix.lower() == ".json") else 0
     definition = _definition(what, rows, protocol)
     if definition is None:
         from seesay.protocols.evaluate import open_entries

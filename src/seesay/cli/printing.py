@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seesay.text.concepts import ConceptVocabulary
 
 
-_COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -252,7 +252,7 @@ def tell(line: str) -> None:
 
 def visible(text: str) -> str:
     """Escape characters of file names that would control a terminal or reverse the text of a line."""
-    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def for_screen(text: str) -> str:
@@ -335,7 +335,10 @@ def tell_if_small(corpus: Corpus, split: str) -> None:
     """Print a warning on standard error if a split has so few images that its recall means nothing."""
     count = sum(image.split == split for image in corpus.images)
     if 0 < count <= 10 and not corpus.has_boxes:
-        tell(f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 is always 100.")
+        tell(
+            f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 of image retrieval "
+            "is always 100."
+        )
 
 
 def _count(of: int | Mapping[str, float]) -> str:

@@ -126,15 +126,16 @@ def index(
         for folder in remove or ():
             removed += (images := opened.remove_images(folder))
             console.tell(f"{folder}: {images} images removed from {out}.")
-        if remove and not photos and not opened.roots():  # the last one is gone
-            if as_json:
-                show(UpdateReport(deleted=removed))
-            return
-        with progress_of("Indexing", "images") as at:
-            report = opened.update_images(photos, at, cluster or "")
+        emptied = bool(remove) and not photos and not opened.roots()  # its last folder was removed
+        report = UpdateReport(deleted=removed)
+        if not emptied:
+            with progress_of("Indexing", "images") as at:
+                report = opened.update_images(photos, at, cluster or "")
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)
+        if emptied:
+            return
         if not (opened.count("image") or watching):
             console.tell(f"{out}: none of the images could be read.")
             raise typer.Exit(opt.NOTHING_FOUND)

@@ -105,9 +105,11 @@ def find_published(
         and (row.protocol == protocol or (any_protocol and not row.protocol.endswith("-shot")))
         and paper in (None, (row.source, row.table))
     ]
-    return min(
-        found, key=lambda row: (row.protocol != protocol, row.recipe != name, not row.own), default=None
-    )
+
+    def order(row: PublishedRow) -> tuple[bool, ...]:
+        return row.protocol != protocol, (row.recipe or "").casefold() != wanted, not row.own
+
+    return min(found, key=order, default=None)
 
 
 def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:

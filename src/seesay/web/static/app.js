@@ -101,7 +101,7 @@ async function ask(state, anew) {
   if (asked !== state) return letGo(found);
   letGo(given);
   given = found;
-  showGiven(state);
+  showGiven();
   const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);

@@ -18,7 +18,7 @@ function request(mode, work) {
         opening.result.close();
         done(asked.result);
       };
-      transaction.onerror = () => failed(transaction.error);
+      transaction.onabort = () => failed(transaction.error); // as by an error, or if the disk is full
     };
   });
 }

@@ -4,6 +4,8 @@ import * as api from "./api.js";
 import { sendable } from "./files.js";
 import { t } from "./words.js";
 
+const scoreOf = (box) => (box.probability ?? box.score).toFixed(2);
+
 export class Pointer {
   constructor(figure) {
     this.figure = figure;
@@ -61,7 +63,7 @@ export class Pointer {
       const found = await api.ground(asked, sentence, mine.signal);
       if (mine === this.asking) this.answer(found, sentence);
     } catch (failure) {
-      if (failure.name !== "AbortError") this.told.textContent = failure.message;
+      if (mine === this.asking && failure.name !== "AbortError") this.told.textContent = failure.message;
     } finally {
       clearTimeout(slow);
     }
@@ -89,7 +91,8 @@ export class Pointer {
       const mark = document.createElement("mark");
       mark.textContent = letters.slice(phrase.start, phrase.end).join("");
       mark.classList.toggle("unknown", !phrase.known);
-      mark.title = phrase.known ? `${t("score")} ${(phrase.boxes[0]?.probability ?? phrase.boxes[0]?.score)?.toFixed(2)}` : t("unknownPhrase");
+      const [best] = phrase.boxes;
+      mark.title = !phrase.known ? t("unknownPhrase") : best ? `${t("score")} ${scoreOf(best)}` : "";
       mark.tabIndex = 0;
       mark.dataset.phrase = i;
       mark.style.setProperty("--phrase", phrase.colour);
@@ -113,7 +116,7 @@ export class Pointer {
     const label = document.createElement("span");
     label.textContent = phrase.text;
     const score = document.createElement("b");
-    score.textContent = (box.probability ?? box.score).toFixed(2);
+    score.textContent = scoreOf(box);
     label.append(" ", score);
     label.classList.toggle("right", box.x1 > width / 2);
     frame.append(label);

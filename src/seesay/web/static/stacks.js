@@ -25,7 +25,7 @@ export class Stacks {
   learn(images) {
     const known = (this.groups = new Map()); // a new map, as a late answer may be for the previous index
     this.opened.clear();
-    if (!this.isWanted || images < 2 || images > MOST) return Promise.resolve();
+    if (!this.isWanted || !(images >= 2 && images <= MOST)) return Promise.resolve();
     const learned = api.duplicates().then(({ groups }) => {
       for (const [number, group] of groups.entries()) for (const { id } of group) known.set(id, number);
     }, () => {}); // without them every image is shown
