@@ -32,7 +32,7 @@ from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"
 _JUDGE_RUN = "seesay-small"
-# Okabe and Ito's colours without black, distinct for every kind of colour vision, best contrast first.
+# Okabe and Ito's colours without black, distinct for every kind of colour vision; the darkest is last.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
@@ -121,7 +121,7 @@ class _Regions(NamedTuple):
 
 
 def can_ground(name: str) -> bool:
-    """Return whether a grounding run of that name exists, without reading its weights."""
+    """Return whether a grounding run of that name exists, without loading its weights."""
     try:
         return RunConfig.load(run_folder(name)).regions is not None
     except SeesayError:
@@ -131,7 +131,7 @@ def can_ground(name: str) -> bool:
 def load_grounder(run: str) -> Grounder:
     """Load a grounding run by name or folder; the included run has `seesay-small` as its judge.
 
-    Runs of your own may know words that `seesay-small` does not, so it does not judge their phrases.
+    Phrases of your own runs are not judged, because these may know words that `seesay-small` does not.
 
     Raises:
         SeesayError: there is no such run, or it matches whole images.

@@ -138,7 +138,7 @@ class Explanation:
         """Split the sentence into words with their strengths, or None for unread words and gaps."""
         pieces: list[tuple[str, float | None]] = []
         at = 0
-        for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for those cut off
+        for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for words cut off
             pieces += [(self.sentence[at : word.start], None), (word.text, strength)]
             at = word.end
         return [(text, strength) for text, strength in [*pieces, (self.sentence[at:], None)] if text]
@@ -181,12 +181,13 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
 
     Raises:
         ImageError: the image cannot be decoded.
-        SeesayError: the sentence has no words, or the run grounds phrases.
+        SeesayError: the sentence has no words, or the run grounds phrases or was trained on precomputed
+            features.
     """
     matcher = run.matcher
     members = matcher.pair_matchers() if isinstance(matcher, Ensemble) else [as_matcher(matcher)]
     sentence = composed(sentence)
-    if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
+    if len(sentence.lower()) != len(sentence):  # a letter such as İ is two characters in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)
     read = words[: run.config.max_words]
@@ -213,7 +214,7 @@ def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequen
 
 
 def _words(run: Run, sentence: str) -> list[Word]:
-    """The tokenizer's words and where each stands; at least one."""
+    """Return the tokenizer's words with their positions; raise a SeesayError if there are none."""
     tokens = tokenize(sentence)
     if not tokens:
         raise SeesayError(f"'{sentence}': contains no words; describe what the image shows.")
@@ -227,7 +228,7 @@ def _words(run: Run, sentence: str) -> list[Word]:
 
 
 def _known(run: Run, words: Sequence[str]) -> list[bool]:
-    """Whether each word is in the vocabulary, or has a vector where the run has a sentence encoder."""
+    """Return whether each word is in the vocabulary or, if the run has a sentence encoder, has a vector."""
     seen = [run.vocabulary.encode(word)[0] != UNKNOWN for word in words]
     match run.sentence_encoder:
         case None:
@@ -240,7 +241,7 @@ def _known(run: Run, words: Sequence[str]) -> list[bool]:
 
 
 def terminal_style(strength: float) -> str:
-    """Return a style in the terminal's own red and green: none, coloured, or bold too."""
+    """Return a style in the terminal's own red or green: empty, coloured, or bold and coloured."""
     if abs(strength) < FAINT:
         return ""
     return ("bold " if abs(strength) > 0.5 else "") + ("green" if strength > 0 else "red")

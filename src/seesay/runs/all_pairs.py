@@ -23,10 +23,10 @@ from seesay.matchers.base import PairMatcher
 from seesay.paths import locked
 from seesay.progress import progress
 
-BLOCK = 1 << 17  # pairs, roughly: seconds of work, the most that a kill costs
-_IMAGES = 256  # at most in a block, whose images are held with all their positions
+BLOCK = 1 << 17  # pairs, roughly: seconds of work, which is the most that a kill loses
+_IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
 _PROBES = 64  # sentences rescored to check that cached rows are still valid
-_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02}  # relative tolerance by precision
+_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02}  # tolerance, as a share of the largest score (at least 1)
 _KEPT = 4 << 30  # bytes: eight matrices of 5,000 × 25,000
 _SCORES = "scores"
 _LOCK = "in-use"
@@ -122,7 +122,7 @@ def opened_scores(folder: Path, columns: int) -> Iterator[ArrayStore]:
         columns: m, at least 1.
 
     Raises:
-        SeesayError: the folder cannot be read or written.
+        SeesayError: the folder cannot be read or written, or another process still uses it after a week.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

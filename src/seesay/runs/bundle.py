@@ -1,7 +1,8 @@
-"""A run as a folder that works without PyTorch and can be uploaded to a model hub.
+"""A run as a folder that can be uploaded to a model hub.
 
 It contains the run's files for search, the encoders as ONNX files, a model card (README.md) and the
-config.json by which hubs recognise a model, but nothing about the machine.
+config.json by which hubs recognise a model, but nothing about the machine. Most runs then work without
+PyTorch; `Bundle.extra` names what the encoders of the others need.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 CARD, CONFIG = "README.md", "config.json"
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
-_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # in a change
-_DRAWN = 64  # pixels, a side of the image that encoders are tried with
+_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # folders of a path in a change
+_DRAWN = 64  # pixels per side of the random image that encoders are run on
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def export_in_place(name: str) -> Run:
     """Export a run's matcher again, beside its weights.
 
     Raises:
-        SeesayError: the run does not exist, was included with its export, or cannot be exported.
+        SeesayError: the run does not exist, is included or of another library, or cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
     if is_two_tower(name):
@@ -81,12 +82,12 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
     Args:
         name: the run's folder, the name of included weights, or a CLIP model. It is exported first if
             necessary.
-        out: the folder to write, which must not exist or be empty.
+        out: the folder to write; it must be empty or not exist.
         licence: of the weights, for the model card: an identifier such as "apache-2.0" or "cc-by-nc-4.0".
 
     Raises:
         SeesayError: the run does not exist or cannot be exported, or `out` is not empty or cannot be written.
-        MissingExtraError: a package is not installed that exports the run.
+        MissingExtraError: a package that exports the run is not installed.
     """
     with new_folder(out) as beside:
         source = run_folder(name)
@@ -118,14 +119,14 @@ def _fill(source: Path, target: Path) -> Run:
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
     for encoder in (*config.encoders, config.sentence_encoder or ""):
-        if encoder.endswith((".onnx", ".txt", ".vec")):  # of detectors and of word vectors
+        if encoder.endswith((".onnx", ".txt", ".vec")):  # files of detectors and of word vectors
             raise SeesayError(
                 f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
                 f"export a run that was trained without it."
             )
     for encoder in config.encoders:
         if is_two_tower(encoder):
-            adopt_tuned(encoder, source)  # if it was tuned: the towers below are of these weights
+            adopt_tuned(encoder, source)  # if it was tuned, the towers below have these weights
         else:
             copy_tuned(encoder, source, target)
     _with_towers(config, target).save(target)
@@ -143,8 +144,8 @@ def _with_towers(config: RunConfig, target: Path) -> RunConfig:
     names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
     given = {name: _copied_towers(name, target) for name in names}
     recipe = dict(config.recipe)
-    for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
-        # As they were given on the command line; and a model's run has the name of the model.
+    for name in sorted(given, key=len, reverse=True):  # a name may be a prefix of another
+        # Changes are as given on the command line; the recipe of a model's run has the model's name.
         here = given[name].replace(f"{target.resolve()}", ".", 1)
         recipe["changes"] = [change.replace(name, here) for change in recipe["changes"]]
         recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)

@@ -1,11 +1,11 @@
 """The probability that an image is a right answer.
 
 A score becomes a probability by a logistic function (Platt 1999), whose parameters are fitted to queries with
-known right answers and stored with the run. A single word has another function than a sentence, since a right
-image has all of what a word says and only most of what a sentence says.
+known right answers and stored with the run. Single words have a different function than sentences, because a
+right image shows all of what a word says but only most of what a sentence says.
 
 Scores of a run without known answers, such as a CLIP model's, have no such function. There the best image is
-judged by how far it stands out of the gallery, and the others by a mixture of two normal distributions, of
+judged by how far it stands out from the gallery, and the others by a mixture of two normal distributions, of
 related and unrelated images, fitted by expectation maximisation (Dempster, Laird, Rubin 1977). A gallery may
 contain any number of related images, so these have prior counts: as if there were a few more of them, at a
 typical distance above the others. An image is judged by comparing its score with the scores of *unrelated
@@ -27,13 +27,13 @@ from seesay.errors import SeesayError
 from seesay.text.vocabulary import tokenize
 
 FITS = 0.1
-"""The line between likely and less likely answers. Of names of things that photographs show, one in sixteen
-has no answer above it; of names of things that none of them shows, nearly half have some."""
+"""Probability from which an answer counts as likely. With `seesay-small`, one in sixteen names of things that
+photographs show has no such answer, and nearly half of the names of things that none shows have one."""
 
 USUAL_UNIT = 0.05
-"""Standard deviation over a gallery of the scores of an unrelated sentence, where nothing is known of it."""
+"""Standard deviation of an unrelated sentence's scores over a gallery of which nothing is known."""
 
-_PRIOR_IMAGES = 20  # that what is usual counts as, beside the gallery's own
+_PRIOR_IMAGES = 20  # weight of the priors, as a number of images
 _UNRELATED = Path(__file__).with_name("unrelated.txt")
 _ARTICLES = frozenset(("a", "an", "the"))
 _TINY = 1e-6
@@ -45,15 +45,15 @@ _PRIOR_SHARE = 0.05  # of images that show what is asked for
 _PRIOR_DISTANCE, _PRIOR_SPREAD = 2.0, 1.2  # of the scores of these, in units
 _LEAST_DISTANCE, _LEAST_SPREAD = 0.75, 0.4  # in units
 _SHARES = 0.001, 0.6
-_ROUNDS, _CONVERGED = 60, 1e-3  # at most so many; in units of the scores
-_LOW, _HIGH, _QUANTILES_APART = 0.1, 0.5, 1.2816  # of a normal distribution, in standard deviations
+_ROUNDS, _CONVERGED = 60, 1e-3  # of expectation maximisation, at most; change of a mean, in units
+_LOW, _HIGH, _QUANTILES_APART = 0.1, 0.5, 1.2816  # two quantiles; their distance, in standard deviations
 
 Floats = NDArray[np.float64]
 
 
 @lru_cache(maxsize=1)
 def unrelated_sentences() -> tuple[str, ...]:
-    """Return 200 sentences about various things, most of which a gallery does not show."""
+    """Return 202 sentences about various things, most of which a gallery does not show."""
     return tuple(_UNRELATED.read_text(encoding="utf-8").splitlines())
 
 
@@ -74,7 +74,7 @@ class NothingToFitError(SeesayError):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A logistic function from standardised scores to probabilities.
+    """A logistic function from scores, raw or standardised, to probabilities.
 
     Example:
         >>> from seesay.runs.calibration import Calibration
@@ -86,20 +86,20 @@ class Calibration:
     slope: float
 
     def log_odds(self, standardised: ArrayLike) -> Floats:
-        """Return the log-odds that answers with standardised scores are right."""
+        """Return the log-odds that answers with these scores are right."""
         values: Floats = self.intercept + self.slope * np.asarray(standardised, np.float64)
         return values
 
     def probabilities(self, standardised: ArrayLike) -> Floats:
-        """Return the probabilities that answers with standardised scores are right."""
+        """Return the probabilities that answers with these scores are right."""
         return probability(self.log_odds(standardised))
 
     @classmethod
     def fit(cls, standardised: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Fit to answers whose correctness is known, by maximum likelihood.
+        """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty.
 
         Args:
-            standardised: (a,).
+            standardised: the scores, (a,).
             right: (a,), true for right answers.
             weights: (a,), of the answers; 1 by default.
 
@@ -149,7 +149,9 @@ def probability(log_odds: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ScoreCalibration:
-    """Logistic functions from a run's scores to probabilities, between which the number of words decides.
+    """Logistic functions from a run's scores to probabilities, for queries of different lengths.
+
+    From one to ten words, without articles, parameters are interpolated by the logarithm of their number.
 
     Attributes:
         of_words: for queries of a single word.
@@ -177,7 +179,7 @@ class ScoreCalibration:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Make one of what a run stores; raise a ValueError if a parameter is not finite."""
+        """Create the functions from stored parameters; raise a ValueError if one is not finite."""
         return cls(*(Calibration.from_dict(values[name]) for name in ("of_words", "of_sentences")))
 
     def rounded(self) -> Self:
@@ -186,11 +188,11 @@ class ScoreCalibration:
 
 
 USUAL = Calibration(intercept=-2.64, slope=0.78)
-"""Of how far the best image stands out, for runs without a calibration of their own."""
+"""For `ScoreMixture.excess`, of runs without a calibration and of sentences in queries with images."""
 
 IMAGES = Calibration(intercept=-5.05, slope=8.63)
-"""For queries by image. A score counts from the query's mean over the gallery, and the image's score with
-itself is 1. Fitted to the best answers of seesay-small to 212 photographs of everyday things.
+"""For queries by image. Scores are rescaled: 0 is the query's mean over the gallery, and 1 is its score with
+itself. Fitted to the best answers of seesay-small to 212 photographs of everyday things.
 """
 
 
@@ -208,7 +210,9 @@ def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScoreMixture:
-    """Two normal distributions of scores for each of q queries; every attribute has the shape (q,).
+    """Two normal distributions of scores for each of q queries.
+
+    Every attribute has the shape (q,), or () for a single query.
 
     Attributes:
         centre: mean score of unrelated images.
@@ -242,7 +246,7 @@ class ScoreMixture:
             unit: standard deviation of the scores of a typical query, the unit of the priors.
         """
         values = np.asarray(scores, np.float64)
-        # The low half tells where the images are that do not show it, also if the high half does.
+        # The lower half of the scores locates unrelated images, even if the upper half is of related ones.
         low, centre = np.quantile(values, [_LOW, _HIGH - _LOW], axis=0)
         spread = np.maximum(
             (np.quantile(values, _HIGH, axis=0) - low) / _QUANTILES_APART, _LEAST_SPREAD * unit

@@ -1,4 +1,4 @@
-"""`run.json`: the metadata of a run, which are read before anything else is loaded."""
+"""`run.json`: the metadata of a run, which is read before anything else is loaded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RUN, WEIGHTS, VOCABULARY, TEXT = "run.json", "weights.safetensors", "vocabulary.json", "text.safetensors"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
-_MOST_NUMBERS = 1 << 22  # of an image; a matcher of these would be made before its weights are read
-_HERE = f"{EXPORTED}:./"  # begins the names of towers that a run holds
+_MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
+_HERE = f"{EXPORTED}:./"  # prefix of the names of towers in a run's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Graph:
     Attributes:
         digest: SHA-256 of its file.
         weights: names of its tensors in `weights.safetensors`.
-        error: the largest difference between its outputs and PyTorch's at export.
+        error: the largest difference between its outputs and PyTorch's at export, as a share of the largest
+            output if that exceeds 1.
     """
 
     digest: str
@@ -53,8 +54,8 @@ class RunConfig:
         asymmetric: whether queries and gallery items are embedded differently.
         max_words: the maximum number of words that are read; None for all.
         dim: length of an embedding, known after export.
-        logit_scale: the factor of the inner product in the score of a pair,
-        logit_bias: and the bias added to it; 1 and 0 except for models of other libraries.
+        logit_scale: the factor of the inner product in a score; 1 except for models of other libraries.
+        logit_bias: the bias added to it; 0 except for models of other libraries.
         calibration: the fitted calibration of probabilities, or None.
         weights: SHA-256 of the weights that the graphs belong to; None without graphs.
         graphs: the exported sides of the matcher, by the names of their files without `.onnx`.
@@ -90,7 +91,7 @@ class RunConfig:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The names of their arrays that are joined."""
+        """The names of the image encoders' arrays that are concatenated."""
         return tuple(self.recipe["arrays"])
 
     @property
@@ -241,7 +242,7 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
 
 
 def _outside(recipe: Mapping[str, Any], folder: Path) -> str:
-    """The encoders with a path outside the run's folder, such as `onnx:/models/clip`; also those of heads."""
+    """Return the encoders, also of heads, with a path outside the folder, such as `onnx:/models/clip`."""
     names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
     read = [name for name in names if not name.startswith(_HERE)]
     of_heads = [encoder_of_head(name, folder) or "" for name in recipe["encoders"]]

@@ -27,7 +27,7 @@ class Embedder:
         fingerprint: identifies weights and preprocessing; vectors of different fingerprints are never mixed.
         dim: length of an embedding.
         detector: the file of the object detector, if any; stored in the index.
-        side: the least shorter side of a photo in pixels.
+        side: the minimum shorter side of decoded photos, in pixels.
         calibration: of scores to probabilities; without one, the gallery tells which scores are high.
     """
 

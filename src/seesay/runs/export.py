@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
-_LONGEST = 30  # words of a sentence that is tried, where the matcher reads all
+_LONGEST = 30  # words of the longest sample sentence, if the matcher has no limit
 
 Compute = Callable[..., Tensor]
 
@@ -51,7 +51,7 @@ def try_export(run: Run) -> None:
 def export_run(run: Run) -> None:
     """Export a run's matcher into its folder, replacing a previous export.
 
-    `run.json` lists the graphs once the outputs of each equal PyTorch's; until then there is no export.
+    `run.json` lists the graphs once the outputs of each agree with PyTorch's; until then there is no export.
 
     Args:
         run: the run as saved in its folder, on any device.
@@ -92,7 +92,7 @@ def remove_export(run: Run) -> None:
 
 
 def _sides(matcher: Matcher) -> dict[str, Compute]:
-    """The module of each graph by name, with its inputs."""
+    """Return the function that computes each graph, by the graph's name."""
 
     def of_words(compute: Callable[[Sentences], Tensor]) -> Compute:
         return lambda words, lengths, vectors: compute(Sentences(words, lengths, vectors))
@@ -144,7 +144,7 @@ class _Samples:
         return {"images": images} if name.endswith("images") else sentences
 
     def compared(self) -> list[tuple[Vectors, PreparedSentences]]:
-        """Return batches for the comparison with PyTorch, of other sizes than the traced one."""
+        """Return batches of various sizes for the comparison with PyTorch."""
         most = self.longest
         lengths: list[list[int]] = [[1], [most + 9], [1, most, 4, most + 1, 1], [1, 1], [3, *range(1, 12)]]
         return [(self.features(2 * n + 1), self.sentences(some)) for n, some in enumerate(lengths)]
@@ -156,7 +156,7 @@ class _Samples:
 
 
 class _Side(nn.Module):
-    """One side of a matcher as a module; weights are called `matcher.` and their own name."""
+    """One side of a matcher as a module; the names of its weights begin with `matcher.`."""
 
     def __init__(self, matcher: nn.Module, compute: Compute) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ def _write(
     axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
     dynamic = {**axes, "output": {0: "rows"}}
     with replacing(path) as beside:
-        # Sizes that became constants break other batches, which is found by comparing.
+        # The comparison detects sizes that the trace made constant, which break other batches.
         example = [each.numpy() for each in inputs.values()]
         trace(_Side(matcher, sides[name]), example, beside, list(inputs), ["output"], dynamic, fold=False)
         model = onnx.load_model(beside)

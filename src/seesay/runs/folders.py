@@ -59,7 +59,7 @@ def run_folder(name: str) -> Path:
         return included[name]
     library, colon, _ = name.partition(":")
     if colon and "/" not in library:
-        EncoderSpec.of_tower(name)  # no such library: says which there are
+        EncoderSpec.of_tower(name)  # raises an error that lists the libraries
     from seesay.recipes.files import included_recipes
 
     if name in included_recipes():

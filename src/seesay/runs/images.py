@@ -45,7 +45,7 @@ def read_images(
         first: the number of the first one.
 
     Raises:
-        ImageError: a file cannot be read.
+        ImageError: a file cannot be read, or an image is damaged or has no pixels.
         SeesayError: an item has another type, or an array is not (h, w, 3) uint8.
     """
     both = [_read(image, f"images[{number}]") for number, image in enumerate(images, first)]

@@ -38,8 +38,8 @@ from seesay.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
-NEAR = 0.7  # the IoU with the true region from which a region is a positive one
-JITTERED = 9  # boxes near each true one; the paper has 10.7 positives a phrase with the true one
+NEAR = 0.7  # the IoU with the true region from which a region counts as positive
+JITTERED = 9  # boxes near each true one; the paper has 10.7 positives per phrase, including the true one
 
 _ROWS = 1 << 15  # sentences encoded at a time
 _IMAGES = 1 << 10  # images whose features are checked or joined at a time
@@ -50,7 +50,7 @@ class Inputs:
     """One split as inputs of a matcher. For phrases, it has regions instead of image features.
 
     Attributes:
-        corpus: its images and sentences, broken images and their sentences left out; of phrases, all.
+        corpus: its images and sentences, without broken images and their sentences; of phrases, all.
         features: joined image features, (n, d) float32, or float16 if they were read as they are stored; of
             phrases (n, 0).
         sentences: its m sentences.
@@ -74,7 +74,7 @@ class Inputs:
     true_region: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def of_first_images(self, count: int) -> Inputs:
-        """Return the first `count` images with their sentences."""
+        """Return the first `count` images with their sentences; phrases are not supported."""
         images, texts = self.corpus.images[:count], self.corpus.sentences
         kept = self.image_of_sentence < count
         return replace(
@@ -104,8 +104,8 @@ def split_inputs(
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
     With `as_stored`, features keep the files' half precision, and contiguous ones of a single array are
-    memory-mapped: for 113,000 images with 36 instances, a copy in single precision has 16 GB. Regions that
-    become one vector, their mean, are read some at a time.
+    memory-mapped: for 113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes
+    16 GB. Precomputed regions that are averaged to one vector are read a part at a time.
 
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
@@ -132,7 +132,7 @@ def split_inputs(
 def _image_features(
     recipe: Recipe, part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
-    """Return the features of the images that have all of them, which images these are, and the widths."""
+    """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
     if PRECOMPUTED not in recipe.encoders:
         return *_stored_features(recipe, part, as_stored), array_dims(recipe)
     given, there, missing = _precomputed_features(recipe, part, as_stored)
@@ -146,7 +146,7 @@ def _image_features(
     dims, before = array_dims(encoded), place * len(recipe.arrays)
     left, right = np.split(features, [sum(dims[:before])], axis=1)
     joined = np.concatenate([left, given[kept], right], axis=1)
-    own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # they have one array
+    own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # precomputed features are one array
     return joined, [there[i] for i in kept], [*missing, *broken], (*dims[:before], *own, *dims[before:])
 
 
@@ -190,7 +190,7 @@ def _precomputed_features(
     missing = [ImageError(f"{image.name}: no features.") for image in part.images if image.row is None]
     there = [row for row in rows if row is not None]
     instances = recipe.matcher.instances_per_image
-    if len(part.features.shape) == 3 and instances is None:  # all regions at once would have gigabytes
+    if len(part.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
         some = (there[start : start + _IMAGES] for start in range(0, max(len(there), 1), _IMAGES))
         given = np.concatenate([_mean_of_regions(part.features[rows]) for rows in some])
     elif as_stored and isinstance(part.features, FeatureRows):
@@ -300,14 +300,14 @@ def fitted_sentence_encoder(
 def prepare_texts(
     texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
 ) -> PreparedSentences:
-    """Look up the word ids of texts and, if there is a sentence encoder, their vectors; see below."""
+    """Look up the word ids of texts and, if there is a sentence encoder, their vectors."""
     return number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
 
 
 def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
     """Return the vectors of texts, (m, dim), from the store of arrays or newly encoded.
 
-    They are memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
+    If contiguous, they are memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
     """
     if not texts:
         return np.zeros((0, encoder.dim), np.float32)

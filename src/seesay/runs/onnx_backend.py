@@ -32,7 +32,7 @@ Rows = NDArray[np.int64]
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _BATCH = 512  # images or sentences at a time
-_AT_ONCE = 1 << 20  # pairs whose places are held at a time
+_AT_ONCE = 1 << 20  # pairs whose row numbers are held at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
 _PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each has a copy of both vectors
 
@@ -40,8 +40,8 @@ _PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each h
 class OnnxBackend:
     """A matcher whose graphs are opened on first use. Thread-safe.
 
-    What an embedding matcher encodes is its embeddings. What a pair matcher encodes, each image and sentence
-    once, is for `score_pairs` alone: arrays, or tensors of a `TorchBackend`, with a row each.
+    An embedding matcher encodes images and sentences to its embeddings. A pair matcher encodes each to a row
+    for `score_pairs`: of an array here, of a tensor in `TorchBackend`.
 
     Args:
         folder: of the run.
@@ -87,7 +87,7 @@ class OnnxBackend:
         columns: Rows,
         advance: Advance = lambda _: None,
     ) -> NDArray[np.floating]:
-        """Score pairs (p,), given as rows of encoded images and sentences, and report progress."""
+        """Score pairs (p,), given as row numbers of encoded images and sentences, and report progress."""
         if self._config.embeds:
             return inner_products(images, sentences, rows, columns, advance)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
@@ -170,7 +170,7 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
         raise unusable(path, error, f"damaged or missing; {again}.") from error
     if name == "pairs":
         return onnx_session(path, 0, again, weights)
-    return onnx_session(path, 1, again, weights, quickly=True)  # computed in a moment: the start counts
+    return onnx_session(path, 1, again, weights, quickly=True)  # a call is short, so the time to open counts
 
 
 def _weights(path: Path, names: tuple[str, ...]) -> dict[str, Vectors]:

@@ -38,11 +38,12 @@ def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> 
         run: a run of a recipe with `matcher.generation`.
         data: the encoded image.
         name: the image's name, for errors.
-        beam: width of the beam, at least `count`.
+        beam: width of the beam, or `count` if that is larger.
         count: the maximum number of sentences.
 
     Raises:
-        SeesayError: the run has no decoder, or the image is broken.
+        ImageError: the image cannot be decoded.
+        SeesayError: the run has no decoder.
     """
     matcher = run.matcher
     if not isinstance(matcher, SCO) or matcher.decoder is None:
@@ -105,7 +106,8 @@ def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenCo
         count: the number of concepts.
 
     Raises:
-        SeesayError: the run predicts no concepts; the image cannot be decoded.
+        ImageError: the image cannot be decoded.
+        SeesayError: the run predicts no concepts.
     """
     vocabulary = run_concepts(run)
     scores = concept_probabilities(run, image_features(run, image, name).numpy(force=True))[0]

@@ -1,12 +1,14 @@
 """Runs: a trained matcher with everything it needs, from a folder or from the included weights.
 
-run.json               what it is: the recipe, the widths of its inputs, its probabilities, its graphs
+run.json               the metadata: recipe, widths of the inputs, calibration, exported graphs
+training.json          the summary of the training
 weights.safetensors    the matcher's weights
-*.onnx                 the matcher's sides for ONNX Runtime, with those weights: search needs no PyTorch
+*.onnx                 the matcher's sides for ONNX Runtime, which use those weights without PyTorch
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
-encoders/*.onnx        packaged encoders, if the run was exported to be used where these are not installed
+encoders/*.onnx        networks of packaged encoders, if the run was exported for use without PyTorch
+towers/                the towers of a model of another library, if the run was exported
 """
 
 from __future__ import annotations
@@ -124,7 +126,8 @@ class Run(Embedder):
 
         Raises:
             SeesayError: the run or device does not exist, or a file is missing or damaged.
-            MissingExtraError: the run is not exported, and PyTorch is not installed.
+            MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a module
+                or a device other than the CPU.
         """
         device = device or chosen_device()
         folder = run_folder(name)
@@ -241,7 +244,7 @@ class Run(Embedder):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of weights, vocabulary and preprocessing; vectors of different fingerprints never mix."""
+        """A hash of weights, vocabulary and preprocessing; vectors with different hashes are never mixed."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update((self.config.weights or file_digest(self.folder / WEIGHTS)).encode())
         digest.update((self.folder / VOCABULARY).read_bytes())
@@ -288,7 +291,7 @@ class Run(Embedder):
 
     @property
     def side(self) -> int:
-        """The least shorter side of a photo, in pixels."""
+        """The minimum shorter side of decoded photos, in pixels."""
         return decoded_side(self.encoders)
 
     def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
@@ -303,7 +306,7 @@ class Run(Embedder):
         return self.embed_features(join_features(self.config.arrays, arrays), query)
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> Vectors:
-        """Embed sentences, (m, dim); the score of a pair is the inner product of its vectors."""
+        """Embed sentences, (m, dim); `score` is computed from inner products of these and image vectors."""
         return self.embed_prepared(self.prepare(sentences), query)
 
     def score(
@@ -311,13 +314,14 @@ class Run(Embedder):
     ) -> NDArray[np.float32]:
         """Score every image against every sentence, (n, m); higher is a better match.
 
+        The score of two embeddings is their inner product, scaled and shifted for models of other libraries.
+
         Args:
             images: embeddings (n, dim) from `embed_images`, or images as `embed_images` takes them.
             sentences: embeddings (m, dim) from `embed_sentences`, or strings.
 
         Raises:
-            SeesayError: embeddings have the wrong width or NaN, or the run is a pair matcher without
-                embeddings.
+            SeesayError: embeddings have the wrong width, contain NaN, or are given to a pair matcher.
         """
         if not self.embeds:
             return self.score_prepared(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
@@ -394,8 +398,8 @@ class Run(Embedder):
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
         if keep and not self.embeds and find_spec("torch") is not None:
-            with suppress(SeesayError):  # somebody's own module may not be here; its graphs are
-                self.matcher  # noqa: B018 — from now on, as for all pairs it is several times faster
+            with suppress(SeesayError):  # a user's own module may be missing, but not its graphs
+                self.matcher  # noqa: B018 — used from now on: it scores all pairs several times faster
         return self.backend.score_all(features, sentences, keep)
 
     def _check_embeds(self) -> None:
@@ -429,7 +433,7 @@ def check_one_score(run: Run) -> None:
 
 
 def _are_vectors(items: object) -> bool:
-    """True for embeddings: nested numbers or arrays, including a single vector, which is an error."""
+    """True for embeddings: nested numbers or arrays, including a single vector, which `score` rejects."""
     if isinstance(items, np.ndarray):
         return items.ndim <= 2 and items.dtype.kind not in "OUST"
     if (ndim := getattr(items, "ndim", None)) is not None:  # a tensor

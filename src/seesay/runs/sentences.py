@@ -36,7 +36,7 @@ class PreparedSentences:
     def take(self, rows: NDArray[np.int64]) -> PreparedSentences:
         """Return the sentences with those row numbers, in that order."""
         lengths = self.lengths[rows]
-        # Word j of the result is word j - (its sentence's first place there) of that sentence.
+        # Word j of the result is at j, less its sentence's start there, plus the start in `self.words`.
         starts = (np.cumsum(self.lengths) - self.lengths)[rows] - (np.cumsum(lengths) - lengths)
         places = np.repeat(starts, lengths) + np.arange(lengths.sum())
         return PreparedSentences(self.words[places], lengths, self.vectors[rows])

@@ -127,7 +127,7 @@ class TrainingSummary(_Summary):
         replace_text(folder / SUMMARY, self.model_dump_json(indent=1, exclude_none=True) + "\n")
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the fields that are set, as JSON has them."""
+        """Return the fields that are set as plain values for JSON."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
@@ -140,7 +140,7 @@ class TrainingSummary(_Summary):
         path = folder / SUMMARY
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as failure:  # also of pydantic, and of what is not UTF-8
+        except (OSError, ValueError) as failure:  # ValueError: also from pydantic, and for invalid UTF-8
             reason = str(failure).splitlines()[0]
             otherwise = f"no summary of a finished training ({reason}); train again."
             raise unusable(path, failure, otherwise) from failure
@@ -215,7 +215,7 @@ def open_corpus_of(
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     place = places.pop()
     beside = path_of(place.images) if place.images else None
-    named = read_options()  # now; what is not named is as in training
+    named = read_options()  # of this call; the others are as in training
     return read_corpus(
         path_of(place.root),
         phrases=phrases,

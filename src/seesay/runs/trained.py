@@ -34,7 +34,7 @@ from seesay.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from seesay.runs.run import Run
 
-_NAMED = 3  # weights of a kind that an error names
+_NAMED = 3  # weights of each kind that an error names
 _BATCH = 512  # images or sentences computed at a time
 
 
@@ -210,7 +210,7 @@ class TorchBackend:
 
     def _origin(self, features: Vectors, sentences: PreparedSentences) -> Iterator[str | NDArray[Any]]:
         """Iterate over everything that a score matrix depends on."""
-        yield f"{self._device.partition(':')[0]} {self._settings!r}"  # one GPU finds what another computed
+        yield f"{self._device.partition(':')[0]} {self._settings!r}"  # without its number: GPUs share scores
         for key, weights in self.matcher.state_dict().items():
             yield from (key, weights.cpu().numpy())
         yield features

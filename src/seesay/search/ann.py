@@ -1,4 +1,4 @@
-"""Nearest neighbours among a store's vectors: one matrix product for few, else FAISS's inverted lists.
+"""Nearest neighbours among a store's vectors: exhaustive search for few, FAISS's inverted lists for many.
 
 The store is the source of truth: if the cache file is lost, stale or damaged, it is rebuilt from the store.
 """
@@ -31,9 +31,9 @@ from seesay.search.sqlite_file import Kind
 from seesay.search.store import Changes, Store
 from seesay.search.stores import Found, Queries, next_page
 
-_SPARSE = 64  # times as many numbers as ids, from which ids are not marked by a bit each
-_GROWTH = 2  # times as many items as when lists were made, from which an update makes them again
-_GROWTH_UNTIL_MADE_HERE = 8  # the same where queries wait meanwhile, and no update has done it
+_SPARSE = 64  # largest id per number of ids, above which ids are selected by a set instead of a bitmap
+_GROWTH = 2  # factor of growth since lists were built, above which an update rebuilds them
+_GROWTH_UNTIL_MADE_HERE = 8  # the same for a search, which waits meanwhile, if no update has done it
 
 
 class Neighbours:
@@ -41,25 +41,25 @@ class Neighbours:
 
     Not thread-safe; its owner holds a lock. Call `refresh` before the first `search`.
 
-    Args:
-        store: of the vectors.
-        kind: of the items.
-        cache: the file of the inverted lists.
-        queries: the queries for measuring recall, if the index asks for one.
-
     Lists contain the stored vectors unless the index asks for a recall (`Store.recall`). Half precision is
     exact, and as fast as 8-bit codes, whose candidates must be scored again (benchmarks/search.py).
 
     Lists are not changed for a few items: new ones are searched exhaustively beside them, and deleted ones
     are skipped. Writing the lists of a million vectors takes seconds, and as much memory as they have bytes.
 
+    Args:
+        store: of the vectors.
+        kind: of the items.
+        cache: the file of the inverted lists.
+        queries: the queries for measuring recall, if the index asks for one.
+
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         trained: number of items when the inverted lists were trained; 0 while search is exact.
         quantiser: of the lists, in FAISS's notation.
         exact_up_to: number of items up to which search is exact: about 10 ms at 512 dimensions on one core.
-        probe_divisor: the share of lists that is searched is one in this number; with 8, recall@10 stays
-            above 0.98, also for sentences, which are far from all images.
+        probe_divisor: one list in this number is searched; with 8, recall@10 stays above 0.98, also for
+            sentences, which are far from all images.
     """
 
     concurrent = False
@@ -73,7 +73,7 @@ class Neighbours:
         self.quantiser, self.generation, self.trained = VECTORS, -1, 0
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of all items, ascending
         self._in_file_of = -1  # generation of the lists in the file that were read last
-        self._valid: Any = None  # selects `_listed`, if the lists have more
+        self._valid: Any = None  # selects `_listed`, if the lists contain other ids too
         self._take_lists(None, self._ids)
 
     def refresh(self) -> None:
@@ -94,14 +94,14 @@ class Neighbours:
     ) -> Found:
         """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
 
+        An exhaustive comparison is exact, except for coded lists, which re-score ten times as many
+        candidates.
+
         Args:
             query: (dim,).
             k: number of items.
             among: if given, only these ids are compared, exhaustively.
             after: the end of the previous page; all items after it are compared.
-
-        An exhaustive comparison is exact, except for coded lists, which re-score ten times as many
-        candidates.
         """
         if after is None:
             return self._best(query, k, among)
@@ -196,7 +196,7 @@ class Neighbours:
         return len(self._exact.ids) + self._in_file - len(self._listed) if self.trained else 0
 
     def _most_recent(self) -> int:
-        """The number of changes for which the lists are written again."""
+        """The number of changes above which the lists are written again."""
         return max(self.exact_up_to // 5, self.trained // 100)
 
     def _write_cache(self) -> None:
@@ -272,7 +272,7 @@ class Neighbours:
         if len(ids) > self.exact_up_to:
             lists, self.quantiser = self._made_lists(ids, recall)
             self.trained = len(ids)
-            self._ids = np.sort(_ids_in_lists(lists))  # without those that are gone meanwhile
+            self._ids = np.sort(_ids_in_lists(lists))  # without those deleted meanwhile
             self._take_lists(lists, self._ids)
         else:
             self._ids = self._add(ids, ids)
@@ -343,7 +343,7 @@ class Exact:
 
 
 def _selector(ids: NDArray[np.int64]) -> Any:
-    """What restricts a search of FAISS to some ids: a bit for each number up to the largest one."""
+    """Return FAISS's selector of some ids: a bitmap up to the largest one, or a set if that is sparse."""
     faiss, largest = load_faiss(), int(ids.max(initial=0))
     if largest > _SPARSE * len(ids):  # as after many deletions, or in an index that somebody else made
         return faiss.IDSelectorBatch(ids)

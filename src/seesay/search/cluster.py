@@ -20,10 +20,10 @@ from seesay.search.update import Made, MadeElsewhere, make, read_ahead
 
 
 def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
-    """Return what makes entries of photos on a cluster.
+    """Return a function that makes entries of photos on a cluster.
 
     Args:
-        run: that embeds; workers load it by its name. Photos and runs must have the same paths on every node.
+        run: the embedder, which workers load by name. Photos and runs must have the same paths on every node.
         address: of the cluster, see `fill_stores_on_cluster`.
 
     Raises:
@@ -63,11 +63,11 @@ class PhotoWorker:
         check_same(name, self._run.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
-        """Return what was made of a block."""
+        """Return the entries made of a block of files."""
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
         sizes = zip(files, block["size"].tolist(), strict=True)
         made = list[Made]()
-        while some := list(islice(sizes, CHUNK)):  # which one thread takes: there is a worker for each core
+        while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
             states = {path: State(0, size, 0) for path, size in some}
             batches = read_ahead(files.__getitem__, states)
             made += [make(each, self._run, self._among_known) for each in batches]

@@ -21,8 +21,8 @@ from seesay.text.vocabulary import tokenize
 
 # Chosen on photographs of everyday things, so that names of objects gain and captions lose nothing: a caption
 # says more than the names of objects in it.
-_WEIGHT = 0.5  # of a confidence beside a cosine, if a sentence names a class and nothing else
-_OF_IMAGES = 0.5  # of it on the side of images, so that images with the same objects are little more alike
+_WEIGHT = 0.5  # of a confidence, added to the cosine, if a sentence names a class and nothing else
+_OF_IMAGES = 0.5  # of a confidence in an image's vector; low, so that shared objects add little similarity
 _POWER = 3  # of the share of a sentence that names classes
 
 # Other names for COCO's classes. Words for people name a person, whatever else they imply.
@@ -92,7 +92,7 @@ class Detecting(Embedder):
 
     @property
     def side(self) -> int:
-        """The run's side: its decoded images have twice the pixels that a detector needs."""
+        """The run's side; the detector gets the same decoded photos."""
         return self.run.side
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ SIMILARITY = 0.97
 """The cosine of two images' vectors from which they count as nearly alike."""
 
 _SKETCH = 128  # dimensions of the projections among which candidates are found
-_SLACK = 0.05  # by which a sketch's cosine may be too low: eight standard deviations at 0.95
+_SLACK = 0.05  # by which a sketch's cosine may be too low: over five standard deviations from 0.95 on
 _BLOCK = 2048
 _ROUNDING = 1e-6  # of a cosine: that of equal vectors may be less than 1
 
@@ -23,7 +23,7 @@ def near_duplicates(
 
     Args:
         ids: of the images, (n,).
-        vectors: of the images, (n, dim), of any length.
+        vectors: of the images, (n, dim), of any norm.
         similarity: the least cosine of a pair.
 
     Returns:
@@ -40,7 +40,7 @@ def near_duplicates(
     for start in range(0, count, _BLOCK):
         sketches[start : start + _BLOCK] = _unit(vectors[start : start + _BLOCK]) @ projection
     sketches = _unit(sketches)
-    group = np.arange(count)  # the number of a smaller image of the same group, or its own
+    group = np.arange(count)  # the position of an earlier image of the same group, or its own
     for start in range(0, count, _BLOCK):
         block = sketches[start : start + _BLOCK]
         for other in range(start, count, _BLOCK):

@@ -34,7 +34,7 @@ _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _WORDS = re.compile(r"[\s_-]+")
-_LETTERS = 60  # of a folder's name that are compared: comparing takes their square
+_LETTERS = 60  # of a folder's name that are compared: the time grows with their square
 _COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
 _SHAPES = ("portrait", "landscape", "square")
 _ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
@@ -88,7 +88,7 @@ class Filter:
         """Read a filter.
 
         Raises:
-            QueryError: a filter is unknown, or its value is invalid.
+            QueryError: the filter is too long or malformed, a condition is unknown, or a value is invalid.
         """
         if len(text) > MAX_CHARACTERS:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
@@ -168,7 +168,7 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         if condition[1].lower() != "folder" or any(wanted in path for path in paths):
             continue
         near = get_close_matches(wanted.strip("/")[:_LETTERS], names, n=1)
-        if not near:  # with this folder nothing matches; comparing further ones would be work for nothing
+        if not near:  # nothing matches this folder, whatever the others are
             return None
         value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
         return where[: condition.start(2)] + value + where[condition.end(2) :]
@@ -227,7 +227,7 @@ def _added(value: str) -> list[Limit]:
     day = _day(value)
     try:
         since = datetime(day.year, day.month, day.day).timestamp()
-    except (ValueError, OverflowError, OSError):  # before what clocks count from
+    except (ValueError, OverflowError, OSError):  # a date that the system's clock does not represent
         since = 0.0
     return [Limit("added", ">=", since)]
 

@@ -46,11 +46,11 @@ class Hit:
 
     @property
     def fits(self) -> bool:
-        """False if the hit is probably wrong: below the line."""
+        """False if the hit is probably wrong: its probability is below `FITS`."""
         return self.probability is None or self.probability >= FITS
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
-        """Return id, score, probability and path or sentence for JSON; with `roots`, the path of the file."""
+        """Return plain values for JSON; with `roots`, the path is that of the file."""
         probability = None if self.probability is None else round(self.probability, 4)
         values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
         if self.shortlist_score is not None:
@@ -113,7 +113,7 @@ class Answer(list[Hit]):
 
     @property
     def nothing_fits(self) -> bool:
-        """True if no hit is above the line."""
+        """True if no hit fits, see `Hit.fits`."""
         return not any(hit.fits for hit in self)
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:

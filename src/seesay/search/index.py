@@ -63,7 +63,7 @@ class Index(Searcher):
 
         Raises:
             SeesayError: the folder is not empty or cannot be created, the store or run does not exist, the
-                run has no embeddings, there are too many shards, or shards in a database.
+                run has no embeddings, or the number of shards is out of range or not 1 for a database.
         """
         if shards > 1 and store:
             raise SeesayError("--shards: only for vectors in this process; a database has shards of its own.")
@@ -105,8 +105,8 @@ class Index(Searcher):
             store: where its vectors are searched; by default as recorded in the index, if you made it here.
 
         Raises:
-            SeesayError: there is no index, it is damaged, its vectors are of another run or in another store,
-                or `root` is not a folder or has an unknown name.
+            SeesayError: there is no index, it is damaged, its vectors are of another run or in another or
+                unconfirmed store, or `root` is not a folder or has an unknown name.
         """
         folder = home_expanded(folder)
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
@@ -152,8 +152,8 @@ class Index(Searcher):
             root: see `open`.
 
         Raises:
-            SeesayError: as `open` and `create`, or a new index has no folders, or missing ones, or an
-                existing one has another number of shards.
+            SeesayError: as `open` and `create`; or a folder of a new index is missing, none is given, or an
+                existing index has another number of shards.
         """
         folder = home_expanded(folder)
         if (there := count_shards(folder)) > 1:
@@ -235,7 +235,7 @@ class Index(Searcher):
             self._recall_is_new = True
 
     def _record(self, run: Embedder) -> None:
-        """Record the name of the loaded run: it is the index's, but its folder may have been moved."""
+        """Record the name of the loaded run, whose folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
             named = {"embedder": run.name, "detector": str(run.detector or "")}
             with self._own.write() as writer:
@@ -255,7 +255,7 @@ class Index(Searcher):
         Args:
             folders: the folders to update, by default all of the index; new ones are added. A folder may be a
                 URL, such as "s3://bucket/photos".
-            progress: called with the number of files done, and of all to do.
+            progress: called with the number of files done and the total.
             cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
 
         Raises:
@@ -298,7 +298,7 @@ class Index(Searcher):
         named = [path_of(folder) for folder in folders]
         if not (named or roots):
             raise SeesayError(f"{self.folder}: has no folders yet; name the folder of the images.")
-        if not named:  # nobody has named them now, and an update seals them
+        if not named:  # an update seals them, and this call does not name them
             self.check_roots()
         return look(self.store, roots, named or [root.folder for root in roots])
 
@@ -374,7 +374,7 @@ def _is_begun(file: Path) -> bool:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """The bytes of each file below a folder, in which others may delete meanwhile."""
+    """Yield the size of each file below a folder; others may delete files meanwhile."""
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):
             if file.is_file():

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _TINY = 1e-6
-_PRIOR = -2.75  # log-odds of an image of which nothing is known; chosen for photographs with a name
+_PRIOR = -2.75  # log-odds of an image of which nothing is known; chosen on queries of a photograph and a name
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
@@ -51,7 +51,7 @@ class Gallery:
         count: number of images.
         sample: ids of some of them, (s,).
         unit: standard deviation of the scores of an unrelated sentence over the images.
-        newest: the generation that wrote the last of them; galleries of earlier versions have none.
+        newest: the generation that wrote the last of them; -1 if it is not recorded.
     """
 
     count: int
@@ -113,7 +113,7 @@ class Judge:
         with self._lock:
             former = Gallery.from_json(store.background())
             count, newest = store.count("image"), store.last_write("image")
-            # As many images, of which none was written since, are the same.
+            # If none was written since and their number is the same, the images are the same.
             if count and not (former and (former.count, former.newest) == (count, newest)):
                 learned = self._learned(run, newest).to_json()
                 with store.write() as writer:
@@ -138,7 +138,7 @@ class Judge:
             hits: to be judged.
             asked: their query.
             run: that embeds.
-            best: the best hit in the whole gallery, if it may not be among the hits and the gallery judges.
+            best: the best hit in the whole gallery, if the gallery judges and it may not be among the hits.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)

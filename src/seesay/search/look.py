@@ -57,6 +57,9 @@ def find_images(root: Path, leave_out: Path) -> Found:
     """Find all image files under `root` (a resolved path or a URL), except in the folder `leave_out`.
 
     Hidden files and folders are ignored. Only links to files inside `root` are followed.
+
+    Raises:
+        SeesayError: the files at a URL cannot be listed.
     """
     result = Found()
 
@@ -143,7 +146,7 @@ class Look:
         return holding(self.roots, path) is not None and self.there.is_gone(path)
 
     def share(self, store: AnyStore) -> Look:
-        """Return what of this belongs to a shard of an index."""
+        """Return the part of this that belongs to a shard of an index."""
         number, count = store.shard
 
         def is_own(path: str) -> bool:
@@ -159,7 +162,7 @@ class Look:
     def alone_in(self, store: AnyStore) -> str:
         """Return the new name of a store's only folder, or "".
 
-        Of the shards of an index some may have named it already: a kill can come between two.
+        Some shards of an index may have named it already, if the process was killed between two.
         """
         only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
         return (self.alone or named([only[0].folder])[0]) if only else ""
@@ -220,10 +223,10 @@ def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Lo
 
 
 def check_images(folders: Iterable[Path]) -> None:
-    """Check that each folder of a new index holds an image, so that nothing is left of a wrong name.
+    """Check that each folder of a new index contains an image, so that a mistyped name leaves nothing behind.
 
     Raises:
-        SeesayError: one is no folder, or has no image in it.
+        SeesayError: one is not a folder, or contains no image.
     """
     for folder in folders:
         there = is_folder(folder)
@@ -265,7 +268,7 @@ def _named(store: AnyStore, former: Sequence[Root], found: dict[Path, Found], ab
 
 
 def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
-    """The root of a folder, if it is one of those by folder."""
+    """Return the root with that folder, or None."""
     same = (root for root in former.values() if is_same(root.folder, folder))
     return former.get(folder) or next(same, None)
 
@@ -276,7 +279,7 @@ def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) 
     A URL is not accessed, because it may come from somebody else.
 
     Raises:
-        SeesayError: most of them are there: the others may be deleted, or it may be the copy of a part.
+        SeesayError: only most of them are there: the others may be deleted, or it may be a partial copy.
     """
     partly = ""
     for root in former:

@@ -32,7 +32,8 @@ class PreparedQuery:
     length of the wanted ones, so that weights mean the same for all parts, and scores the same as for one.
 
     Attributes:
-        query: the query, with misspelt words corrected, and without words that ask for photos.
+        query: the query with misspelt words corrected and, for calibrated runs, without words that ask for
+            photos.
         corrected: the misspelt words and their corrections, in lower case.
         unknown: unknown words, in lower case.
         rows: the vectors (dim,) of its parts.
@@ -58,13 +59,13 @@ def prepare_queries(
     """
     words = [run.corrections(query.unquoted) if query.unquoted else {} for query in queries]
     meant = [query.corrected(each) if each else query for query, each in zip(queries, words, strict=True)]
-    if run.calibration is not None:  # which is of captions
+    if run.calibration is not None:  # fitted to captions, which do not ask for photos
         meant = [query.reworded(description_in) for query in meant]
     texts = [text for query in meant for text in query.sentences]
     sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
     found: list[PreparedQuery | SeesayError] = []
     for query, corrected in zip(meant, words, strict=True):
-        own = iter([next(sentences) for _ in query.sentences])  # taken, whatever becomes of the others
+        own = iter([next(sentences) for _ in query.sentences])  # taken even if another part raises an error
         try:
             rows = [_row(part, own, run, store) for part in query.parts]
             unknown = run.unknown_words(query.sentences) if query.sentences else []

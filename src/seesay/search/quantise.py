@@ -27,9 +27,9 @@ from seesay.seal import seal
 from seesay.search.store import Store
 
 VECTORS = "SQfp16"  # what the store keeps: half precision, nothing is lost
-REFINED = 10  # times as many items as asked for are compared once more by their vectors
+REFINED = 10  # candidates per requested item that are re-scored with their vectors
 _AT = 10  # recall@10
-_SAMPLE = 200  # of the items' own vectors, asked for beside the queries that are given
+_SAMPLE = 200  # vectors of items, and at most as many given queries, for which recall is measured
 _DIVISORS = (64, 32, 16, 8, 4, 2, 1)  # one list in so many is searched
 _TRAINING_VECTORS_A_LIST = 64
 _PART = 1 << 24  # bytes of a file
@@ -109,12 +109,12 @@ def lists_of_recall(
             if quantiser != VECTORS and found <= before:
                 break  # the codes lose what more lists would find
             before = found
-    return Lists(index, quantiser, found)  # the vectors themselves in all lists: only rounding is missed
+    return Lists(index, quantiser, found)  # uncompressed, in all lists: only rounding can miss any
 
 
 def _quantisers(dim: int) -> list[str]:
     """Return quantisers in FAISS's notation, by ascending number of bytes per vector."""
-    # A byte for so many numbers; "np": without an order of codes that takes minutes and that no search uses.
+    # One byte for 8 or 4 numbers; "np": without polysemous training, which takes minutes and is not used.
     products = [f"PQ{dim // part}np" for part in (8, 4) if dim % part == 0]
     return [*products, "SQ4", "SQ8", VECTORS]
 
@@ -131,13 +131,15 @@ def refined(
 def asked_for_recall(
     store: Store, ids: NDArray[np.int64], queries: NDArray[np.float32], most: int
 ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Return queries for which recall is measured, (q, dim), and the scores of their tenth best items, (q,).
+    """Return queries for which recall is measured, (q, dim), with the scores of their tenth best items, (q,).
+
+    Vectors drawn from the items, and the given queries, are one pair each.
 
     Args:
         store: of the items.
         ids: of the items, (n,).
         queries: (q, dim); there may be none.
-        most: that are asked at most, of these and of the vectors of items.
+        most: the maximum number of queries of each kind.
     """
     own = store.vectors(np.random.default_rng(0).permutation(ids)[:most].tolist())[1].astype(np.float32)
     asked = [each for each in (own, queries[:most]) if len(each)]

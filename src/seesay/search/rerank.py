@@ -53,12 +53,13 @@ class Reranker:
     """Orders an index's shortlists by the scores of a run. Thread-safe.
 
     Args:
-        run: or its name; usually a pair matcher, or any other run that scores whole images, such as an
-            embedding whose features are too costly to compute for all images.
-        shortlist: the minimum number of re-ranked hits.
+        run: a run that scores whole images, or its name; usually a pair matcher, or an embedding matcher
+            whose features are too costly to compute for all images.
+        shortlist: the number of hits to re-rank, or `k` if that is larger.
 
     Raises:
-        SeesayError: the run grounds phrases, its encoder is missing, or its matcher is asymmetric.
+        SeesayError: the run does not exist, grounds phrases, was trained on precomputed features, or is
+            asymmetric.
     """
 
     def __init__(self, run: str | Run, shortlist: int = SHORTLIST) -> None:
@@ -157,7 +158,7 @@ class Reranker:
 
 
 def check_reranks(name: str) -> None:
-    """Raise a SeesayError if the run does not exist, grounds phrases, or lacks its encoder."""
+    """Raise a SeesayError if the run does not exist, grounds phrases, or has precomputed features."""
     recipe_encoders(run_config(run_folder(name)))
 
 

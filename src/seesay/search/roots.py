@@ -10,7 +10,7 @@ from pathlib import Path
 from seesay.data.remote import is_remote
 
 _LONGEST, _LONGEST_NAME = 4096, 255  # bytes of a path with its final zero, and of each part, on Linux
-_NAMELESS = "images"  # of the folder that holds all others, whose own name is empty
+_NAMELESS = "images"  # of the root of a file system, whose own name is empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def is_possible(path: Path) -> bool:
     """Return whether an absolute path is valid on this system; it need not exist."""
     if is_remote(path):
         return True
-    # No disk is asked: the index is locked meanwhile, and one may be away.
+    # Disks are not accessed: the index is locked meanwhile, and one may be missing.
     try:
         whole, *names = (os.fsencode(part) for part in (str(path), *path.parts))
     except UnicodeEncodeError:

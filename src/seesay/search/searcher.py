@@ -75,7 +75,7 @@ class Searcher:
 
     Args:
         folder: of the index.
-        store: that has its items.
+        store: of its items.
         run: the run of the vectors; by default the one that the store names, loaded on first use.
         roots: the folders of the images, by name; by default those in the store.
         vectors: the address of the vector store; empty for this process.
@@ -192,7 +192,8 @@ class Searcher:
         Raises:
             ImageError: an image of the query cannot be read or decoded.
             QueryError: the query is empty or malformed, its parts cancel each other out, or it refers to an
-                unknown id.
+                unknown id; or the filter is malformed.
+            SeesayError: `k` is less than 1.
         """
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
         (asked,) = [query] if isinstance(query, PreparedQuery) else self.prepare([Query.of(query)])
@@ -250,7 +251,7 @@ class Searcher:
             raise SeesayError(f"k is {k}; ask for at least one result.")
         with self.using(kind) as near:
             near.refresh()
-            one_more = k + len(without) + 1  # which tells that there are more
+            one_more = k + len(without) + 1  # to know whether there are more
             ids, scores = near.search(vector, one_more, among, after)
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
         items = self.store.items([id_ for id_, _ in best[:k]])
@@ -367,7 +368,7 @@ class Searcher:
         file = root.file(path).resolve()
         if is_remote(root.folder):
             return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
-        is_there = os.path.isfile(file)  # noqa: PTH113 — is_file raises what a disk that is away says
+        is_there = os.path.isfile(file)  # noqa: PTH113 — is_file raises an error if a disk is missing
         return file if is_there and file.is_relative_to(root.folder.resolve()) else None
 
     def path_of(self, file: Path) -> str | None:

@@ -36,7 +36,7 @@ class ShardedStore:
     Item `i` of shard `s` of `n`, from 0, has the id `i * n + s`.
 
     Args:
-        path: of the file of an index without shards, which is not there.
+        path: where an index without shards has its file; none exists there.
         stores: of the shards, in order.
     """
 

@@ -1,4 +1,4 @@
-"""Sharded indexes, of which each shard has a share of the photos and sentences, and is an index of its own.
+"""Sharded indexes: each shard has a part of the photos and sentences, and is an index of its own.
 
 The folder of the index has a folder for each, such as `shard-1-of-4`, which can also be opened and updated by
 itself. All have the same identity. The hash of the name of a photo's file chooses its shard (`shard_of`), so
@@ -80,7 +80,7 @@ def replace_lost(folder: Path, run: str | Path | Embedder | None) -> None:
 
 
 class ShardedIndex(Index):
-    """The index of several indexes, which searches and updates all of them.
+    """An index in shards, which are searched and updated together.
 
     Args:
         folder: of the index.
@@ -195,7 +195,7 @@ class _Told:
         self._states = [(0, 0)] * count
 
     def of(self, number: int) -> Progress:
-        """Return what a shard reports to."""
+        """Return the function to which a shard reports its progress."""
 
         def told(done: int, total: int) -> None:
             with self._lock:

@@ -26,19 +26,19 @@ APPLICATION_ID = 0x73656573
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 VERSION = 8
-"""Of the schema; a file of another one is made again."""
+"""Of the schema; files of other versions are rejected."""
 
-_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # the end of a rollback journal with the name of another
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
 
 FOLDED = "seesay_folded"
-"""`folded_folder` as a function of the connection."""
+"""Name of `folded_folder` as an SQL function, which every connection defines."""
 
 MOST_SECONDS = 120.0
-"""That reading for one question may take, which is a hundred times what a million images take."""
+"""Time limit of reading for one query, a hundred times what a million images take."""
 
-_STEPS = 1_000_000  # of SQLite's machine between looks at the clock
+_STEPS = 1_000_000  # of SQLite's virtual machine between checks of the clock
 _PART = 1 << 20  # bytes
-_CHECK_SECONDS = 10.0  # of an index that SQLite could not read
+_CHECK_SECONDS = 10.0  # for checking an index that SQLite could not read
 
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -56,7 +56,7 @@ _SCHEMA = (
     )""",
     # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
     # a photo was taken, else when its file changed: see `Facts`. `folded` is its folder, without case and
-    # accents: to fold a million paths takes seconds.
+    # accents, stored because folding a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
@@ -155,7 +155,7 @@ def open_database(path: Path) -> sqlite3.Connection:
             raise SeesayError(
                 f"{path}: made by another version of seesay; delete its folder and index again."
             )
-        if _schema_of(connection) != _expected_schema():  # views and triggers run whatever they hold
+        if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
             raise SeesayError(f"{path}: damaged (its schema); delete its folder and index again.")
         if not _is_read_only(path):
             _use_log(connection)
@@ -194,7 +194,7 @@ def file_errors(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
         is_malformed = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
-        if is_malformed and (failure := _read_again(path)):  # to SQLite, bytes that a disk does not return
+        if is_malformed and (failure := _read_again(path)):  # so SQLite also reports failures of the disk
             raise SeesayError(
                 f"{path}: cannot be read ({failure}); check the disk, and run the same command again. The "
                 "index itself may be undamaged."
@@ -216,7 +216,7 @@ def _read_again(path: Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None:  # noqa: ARG001
-    """See `_read_again`; the answer is kept while the files stay, so that no query can ask for it again."""
+    """See `_read_again`; cached while the files are unchanged, so that queries do not repeat the check."""
     for suffix in ("", "-wal"):
         with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
             while file.read(_PART):
@@ -229,7 +229,7 @@ def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Convert an error about what is not readable, such as a folder of another user; disks fail otherwise."""
+    """Convert the error of an unreadable path, such as another user's folder, but not of a failing disk."""
     try:
         yield
     except OSError as error:
@@ -246,8 +246,8 @@ def _is_file(path: Path) -> bool:
 def _check_journal(path: Path) -> None:
     """Refuse a rollback journal that names another journal: SQLite deletes the file of that name.
 
-    SQLite names one where a transaction is of several databases, which none of seesay's is. Whoever packs an
-    index can name any file.
+    SQLite names one only for a transaction over several databases, which seesay does not use. An index from
+    elsewhere could name any file.
     """
     journal, end = path.with_name(f"{path.name}-journal"), b""
     with suppress(FileNotFoundError), _readable(journal):
@@ -286,7 +286,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA foreign_keys = ON")
-    # As SQLite advises for files of others.
+    # As SQLite advises for files from elsewhere.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
@@ -319,7 +319,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 @contextmanager
 def in_time(connection: sqlite3.Connection, seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """Interrupt statements that take longer."""
+    """Interrupt statements that still run after so many seconds."""
     until = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:

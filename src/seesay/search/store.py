@@ -94,7 +94,8 @@ class Facts:
 
     Attributes:
         folder: see `folded_folder`.
-        time: such as "2019-06-30T12:00:00": when it was taken, or else when its file changed, in UTC.
+        time: when it was taken, by the camera's clock, or else when its file changed, in UTC, such as
+            "2019-06-30T12:00:00".
         added: in seconds since 1970.
     """
 
@@ -115,7 +116,7 @@ Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]
 class Changes:
     """Changes up to `generation`: the `ids` (m,) written, and all `alive` ids (n,), in order.
 
-    Vectors (`Store.vectors`, `Store.parts`) are read later, in the state of that time.
+    Vectors (`Store.vectors`, `Store.parts`) are read later, in the state at that later time.
     """
 
     generation: int
@@ -129,14 +130,14 @@ def index_exists(folder: Path) -> bool:
 
 
 def count_shards(folder: Path) -> int:
-    """Return the number of shards of the index in a folder, which their names say; 1 without shards.
+    """Return the number of shards of the index in a folder, according to their names; 1 without shards.
 
     Raises:
-        SeesayError: they say different numbers, or the folder cannot be read.
+        SeesayError: the names have different numbers, or the folder cannot be read.
     """
     try:
         names = sorted(file.parent.name for file in folder.glob(f"shard-*-of-*/{FILE}"))
-    except OSError as error:  # such as of a folder of another user, or of a name that is too long
+    except OSError as error:  # such as another user's folder, or a name that is too long
         raise SeesayError(f"{folder}: cannot be read ({error.strerror}).") from error
     counts = {int(found[1]) for name in names if (found := _SHARD.fullmatch(name))} or {1}
     if len(counts) > 1:
@@ -152,6 +153,9 @@ class Store:
     Thread-safe; other processes may write to the same file.
 
     Attributes:
+        path: of the file.
+        meta: the metadata of the index when it was opened, by key.
+        dim: the length of the vectors.
         rows_at_once: vectors in each of the `parts`.
         shard: the number, from 0, of this shard of an index, and the number of shards; (0, 1) by default.
     """
@@ -351,9 +355,9 @@ class Store:
             return self._counted(connection, kind, self._generation())
 
     def _counted(self, connection: sqlite3.Connection, kind: Kind, generation: int) -> int:
-        """Count the items of a kind, once a generation.
+        """Count the items of a kind, once per generation.
 
-        SQLite only looks at each item if there is a condition, so it is asked for the few sentences.
+        With a condition SQLite looks at each item, so only sentences, which are few, are counted with one.
         """
         if self._counts.get(kind, (-1, 0))[0] != generation:
             both = connection.execute(
@@ -367,7 +371,7 @@ class Store:
         """Return items by id: all images, or those of `ids` that still exist.
 
         Raises:
-            SeesayError: the key of an item is not a content key.
+            SeesayError: the key of an item is not a content key, or its path is too long.
         """
         with self._read() as connection:
             if ids is None:
@@ -532,7 +536,7 @@ class Store:
 
 
 def _among(where: Filter) -> str:
-    """The end of a query for the images that a filter lets through; only sizes are facts of the vectors."""
+    """Return the end of a query for the images that match a filter; only sizes need the table of vectors."""
     sizes = {"orientation", "width", "height"}
     images = (
         _IMAGES if any(limit.field in sizes for limit in where.limits) else "FROM items WHERE kind = 'image'"
@@ -553,7 +557,7 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
     """Check the types of the columns of rows, since SQLite columns may contain any type.
 
     Raises:
-        TypeError: one is not.
+        TypeError: a value has another type.
     """
     found = list(rows)
     for row in found:
@@ -566,7 +570,7 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
 def _ids(connection: sqlite3.Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
     """The ids (n,) of items, of which there may be millions, in order; `among` is the end of a query.
 
-    As one text they are read three times as fast as in rows, without an order by an index alone.
+    As one text they are read three times as fast as in rows; without an order, from an index alone.
     """
     try:
         ((text,),) = connection.execute(f"SELECT group_concat(items.id) {among}", values)

@@ -20,7 +20,7 @@ HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
 
 SIDE = SHARED_SIDE
-"""Pixels that a thumbnail needs of the shorter side of a photo, as `EncodedImage.photo` takes them."""
+"""The minimum shorter side, in pixels, of a photo that a thumbnail is made of, see `EncodedImage.photo`."""
 
 
 def make(photo: Photo) -> bytes:
@@ -30,7 +30,7 @@ def make(photo: Photo) -> bytes:
     height, width = photo.pixels.shape[:2]
     scale = min(1.0, HEIGHT / height, 4 * HEIGHT / width)
     size = max(1, round(scale * width)), max(1, round(scale * height))
-    # To more than half the size, linear interpolation leaves no pixel out, and takes an eighth of the time.
+    # Down to half the size, linear interpolation uses every pixel, and takes an eighth of the time.
     how = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR
     small = photo.pixels if scale == 1 else cv2.resize(photo.pixels, size, interpolation=how)
     out = io.BytesIO()
@@ -74,7 +74,7 @@ class Thumbnails:
                 return file.read_bytes()
         photo = read_apart(source.read_bytes(), source.name, SIDE)
         made = make(photo)
-        if photo.key == key:  # a file that has changed since is not in the index like that
+        if photo.key == key:  # otherwise the file has changed since it was indexed
             self.keep(key, made)
         return made
 
@@ -83,7 +83,7 @@ class Thumbnails:
         if (file := self._file(key)) is not None:
             with suppress(OSError, SeesayError):  # on a full or read-only disk it is only slower
                 self._check_in_place()
-                for folder in (self._folder, file.parent):  # but no index that was deleted meanwhile
+                for folder in (self._folder, file.parent):  # but not that of an index deleted meanwhile
                     folder.mkdir(exist_ok=True)
                 with replacing(file) as beside:
                     beside.write_bytes(made)

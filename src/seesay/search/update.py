@@ -28,7 +28,7 @@ from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Writer
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files or sentences done, and of all to do."""
+"""Called with the number of files or sentences done, and the total."""
 
 _PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 _BATCH_FILES = 64
@@ -142,12 +142,12 @@ def make(batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[
 
 
 MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State], Collection[str]], Iterator[Made]]
-"""Makes entries of unknown contents: of a function from path to file, the states by path, and known keys."""
+"""Makes entries of unknown contents, given a function from path to file, states by path, and known keys."""
 
 
 @dataclass
 class UpdateReport:
-    """The numbers of files added, changed, …
+    """The outcome of an update: the numbers of files added, changed, …
 
     Attributes:
         skipped: (path, reason) of images that cannot be used.
@@ -237,7 +237,7 @@ class Update:
         Every batch is a transaction, so an interrupted update continues where it stopped.
 
         Args:
-            progress: called with the number of files done, and of all to do.
+            progress: called with the number of files done and the total.
             elsewhere: makes entries in place of this process.
         """
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
@@ -257,7 +257,7 @@ class Update:
             batches = read_ahead(self._seen.file, todo)
             return (make(each, self._embedder, partial(self._store.known, "image")) for each in batches)
         sizes = {state.size for state in todo.values()}
-        # Of files of other sizes the contents are others.
+        # Files of other sizes have other contents.
         known = {item.key for item in self._before.values() if item.size in sizes}
         return elsewhere(self._seen.file, todo, known)
 
@@ -275,7 +275,7 @@ class Update:
                     writer.put_skipped(path, 0, 0, 0, reason)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
-            self._thumbnails.drop(writer.drop_orphans())  # before the commit: after it nobody knows them
+            self._thumbnails.drop(writer.drop_orphans())  # before the commit, after which their keys are lost
         self._report.deleted += len(gone)
 
     def _is_unchanged(self, path: str, state: State) -> bool:

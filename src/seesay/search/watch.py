@@ -17,9 +17,9 @@ from seesay.search.update import UpdateReport
 
 Done = TypeVar("Done")
 
-_SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
-TRY_AGAIN_SECONDS = 60.0  # after which folders that are not there are looked for again
-_LOOK_MS = 500  # between looks at whether to stop
+_SETTLED_MS = 1500  # without changes, after which folders have settled: copying many files is one change
+TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
+_LOOK_MS = 500  # between checks whether to stop
 
 
 def check_watchable(folders: Iterable[Path]) -> None:
@@ -62,8 +62,8 @@ def changes(
                 if count is not None:
                     yield count
                 if _there(watched) != there:
-                    break  # others are to be watched now
-        except Exception as error:  # such as of a system that cannot watch more files; none ends a watch
+                    break  # other folders must be watched now
+        except Exception as error:  # such as a system's limit of watched files; none ends a watch
             told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
             stop.wait(TRY_AGAIN_SECONDS)
 

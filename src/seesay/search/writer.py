@@ -17,7 +17,7 @@ from seesay.search.roots import Root
 from seesay.search.sqlite_file import FOLDED, Kind
 
 STORED_MARK = re.compile(r'"([0-9]{1,18}-[0-9a-f]{32})"')  # a generation and hexadecimal digits
-_MARKS = 1000  # that are remembered, so that an older state of a database is known
+_MARKS = 1000  # that are kept, so that an older state of a database is recognised
 
 
 class Writer:
@@ -59,12 +59,12 @@ class Writer:
         return deleted
 
     def set_meta(self, **values: str) -> None:
-        """Store what the index says of itself.
+        """Store metadata of the index.
 
         Args:
             **values: by key: "embedder", the name or folder of the run; "detector", the file of its detector
                 or ""; "background", the gallery, see `seesay.search.judging`; "recall", the target recall@10
-                of vector lists, see `seesay.search.quantise`.
+                of vector lists, see `seesay.search.quantise`; "marks-KIND", see `add_mark`.
         """
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
@@ -140,7 +140,7 @@ class Writer:
         )
 
     def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Move an item to another path or modification time; its vector and id are kept."""
+        """Set the path and file state of an item; its vector and id are kept."""
         self._connection.execute(
             f"""UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, generation = {self._placed}
             WHERE id = ?""",

@@ -18,7 +18,7 @@ from seesay.search.store import Store
 
 Found = tuple[NDArray[np.int64], NDArray[np.float32]]
 Queries = Callable[[], NDArray[np.float32]]
-"""Gives vectors (q, dim) of the kind that an index is searched by."""
+"""Returns vectors (q, dim) of queries such as an index is searched by."""
 
 
 class VectorStore(Protocol):
@@ -55,7 +55,7 @@ class VectorStore(Protocol):
             query: a vector, (dim,).
             k: number of items.
             among: the result of `passing`; None for all items.
-            after: the end of the page before.
+            after: the end of the previous page.
         """
         ...
 
@@ -65,7 +65,7 @@ class VectorStore(Protocol):
 
 
 Opened = Callable[[str, Store, Kind, Queries], VectorStore]
-"""Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
+"""Opens the vectors of one kind at an address; it does not connect before a method is first called."""
 
 _DATABASES = ("milvus", "postgresql", "qdrant")  # whose modules need an extra each
 
@@ -131,13 +131,13 @@ def next_page(best: Callable[[int], Found], k: int, after: Place) -> Found:
     Args:
         best: returns that many of the best items, in order, or all if there are fewer.
         k: number of items.
-        after: the end of the page before.
+        after: the end of the previous page.
     """
     asked = after.seen + k
     while True:
         ids, scores = best(asked)
         behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
-        # Items may have come before that place since the page before was read.
+        # Items may have been added before that place since the previous page was read.
         if behind.sum() >= k or len(ids) < asked:
             return ids[behind][:k], scores[behind][:k]
         asked *= 2

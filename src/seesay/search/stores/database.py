@@ -35,7 +35,7 @@ Columns = dict[str, Any]
 
 # By database and address, each with the collections that use it.
 _CLIENTS: dict[tuple[type, str], tuple[Any, WeakSet[Any]]] = {}
-_CONNECTING = threading.Lock()  # to one address twice, which an edition within a process refuses
+_CONNECTING = threading.Lock()  # prevents two clients of one address, which embedded editions refuse
 
 MARK = "seesay_mark"
 NO_MARK = "0"  # of a collection that is not filled
@@ -54,11 +54,11 @@ class Collection(ABC, Generic[Client]):
         queries: the queries for measuring recall, in databases with a configurable search.
 
     Attributes:
-        title: of the database, for people.
-        secret: the environment variable that lets one in.
+        title: of the database, for messages.
+        secret: the environment variable with the credentials.
         errors: that the database raises.
         concurrent: see `VectorStore`; True for servers, False for embedded editions.
-        numbers_at_once: the limit of a request; about 10 MB as text (Qdrant accepts 32).
+        numbers_at_once: the limit of a request; about 10 MB as text (Qdrant accepts 32 MB).
     """
 
     title: ClassVar[str]
@@ -77,7 +77,7 @@ class Collection(ABC, Generic[Client]):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Make a SeesayError of the database's errors."""
+        """Convert the database's errors to a SeesayError."""
         try:
             yield
         except Exception as failure:
@@ -201,7 +201,7 @@ class Collection(ABC, Generic[Client]):
                 return
             if mark is None:
                 self._create()
-            elif since is None:  # of another copy of the folder, of which nothing may stay
+            elif since is None:  # of another copy of the folder: nothing may remain
                 self._mark(NO_MARK)
             with self._store.write() as writer:
                 new = writer.add_mark(self._kind)
@@ -251,7 +251,7 @@ class Collection(ABC, Generic[Client]):
         asked = k + 1
         while True:
             ids, scores = self._nearest(query, asked, among, exact)
-            # Of equal ones those with the lowest ids are wanted, and a database gives any: ask for all.
+            # Of equal scores those with the lowest ids are wanted, but a database returns any: ask for all.
             if len(ids) < asked or scores[-1] < scores[k - 1]:
                 order = np.lexsort((ids, -scores))[:k]
                 return ids[order], scores[order]
@@ -281,7 +281,7 @@ def checked_url(name: str, address: str, embedded: str, key: str) -> str:
     Args:
         name: of the database.
         address: without the name.
-        embedded: how the address of an edition within this process begins.
+        embedded: the scheme of an embedded edition's address, such as "path".
         key: the environment variable of the key.
 
     Raises:

@@ -20,7 +20,7 @@ from seesay.search.stores.qdrant import SCROLLED, bounds, scored, scrolled
 
 
 class Shards:
-    """The collections in a folder: a folder with a shard and its mark each."""
+    """The collections in a folder, each a subfolder with a shard and its mark."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

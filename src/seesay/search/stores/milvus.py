@@ -95,7 +95,7 @@ class Milvus(Collection[MilvusClient]):
             schema.add_field("added", DataType.DOUBLE)
         indexes = self.client.prepare_index_params()
         indexes.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
-        # An update that has ended is seen by the next search.
+        # So that the next search sees an update that has ended.
         self.client.create_collection(
             self.name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=SECONDS
         )
@@ -137,7 +137,7 @@ class Milvus(Collection[MilvusClient]):
         self.client.delete(self.name, ids=ids, timeout=SECONDS)
 
     def _nearest(self, query: NDArray[np.float32], count: int, among: str | None, exact: bool) -> Found:
-        del exact  # Milvus has no such choice: how it searches is its index's
+        del exact  # Milvus has no such choice; its index decides
         (found,) = self.client.search(
             self.name,
             [self._as_stored(query)],
@@ -169,7 +169,7 @@ class Milvus(Collection[MilvusClient]):
 
 
 def _condition(column: str, sign: str, value: Any) -> str:
-    # Strings as JSON has them are Milvus's, whatever is in them. No item has an id below zero.
+    # Milvus reads JSON's strings, whatever they contain. No item has an id below zero.
     if column == "folder":
         return f"folder in {json.dumps(value, ensure_ascii=False)}" if value else "id < 0"
     return f"{column} {'==' if sign == '=' else sign} {json.dumps(value)}"

@@ -39,9 +39,9 @@ from seesay.search.stores.database import (
 RECALL = 0.95
 """Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
 
-_EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # `hnsw.ef_search`, of which pgvector takes 1,000
+_EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # values of `hnsw.ef_search`, up to pgvector's limit
 _LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
-_SAMPLE = 100  # vectors of the index that recall is measured for, beside the queries that are given
+_SAMPLE = 100  # vectors of items, and at most as many given queries, for which recall is measured
 _ROUNDING = 1e-5  # of an inner product in single precision, relative
 _CONNECTIONS = 8  # of a process to a database, at most
 _CONNECT_SECONDS = 10
@@ -57,7 +57,7 @@ _PUT = """INSERT INTO {table} VALUES (%(id)s, %(vector)s::halfvec, %(folder)s, %
     ON CONFLICT (id) DO UPDATE SET (vector, folder, orientation, time, width, height, added) =
     (excluded.vector, excluded.folder, excluded.orientation, excluded.time, excluded.width, excluded.height,
     excluded.added)"""
-_INDEXED = ("folder", "time", "added")  # what few images may share
+_INDEXED = ("folder", "time", "added")  # columns whose values few images may share
 _PORT = re.compile("[0-9,]*")
 _SIGNS: dict[str, LiteralString] = {"=": "=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
 
@@ -105,7 +105,7 @@ class Connections:
     def transaction(
         self, settings: Values | None = None, seconds: float = SECONDS
     ) -> Iterator[psycopg.Connection]:
-        """A connection within a transaction; its statements are sent together until a result is read.
+        """Yield a connection in a transaction; its statements are sent together until a result is read.
 
         Args:
             settings: of PostgreSQL, for this transaction.
@@ -166,7 +166,7 @@ class Connections:
 
 
 def _has_input(connection: psycopg.Connection) -> bool:
-    with selectors.DefaultSelector() as selector:  # `select` fails for files beyond the thousandth
+    with selectors.DefaultSelector() as selector:  # `select` fails for descriptors from 1,024 on
         selector.register(connection.fileno(), selectors.EVENT_READ)
         return bool(selector.select(0))
 
@@ -326,7 +326,7 @@ class PostgreSQL(Collection[Connections]):
     def _nearest(self, query: NDArray[np.float32], count: int, among: Among | None, exact: bool) -> Found:
         if not exact and (ef := self._comment.get("ef")):
             ids, scores = self._in_graph(query, count, among, ef)
-            # Where a filter lets few through, the graph is left before they are found.
+            # If few vectors match a filter, the search of the graph may end before they are found.
             if len(ids) == count:
                 return ids, scores
         where, values = among or _ALL
