@@ -78,6 +78,8 @@ def measure(recipe: str, corpus: Path, images: int, out: Path) -> dict[str, Any]
     resumed = subprocess.Popen([*command, "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(resumed.pid, 0)
     resumed.returncode = os.waitstatus_to_exitcode(status)
+    if not history.is_file():
+        raise SystemExit(f"{recipe}: no epoch was finished within {DEADLINE:g} seconds, or training failed.")
     epochs = [json.loads(line) for line in history.read_text().splitlines()]
     return {
         "recipe": recipe,

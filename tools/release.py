@@ -37,9 +37,8 @@ NEEDED = (
 )
 _MOST_BYTES = 100_000_000  # the largest file that the Python package index accepts
 _DATED = re.compile(r"^## (?P<version>\S+) \((?P<date>\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
-_COPYLEFT = re.compile(
-    r"\b(A?GPL|General Public)", re.IGNORECASE
-)  # LGPL, the licence of libraries that are linked, does not match
+# Not the LGPL, the licence of libraries that are linked.
+_COPYLEFT = re.compile(r"\bA?GPL|(?<!Lesser )General Public", re.IGNORECASE)
 
 
 def version_of(tree: Path) -> str:

@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from PIL import Image
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import EMPTY_SENTENCE
+from seesay.data.sources import FileSource
 from seesay.data.summary import BROKEN, LEAK, NOT_FINITE, SAME_CONTENT, summarise
 
 
@@ -73,6 +75,17 @@ def test_features_are_checked_for_what_is_not_finite(tmp_path):
     result = summarise(read_corpus(tmp_path), check_images=True)
     assert result["features"] == {"shape": [3, 4]}
     assert result["issues"][NOT_FINITE]["examples"] == ["test/1"]
+
+
+def test_images_beside_features_are_checked_too(tmp_path):
+    np.save(tmp_path / "test_ims.npy", np.ones((1, 4), np.float32))
+    (tmp_path / "test_caps.txt").write_text("a\n")
+    corpus = read_corpus(tmp_path)
+    (broken := tmp_path / "broken.jpg").write_bytes(picture("red")[:-20])
+    image = replace(corpus.images[0], source=FileSource(broken))
+    result = summarise(replace(corpus, images=(image,)), check_images=True)
+    assert result["features"] == {"shape": [1, 4]}
+    assert result["issues"][BROKEN]["count"] == 1
 
 
 def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):

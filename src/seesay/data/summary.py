@@ -30,8 +30,8 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     """Count the images and the sentences or phrases of a corpus, by split, and its data-quality issues.
 
     With `check_images`, also decode every image, and add broken images and repeated content to the issues,
-    and the numbers of images by size and by mode, most frequent first (`checked`). If the corpus has
-    precomputed features, look for NaN and infinity in them instead.
+    and the numbers of images by size and by mode, most frequent first (`checked`); look for NaN and infinity
+    in precomputed features.
 
     Returns:
         Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
@@ -51,7 +51,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
         summary["features"] = {"shape": list(corpus.features.shape)}
         if check_images:
             _check_features(corpus, issues)
-    elif check_images and any(image.source is not None for image in corpus.images):
+    if check_images and any(image.source is not None for image in corpus.images):
         summary["checked"] = _check_images(corpus.images, issues)
     found = {k: {"count": count, "examples": issues.examples[k]} for k, count in issues.counts.most_common()}
     return summary | {"issues": found}

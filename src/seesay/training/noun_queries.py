@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.sentences.class_names import with_article
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.matchers.base import EmbeddingMatcher
@@ -111,4 +112,4 @@ def _nouns_of_images(inputs: Inputs) -> list[set[str]]:
 
 def _forms(noun: str) -> tuple[str, str, str]:
     plurals = getInflection(noun, "NNS")
-    return noun, f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}", plurals[0] if plurals else noun
+    return noun, with_article(noun), plurals[0] if plurals else noun

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.sentences.class_names import class_phrases
+from seesay.encoders.sentences.class_names import class_phrases, with_article
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.projection import JointProjection, Projection
@@ -208,5 +208,5 @@ class Keeper(FurtherLoss):
 def known_phrases(start: Run) -> PreparedSentences:
     """Return the names of the ImageNet classes, and a run's words, alone and with an article."""
     words = [word for word in start.vocabulary.words if word.isalpha()]
-    texts = [*class_phrases().texts, *words, *(f"a {word}" for word in words)]
+    texts = [*class_phrases().texts, *words, *map(with_article, words)]
     return prepare_texts(texts, start.vocabulary, start.sentence_encoder)

@@ -63,7 +63,7 @@ def class_phrases() -> ClassPhrases:
         (text, number)
         for number, names in enumerate(_all_names())
         for name in names
-        for text in (name, _plural(name), *(sentence.format(_one(name)) for sentence in _SENTENCES))
+        for text in (name, _plural(name), *(sentence.format(with_article(name)) for sentence in _SENTENCES))
     ]
     return ClassPhrases([text for text, _ in pairs], np.array([number for _, number in pairs]))
 
@@ -108,7 +108,12 @@ def _plural(name: str) -> str:
     return f"{first} {found[0] if found else last}".strip()
 
 
-def _one(name: str) -> str:
+def with_article(name: str) -> str:
+    """Return a name after "a" or "an", by its first letter.
+
+    >>> with_article("umbrella")
+    'an umbrella'
+    """
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 

@@ -31,7 +31,8 @@ def similar_pairs(
     if not chosen:
         return np.zeros(0, np.int64)
     vectors = encoder.encode([text for some in chosen for text in some])
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).reshape(len(chosen), SENTENCES, -1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = (vectors / np.maximum(lengths, 1e-12)).reshape(len(chosen), SENTENCES, -1)
     left, right = np.array(list(combinations(range(SENTENCES), 2))).T
     cosines = np.einsum("npd,npd->np", vectors[:, left], vectors[:, right])
     return np.asarray((cosines >= threshold).sum(axis=1))
