@@ -169,6 +169,7 @@ def test_a_wrong_value_is_named(folder: Path, key: str, value: object) -> None:
         {"regions": 3},
         {"name": 3},
         {"name": {}},
+        {"corpus": None},
         {"matcher": {"kind": [1]}},
     ],
 )

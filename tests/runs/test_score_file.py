@@ -49,6 +49,8 @@ def test_the_cache_keeps_what_another_process_is_using(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "rows.bin").symlink_to(tmp_path / "nowhere")  # listed, then not there
     with opened_scores(tmp_path / "a", 3) as store:
+        drop_oldest(tmp_path / "c", max_bytes=3 * 3 * 4 - 1)  # less than three; a is the oldest
+        assert kept(tmp_path) == ["a", "c"]
         drop_oldest(tmp_path / "c", max_bytes=0)
         add_rows(store, 1, row)
     assert kept(tmp_path) == ["a", "c"]

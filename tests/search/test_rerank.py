@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from seesay.data.decoders import Decoders
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
+from seesay.runs.config import RunConfig
 from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.search import Hit, Index
@@ -208,6 +210,13 @@ def test_runs_that_cannot(grounding_run: Path, pair_run: Path) -> None:
         check_reranks(str(grounding_run))
     with pytest.raises(SeesayError, match="matches phrases with regions"):
         Reranker(Run.load(str(grounding_run)))
+
+
+def test_a_run_whose_scores_depend_on_the_query_cannot(pair_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(pair_run, tmp_path / "run"))
+    replace(RunConfig.load(run), asymmetric=True).save(run)
+    with pytest.raises(SeesayError, match="its scores depend on whether the image or the sentence is"):
+        check_reranks(str(run))
 
 
 def test_damaged_weights_are_an_error(index: Index, pair_run: Path) -> None:

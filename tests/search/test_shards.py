@@ -303,6 +303,9 @@ def test_shards_hide_no_index_that_is_there(photos: Path, tmp_path: Path) -> Non
         Index.create(tmp_path / "one", Colours(), shards=2)
     with Index.open(tmp_path / "one", Colours()) as index:
         assert index.count("image") == added
+    Index.create(tmp_path / "two", Colours(), shards=2).close()
+    with pytest.raises(SeesayError, match="two: has an index of 2 shards"):
+        Index.create(tmp_path / "two", Colours())
 
 
 def test_folders_of_photos_that_are_named_like_shards_are_none(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
             with suppress(SeesayError), locked(other / _LOCK, "in use"):
                 for file in (other / INDEX, *other.glob(f"{_SCORES}.*")):
                     file.unlink(missing_ok=True)  # lock files stay: others wait there
-            total -= length
+                total -= length
 
 
 def _key(row: int) -> str:

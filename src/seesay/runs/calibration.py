@@ -108,7 +108,7 @@ class Calibration:
         """
         values, outcomes = np.asarray(standardised, np.float64), np.asarray(right, bool).astype(np.float64)
         counts = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
-        if outcomes.min(initial=1) == outcomes.max(initial=0):
+        if outcomes.min(initial=1) >= outcomes.max(initial=0):
             raise NothingToFitError(
                 "Fitting probabilities needs both right and wrong answers; one kind is missing."
             )

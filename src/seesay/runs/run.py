@@ -418,7 +418,7 @@ class Run(Embedder):
         return np.concatenate(parts)
 
 
-def check_one_score(run: Run) -> None:
+def check_one_score(run: Run | RunConfig) -> None:
     """Check that the score of a pair does not depend on which of the two is the query.
 
     Raises:

@@ -85,6 +85,8 @@ class Index(Searcher):
 
             create_shards(folder, embedder, shards)
             return ShardedIndex(folder, embedder)
+        if (there := count_shards(folder)) > 1:
+            raise SeesayError(f"{folder}: has an index of {there} shards; choose an empty folder.")
         items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
         return cls(folder, items, embedder, vectors=store)
 

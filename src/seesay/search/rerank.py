@@ -117,7 +117,7 @@ class Reranker:
         started = time.perf_counter()
         given = image.pixels if isinstance(image, Photo) else image
         encoded = encode_images(self._encoders, [given], ["the image"])
-        features = join_features(self.run.config.arrays, encoded.arrays)
+        features = join_features(self.run.config.arrays, encoded.checked())
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)
         return Reranked(shortlist.with_hits(hits[:k]), len(shortlist), 0, [], time.perf_counter() - started)
@@ -158,8 +158,10 @@ class Reranker:
 
 
 def check_reranks(name: str) -> None:
-    """Raise a SeesayError if the run does not exist, grounds phrases, or has precomputed features."""
-    recipe_encoders(run_config(run_folder(name)))
+    """Raise a SeesayError for a run that `Reranker` refuses, without loading its weights."""
+    config = run_config(run_folder(name))
+    check_one_score(config)
+    recipe_encoders(config)
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:

@@ -62,6 +62,7 @@ class Service:
 
     def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
         self.options, limits = options, options.limits
+        self.grounds = can_ground(options.ground_run)
         self.grounder = Lazy(lambda: load_grounder(options.ground_run))
         rerank_run = options.rerank_run
         self.reranker = None if rerank_run is None else Lazy(lambda: Reranker(rerank_run))
@@ -98,7 +99,7 @@ class Service:
         finally:
             self.is_ready = True
         with suppress(SeesayError):
-            if can_ground(self.options.ground_run):
+            if self.grounds:
                 grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
                 self.grounder.get().ground(grey, grey.name, "a photograph")
         with suppress(SeesayError):

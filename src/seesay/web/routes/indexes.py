@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.encoders.spec import EncoderSpec, is_two_tower
-from seesay.grounding import can_ground
 from seesay.search.index import Index
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
 from seesay.web.options import API
@@ -69,7 +68,7 @@ def _status(service: Service, served: Served) -> Status:
         matcher=_matcher(index),
         generation=index.store.generation(),
         version=__version__,
-        grounding=can_ground(service.options.ground_run),
+        grounding=service.grounds,
         reranking=service.reranker is not None,
         updating=served.updates.possible,
         login=service.options.token_file is not None,
