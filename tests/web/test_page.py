@@ -98,6 +98,17 @@ def test_what_is_typed_before_the_first_answer_stays(browser, plain_address: str
     watched.context.close()
 
 
+def test_a_question_that_fails_does_not_show_the_image_of_the_last_one(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    page = watched.page
+    page.goto("/?q=id:5")
+    expect(page.locator("#given")).to_be_visible()
+    ask(page, "id:9999")
+    expect(page.locator("#message")).to_contain_text("No image 9999")
+    expect(page.locator("#given")).to_be_hidden()
+    watched.context.close()
+
+
 @pytest.mark.slow
 def test_scores_are_shown_on_demand_and_stay(page) -> None:
     page.goto("/?q=red")
@@ -757,6 +768,21 @@ def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tm
 
 
 @pytest.mark.slow
+def test_the_viewer_goes_on_behind_the_loaded_images(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    page.goto("/")
+    links(page).first.click()
+    for _ in range(105):
+        page.keyboard.press("ArrowRight")
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(page.locator('[data-do="next"]')).to_be_enabled()
+    page.keyboard.press("Escape")
+    assert int(page.evaluate("document.activeElement.closest('.tile').dataset.i")) == 105
+    watched.context.close()
+
+
+@pytest.mark.slow
 def test_years_are_jumped_to(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
@@ -807,7 +833,9 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
 
     def state(route) -> None:
         asked.append(route.request.url)
-        route.fulfill(json={"added": 0, "deleted": 0, "error": None, "seconds": 1.0} | running)
+        if len(asked) == 2:  # after an answer that is lost, the next one is waited for
+            return route.abort()
+        return route.fulfill(json={"added": 0, "deleted": 0, "error": None, "seconds": 1.0} | running)
 
     page.route("**/api/v1/update", state)
     page.goto("/")

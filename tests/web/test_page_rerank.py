@@ -71,6 +71,18 @@ def test_sentences_of_an_image_are_re_ranked(page, tmp_path: Path) -> None:
     sync_api.expect(page.locator("#given")).to_be_visible()
 
 
+def test_a_question_before_the_first_answer_is_re_ranked_too(page) -> None:
+    held = []
+    page.route("**/api/v1/indexes", lambda route: held.append(route))
+    with page.expect_request("**/api/v1/indexes"):
+        page.goto("/?rerank=1")
+    page.locator("#sentence").fill("red")
+    page.locator("#sentence").press("Enter")
+    with page.expect_request("**/api/v1/search?**") as asked:
+        held[0].continue_()
+    assert "rerank=1" in asked.value.url
+
+
 def test_a_server_without_a_run_shows_no_switch(browser, plain_address: str) -> None:
     watched = Watched(browser, plain_address)
     watched.page.goto("/?q=red&rerank=1")

@@ -29,9 +29,12 @@ async function ask(where, options) {
     return new Promise(() => {});
   }
   if (response.ok && response.headers.get("content-type") === "image/jpeg") return response.blob();
-  const body = await response.json().catch(() => ({}));
-  if (response.ok) return body;
-  const { text, lang } = body.detail ? heard(body.detail) : { text: t("answered", { status }), lang: language() };
+  const body = await response.json().catch((failure) => {
+    if (failure.name === "AbortError") throw failure;
+    return null; // cut off, or the page of a proxy
+  });
+  if (response.ok && body) return body;
+  const { text, lang } = body?.detail ? heard(body.detail) : { text: t("answered", { status }), lang: language() };
   throw Object.assign(new Error(text), { status, lang });
 }
 
@@ -43,7 +46,7 @@ function upload(where, file, signal) {
 
 export const indexes = () => ask(address("/indexes"));
 export const folders = (signal) => ask(address("/images/folders"), { signal });
-export const months = (where, signal) => ask(address("/images/months", { where }), { signal });
+export const months = (signal) => ask(address("/images/months"), { signal });
 export const newest = (query, signal) => ask(address("/images", query), { signal });
 export const duplicates = (signal) => ask(address("/images/duplicates"), { signal });
 export const search = (query, signal) => ask(address("/search", query), { signal });

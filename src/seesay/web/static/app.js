@@ -22,6 +22,8 @@ let asked = null; // the state that is shown
 let pages = new Pages(async () => ({ results: [], next: null }));
 let given = null; // { file, name, source }: the query image; without `file` if it is one of the index
 let served = {};
+let looked = Promise.resolve(); // until `served` is known
+let latest = null; // the state of the update, if it is known
 let shownAt = 0; // `done` of the running update when all photos were last shown
 
 const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that is the whole query
@@ -43,6 +45,7 @@ const gallery = new Gallery($("gallery"), {
 });
 const viewer = new Viewer($("viewer"), {
   imagesNow: () => gallery.images,
+  onEnd: () => more(pages),
   onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
 });
 const stacks = new Stacks();
@@ -59,9 +62,11 @@ const filters = new Filters($("asked"), { onChange: (where) => go({ where, near:
 
 async function render(anew = false) {
   const state = read();
-  if (!state.view) viewer.close();
+  const stays = anew && $("viewer").open; // at the end of an update
+  if (!state.view && !stays) viewer.close();
   if (anew || !sameQuestion(asked, state)) await ask(state, anew);
-  if (state.view) await view(state);
+  if (stays) viewer.showNeighbours();
+  else if (state.view) await view(state);
 }
 
 async function view(state) {
@@ -81,27 +86,25 @@ async function ask(state, anew) {
   asked = state;
   pages.leave();
   if (!isSame) $("sentence").value = state.q ?? ""; // at once, so that what is typed from now on stays
-  if (isOther) {
-    await look(state);
-    await stacks.learn(served.images);
-  }
+  if (isOther) looked = look(state);
+  await looked; // also if an earlier question about this index began it
   if (asked !== state) return;
   pages.leave();
   $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
   filters.show(state.where);
   document.title = state.q ? `${state.q} · seesay` : "seesay";
-  let found;
+  let [found, failed] = [null, null];
   try {
     found = await givenBy(state);
   } catch (failure) {
-    if (asked === state) fail(failure);
-    return;
+    failed = failure;
   }
   if (asked !== state) return letGo(found);
   letGo(given);
   given = found;
   showGiven();
+  if (failed) return fail(failed);
   const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
@@ -113,7 +116,7 @@ async function ask(state, anew) {
     if (failure.name !== "AbortError" && mine === pages) fail(failure);
   } finally {
     clearTimeout(slow);
-    if (mine === pages) {
+    if (mine === pages || asked === state) { // `showMore` may have replaced the pages
       $("busy").hidden = true;
       gallery.element.classList.remove("stale");
     }
@@ -158,6 +161,7 @@ async function first(state, mine, shown) {
   if (mine !== pages) return;
   const top = shown ? scrollY : 0;
   gallery.show(mine.images, headings(state));
+  gallery.element.classList.remove("stale");
   scrollTo({ top, behavior: "instant" });
   $("scores").hidden = !answer.results.some(({ score }) => score !== undefined);
   tell(state, answer);
@@ -233,12 +237,14 @@ function sayFilteredOut(state, meant) {
 function sayEmpty() {
   filters.hide();
   if (!served.updating) return say(t("empty"), t("emptyHint"));
-  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update()] });
+  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update().catch(fail)] });
+  if (latest) whileUpdating(latest);
 }
 
 // Shows the progress of an update. If all photos are shown from the newest on, new ones appear as they are embedded.
-function whileUpdating({ running, done, total, error }) {
-  const { view, index, ...question } = read();
+function whileUpdating(state) {
+  const { running, done, total, error } = (latest = state);
+  const { view, index, rerank, ...question } = read();
   const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
   $("indexing").textContent = running && (gallery.images.length || !isAll) ? progress : "";
   if (!isAll) return;
@@ -248,7 +254,7 @@ function whileUpdating({ running, done, total, error }) {
   if (gallery.images.length) return;
   const { text, lang } = heard(error ?? "");
   if (running) say(t("indexing"), progress);
-  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update()], role: "alert" });
+  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update().catch(fail)], role: "alert" });
 }
 
 // Shows all photos again, including new ones, without indicating that they are being loaded.
@@ -349,7 +355,7 @@ async function showYears(state, mine) {
   markYear(state);
   if (!isWanted) return;
   const counts = new Map();
-  for (const { month, images } of (await api.months("", mine.leaving.signal)).months) {
+  for (const { month, images } of (await api.months(mine.leaving.signal)).months) {
     counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
   }
   if (mine !== pages) return;
@@ -402,7 +408,7 @@ async function takeFile(file) {
   if (!file) return;
   if (!files.mayBeImage(file)) {
     pages.leave();
-    fail(Object.assign(new Error(t("notAnImage")), { status: 422 }));
+    fail(Object.assign(new Error(t("notAnImage")), { status: 415 }));
     return;
   }
   go({ ...ALL, where: read().where, image: await files.keep(file) });
@@ -426,7 +432,9 @@ async function look(state) {
   $("point").hidden = !served.grounding;
   $("rerank-switch").hidden = !served.reranking;
   $("indexing").textContent = "";
+  latest = null;
   if (served.updating) panel.follow().catch(() => {}); // another client may have started an update
+  await stacks.learn(served.images);
 }
 
 function showScores(wanted) {

@@ -83,11 +83,13 @@ export class Gallery {
   }
 
   // Shows images under headings: `headingOf(image, previous)` is a text or null.
-  show(images, headingOf = () => null) {
+  show(images, headingOf) {
+    const focused = this.element.contains(document.activeElement) ? this.images[this.at]?.id : undefined;
     this.clear();
     this.images = images;
     this.headingOf = headingOf;
     this.layout();
+    if (focused !== undefined) this.focus(Math.max(0, images.findIndex(({ id }) => id === focused)));
   }
 
   // Replaces the images, for example when there are new ones. Drawn tiles of images that remain stay, with the focus.
@@ -311,7 +313,7 @@ export class Gallery {
       this.openStack(i);
       return;
     }
-    const taps = event.pointerType === "touch" && this.isPicking();
+    const taps = this.isTouched && this.isPicking();
     if (taps) event.preventDefault();
     if (taps || event.target.closest(".pick")) {
       this.onPick(i, event.shiftKey);
@@ -324,7 +326,8 @@ export class Gallery {
   // On a touch screen, a long press selects an image; from then on, every tap does.
   onPress(event) {
     this.hasSelected = false;
-    const tile = event.pointerType === "touch" && event.target.closest(".tile");
+    this.isTouched = event.pointerType === "touch"; // which clicks of older browsers do not say
+    const tile = this.isTouched && event.target.closest(".tile");
     if (!tile) return;
     const select = () => {
       this.hasSelected = true;

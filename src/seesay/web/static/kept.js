@@ -1,10 +1,12 @@
-// Settings that this browser stores. If it may not store anything, every access throws.
+// Settings that this browser stores. If it may not store anything, every access throws, and they last until the page is left.
+
+const here = new Map();
 
 export function recall(name) {
   try {
     return localStorage.getItem(name);
   } catch {
-    return null;
+    return here.get(name) ?? null;
   }
 }
 
@@ -12,6 +14,6 @@ export function keep(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // The setting lasts until the page is left.
+    here.set(name, value);
   }
 }

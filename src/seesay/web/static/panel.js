@@ -2,13 +2,14 @@
 
 import * as api from "./api.js";
 import { ALL, go, read } from "./state.js";
-import { heard, language, LANGUAGES, number, speak, t } from "./words.js";
+import { heard, language, LANGUAGES, speak, t } from "./words.js";
 
 const OFTEN = 700; // milliseconds between two requests for the state of an update
+const pause = () => new Promise((later) => setTimeout(later, OFTEN));
 
 // Returns the progress of an update in words.
 export const progressOf = ({ done, total }) =>
-  total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
+  total ? t("updating", { done, total }) : t("looking");
 
 export class Panel {
   // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update that was seen running has ended;
@@ -27,13 +28,13 @@ export class Panel {
     this.stacked.addEventListener("change", () => onStacked(this.stacked.checked));
     this.languages.addEventListener("change", () => {
       speak(this.languages.value);
-      this.describe();
+      this.describe().catch((failure) => (this.counts.textContent = failure.message));
     });
     this.choice.addEventListener("change", () => {
       go({ ...ALL, index: this.choice.value });
       dialog.close();
     });
-    this.start.addEventListener("click", () => this.update());
+    this.start.addEventListener("click", () => this.update().catch((failure) => (this.how.textContent = failure.message)));
     find("#near").addEventListener("click", () => {
       dialog.close();
       go({ ...ALL, near: "1" });
@@ -48,6 +49,8 @@ export class Panel {
     this.choice.parentElement.hidden = indexes.length < 2;
     const before = this.status;
     this.status = indexes.find(({ index }) => index === read().index) ?? indexes[0];
+    this.choice.value = this.status.index;
+    this.count();
     if (this.status?.index !== before?.index) [this.following, this.sawUpdate] = [null, false];
     return this.status;
   }
@@ -57,19 +60,21 @@ export class Panel {
     this.languages.value = language();
     this.stacked.checked = this.isStacked();
     this.take(await api.indexes());
-    this.choice.value = this.status.index;
     await this.describe();
   }
 
-  async describe() {
+  // Shows the counts of the index.
+  count() {
     const { images, sentences, not_read: notRead, absent } = this.status;
     const counts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null];
     const facts = [...counts, ...notRead.map((line) => heard(line).text), ...absent.map((name) => t("absent", { name }))];
     this.counts.textContent = facts.filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
     this.logout.hidden = !this.status.login;
-    const [{ faults }] = await Promise.all([api.faults(), this.follow()]);
-    this.listFaults(faults);
+  }
+
+  async describe() {
+    await Promise.all([api.faults().then(({ faults }) => this.listFaults(faults)), this.follow()]);
   }
 
   listFaults(faults) {
@@ -86,26 +91,26 @@ export class Panel {
   }
 
   async update() {
-    try {
-      await api.update();
-      await this.follow();
-    } catch (failure) {
-      this.how.textContent = failure.message;
-    }
+    await api.update();
+    await this.follow();
   }
 
   // Shows the progress of an update until it has ended. A later call, or another index, stops earlier calls.
   async follow() {
     const mine = (this.following = {});
     for (;;) {
-      const state = await api.updateState();
+      const state = await api.updateState().catch((failure) => (this.sawUpdate ? null : Promise.reject(failure)));
       if (mine !== this.following) return;
+      if (state === null) { // the server will be back
+        await pause();
+        continue;
+      }
       const { running, done, total, added, deleted, error, seconds } = state;
       this.onProgress(state);
       this.start.disabled = running;
       this.progress.hidden = !running;
       if (!running) {
-        const ended = seconds === null ? "" : t("updated", { added: number(added), deleted: number(deleted) });
+        const ended = seconds === null ? "" : t("updated", { added, deleted });
         const { text, lang } = error ? heard(error) : { text: ended, lang: language() };
         [this.how.textContent, this.how.lang] = [text, lang];
         if (this.sawUpdate) {
@@ -119,7 +124,7 @@ export class Panel {
       if (total) [this.progress.value, this.progress.max] = [done, total];
       else this.progress.removeAttribute("value");
       this.how.textContent = progressOf(state);
-      await new Promise((later) => setTimeout(later, OFTEN));
+      await pause();
       if (mine !== this.following) return;
     }
   }

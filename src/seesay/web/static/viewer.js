@@ -7,12 +7,13 @@ import { ALL, addressOf, go, leaveView, read } from "./state.js";
 import { language, t } from "./words.js";
 import { Zoom } from "./zoom.js";
 
+const AHEAD = 20; // images before the last loaded one, from which more are fetched
 const STEP = 80; // pixels by which an arrow key moves a zoomed picture
 
 export class Viewer {
   // `imagesNow()` returns the images to step through; `onClose(image)` is called when the dialog is closed.
-  constructor(dialog, { imagesNow, onClose }) {
-    Object.assign(this, { dialog, imagesNow, onClose });
+  constructor(dialog, { imagesNow, onEnd, onClose }) {
+    Object.assign(this, { dialog, imagesNow, onEnd, onClose });
     const find = (selector) => dialog.querySelector(selector);
     this.picture = find("figure img");
     this.path = find("#viewer-path");
@@ -89,6 +90,7 @@ export class Viewer {
     const [images, at] = this.place();
     this.dialog.querySelector('[data-do="previous"]').disabled = at <= 0;
     this.dialog.querySelector('[data-do="next"]').disabled = at < 0 || at >= images.length - 1;
+    if (at >= 0 && at >= images.length - AHEAD) this.onEnd();
   }
 
   place() {
@@ -116,6 +118,7 @@ export class Viewer {
     this.dialog.querySelector('[data-do="details"]').setAttribute("aria-expanded", !this.details.hidden);
     if (this.details.hidden) return;
     this.asking = new AbortController();
+    this.details.replaceChildren(); // so that those of the previous image are not shown with this one
     try {
       const known = await api.facts(this.image.id, this.asking.signal);
       const { taken, ...others } = known.facts;

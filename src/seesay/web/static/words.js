@@ -13,7 +13,7 @@ const wanted = () => [recall(KEPT), ...navigator.languages].map((code) => code?.
 let spoken = wanted().find((code) => code in WORDS) ?? "en";
 
 export const language = () => spoken;
-export const number = (value) => new Intl.NumberFormat(spoken).format(value);
+const number = (value) => new Intl.NumberFormat(spoken).format(value);
 
 // Returns the text of that name; `count` selects the plural form.
 export function t(name, values = {}) {
@@ -25,7 +25,7 @@ export function t(name, values = {}) {
 
 // Returns a message of the server, which is in English, translated if a translation is known, and its language.
 export function heard(message) {
-  if (/^the image: \w+ or damaged \(.*\)\.$/.test(message)) return { text: t("notAnImage"), lang: spoken }; // an upload
+  if (/^the image: (\w+ or damaged \(.*\)|cannot be decoded|empty, 0 bytes)\.$/.test(message)) return { text: t("notAnImage"), lang: spoken }; // an upload
   for (const [pattern, text] of WORDS[spoken].server ?? []) {
     if (pattern.test(message)) return { text: message.replace(pattern, text), lang: spoken };
   }
@@ -33,11 +33,11 @@ export function heard(message) {
 }
 
 // Fills in the texts of the page: data-t names an element's text, data-t-NAME that of an attribute.
-export function translate(root = document) {
+export function translate() {
   document.documentElement.lang = spoken;
-  for (const element of root.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);
+  for (const element of document.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);
   for (const attribute of ["aria-label", "title", "placeholder"]) {
-    for (const element of root.querySelectorAll(`[data-t-${attribute}]`)) {
+    for (const element of document.querySelectorAll(`[data-t-${attribute}]`)) {
       element.setAttribute(attribute, t(element.getAttribute(`data-t-${attribute}`)));
     }
   }
