@@ -364,8 +364,17 @@ def test_a_query_is_no_markup(index: Path) -> None:
 
 def test_a_closed_pipe_makes_no_noise() -> None:
     command = f"{sys.executable} -m seesay.cli recipes | true"
+    command += "; exit ${PIPESTATUS[0]}"  # nothing was wrong
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_json_is_utf_8_everywhere() -> None:
+    command = [sys.executable, "-m", "seesay.cli", "search", "missing 🐶.seesay", "dög", "--json"]
+    done = subprocess.run(
+        command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, timeout=60
+    )
+    assert "missing 🐶.seesay" in json.loads(done.stdout.decode("utf-8"))["error"]
 
 
 def test_sentences_of_an_image(index: Path, photos: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import settings_digest
@@ -142,6 +144,15 @@ def _external(files: Path):
     from seesay.protocols.external_scores import ExternalScores
 
     return [ExternalScores(named(files))]
+
+
+def test_images_that_cannot_be_read_are_counted(pair_run: Path, scenes: Path, tmp_path: Path) -> None:
+    corpus = read_corpus(Path(shutil.copytree(scenes, tmp_path / "scenes")))
+    first = corpus.split("test").images[0]
+    assert isinstance(first.source, FileSource)
+    first.source.path.write_bytes(first.source.read()[:-200])
+    (note,) = evaluate(pair_run, corpus, resamples=0).notes
+    assert note.startswith(f"Images that cannot be read, which were left out: 1 ({first.name}: truncated")
 
 
 def test_a_run_is_named_by_its_path(pair_run: Path, corpus: Corpus) -> None:

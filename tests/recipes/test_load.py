@@ -420,6 +420,16 @@ def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
         recipe_with("irmatch-s", "flickr8k", {"seed": -1})
 
 
+def test_keywords_may_hold_paths_numpy_scalars_and_names_with_dots() -> None:
+    given = {"beside": {"museum.v2": {"pairs": np.int64(100), "weight": 0.5}}, "nouns": None}
+    assert list(recipe_with("seesay-small-joint", "flickr8k", given).beside) == ["museum.v2"]
+    widths = recipe_with("irmatch-s", "flickr8k", {"matcher": {"widths": [np.int64(1), 2]}})
+    assert widths.matcher.model_dump()["widths"] == (1, 2)
+    vectors = recipe_with("irmatch-s", "flickr8k", {"words": {"vectors": Path("v.txt")}}).words
+    assert vectors is not None
+    assert Path(vectors.vectors).name == "v.txt"
+
+
 def test_a_loss_that_is_no_mapping_is_shown_one() -> None:
     with pytest.raises(SeesayError, match=r"key 'loss': give a mapping with 'kind', such as \{kind: \w"):
         recipe_with("irmatch-s", "flickr8k", {"loss": 3})

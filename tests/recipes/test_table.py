@@ -175,6 +175,7 @@ def test_rows_are_chosen_in_the_tables_order() -> None:
             MINE.replace("[two-branch]", "[{name: both, combine: [vse++, vse0], changes: [batch_size=7]}]"),
             "a separate name",
         ),
+        (MINE.replace("[two-branch]", "[vse0, {name: vse0, recipe: vse++}]"), "two rows are named 'vse0'"),
         (MINE + "metrices: [mR]\n", "key 'metrices': no such key; did you mean 'metrics'"),
         ("- a list\n", "not a mapping"),
         ("{", "not YAML"),

@@ -18,6 +18,7 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.tables import PaperTable
+from seesay.runs.config import RunConfig
 from seesay.runs.run import Run
 from seesay.training.table import TableRuns, measure_entries, measure_table
 from seesay.training.train import train
@@ -291,6 +292,13 @@ def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: P
     shutil.copytree(copies / "one", copies / "again")
     table = table_of(corpus, copies / "one", copies / "again")
     assert [Path(line.name).name for line in table.lines] == ["one", "again"]
+
+
+def test_runs_that_learned_from_other_corpora_are_no_seeds_of_one(corpus: Corpus, copies: Path) -> None:
+    config = RunConfig.load(copies / "two")
+    replace(config, recipe={**config.recipe, "corpus": "other"}).save(copies / "two")
+    table = table_of(corpus, copies / "one", copies / "two")
+    assert [Path(line.name).name for line in table.lines] == ["one", "two"]
 
 
 def test_rows_are_recorded(corpus: Corpus, copies: Path, tmp_path: Path) -> None:

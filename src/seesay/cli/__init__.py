@@ -44,17 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Clients of databases raise errors, which become one line, and also log them.
     for name in ("grpc", "psycopg"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    if reconfigure := getattr(sys.stdout, "reconfigure", None):
-        reconfigure(errors="backslashreplace")  # like standard error; file names need not be valid text
-    before = chosen_device()
+    before, output = chosen_device(), sys.stdout
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    fail = partial(_fail, as_json="--json" in given)
+    as_json = "--json" in given
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        # Like standard error, as file names need not be valid text; JSON is UTF-8 wherever it is printed.
+        reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
+    fail = partial(_fail, as_json=as_json)
     try:
         with naming_extras():
             code = _command(given[0])(given, standalone_mode=False, obj=given)
         if code == STOPPED:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
+    except SystemExit as ended:
+        # typer ends with 1 if the reader has closed the pipe, and then wraps the output.
+        sys.exit(ended.code if sys.stdout is output else 0)
     except SeesayError as error:
         fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):

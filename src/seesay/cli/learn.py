@@ -62,10 +62,13 @@ def train(
         try:
             raise typer.Exit(launch(context.obj, devices))
         except KeyboardInterrupt:
-            _stop(context.obj, not resume and (out or opt.RUNS / load_recipe(recipe).name).exists())
+            from seesay.training.train import can_resume
+
+            _stop(context.obj, not resume and can_resume(out or opt.RUNS / load_recipe(recipe).name))
     from seesay.data.readers import read_corpus
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
+    from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
     start = Run.load(start_from) if start_from is not None else None
@@ -83,9 +86,9 @@ def train(
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
-        _stop(context.obj, folder.exists() and not resume)
+        _stop(context.obj, can_resume(folder) and not resume)
     if is_first_process():
-        console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
+        console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
 
 
 def _stop(arguments: list[str], resumes: bool) -> NoReturn:
@@ -171,9 +174,10 @@ def evaluate(
     second = Run.load(rerank) if rerank is not None else None
     if record is not None:
         provenance_of(entries, combine, second, 0, None)  # refuses files of scores at once
-        make_record(record)
     loaded = [entry for entry in entries if isinstance(entry, Run)]
     corpus = open_corpus_of(loaded, data, images, data_format)
+    if record is not None:
+        make_record(record, corpus.name)
     result = measure(
         entries,
         corpus,
@@ -322,13 +326,13 @@ def table(
         from seesay.training.table import measure_entries
 
         of_tables: dict[str, object] = {"--rows": rows, "--set": change, "--results": results}
-        of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train}
+        of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
         opt.refuse(of_tables, "is for tables, not for runs.")
-        if record is not None:
-            make_record(record)
         entries = open_entries(what)
         loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
+        if record is not None:
+            make_record(record, corpus.name)
         shown = measure_entries(
             entries, corpus, split, protocol, console.tell, record, commit, columns, draws
         )
@@ -336,15 +340,16 @@ def table(
         needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
         needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
         opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
-        rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
+        is_file = results is None or results.is_file() or results.suffix == ".jsonl"
+        rows_of = results if is_file else recorded_rows(str(results))
         shown = recorded_table(definition, rows_of, split, columns)
     else:
         from seesay.training.table import TableRuns, measure_table
 
         opt.refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
-        if record is not None:
-            make_record(record)
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+        if record is not None:
+            make_record(record, corpus.name)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
         shown = measure_table(runs, numbers, console.tell, record, columns)
     shown.intervals = intervals
@@ -372,4 +377,4 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
         raise SeesayError(f"{what[0]} is a table, which is shown alone; for a run, write ./{what[0]}.")
     if protocol is not None:
         raise SeesayError("--protocol is for runs; a table names its own.")
-    return load_table(what[0]).only(rows.split(",") if rows else ())
+    return load_table(what[0]).only([name.strip() for name in rows.split(",")] if rows else ())

@@ -196,7 +196,7 @@ def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
         print(f"{name:<{width}}  {about}")
 
 
-def print_training(summary: TrainingSummary, folder: Path) -> None:
+def print_training(summary: TrainingSummary, folder: Path, outside: bool = False) -> None:
     """Print where the run is, and its result on val."""
     course, best = f"{summary.epochs} epochs", f"best on val at epoch {summary.best_epoch}, "
     if summary.members:
@@ -210,7 +210,7 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
         _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
     if summary.uncalibrated:
         tell(f"Probabilities were not fitted to val: {summary.uncalibrated}")
-    print(f"Next: seesay evaluate {quote(str(folder))}")
+    print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
 
 
 def print_export(config: RunConfig, folder: str) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError, naming_extras
 from seesay.metrics.inputs import as_array
+from seesay.paths import home_expanded
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
 from seesay.runs.sentences import rows_of_each
@@ -181,7 +182,7 @@ class ExternalScores:
             names = PAIR if len(self.tables) > 1 else [self.name]
             named = zip(names, self.tables, strict=True)
             return [(name, as_array(table, name, "n", "d")) for name, table in named]
-        files = [Path(file) for file in _COMMA.split(self.name.replace(SPLIT, split))]
+        files = [home_expanded(file) for file in _COMMA.split(self.name.replace(SPLIT, split))]
         tables = [table for file in files for table in read_tables(file)]
         if len(tables) > len(PAIR):
             raise SeesayError(f"{self.name}: {len(tables)} tables; name one matrix, or images and sentences.")

@@ -76,7 +76,7 @@ def measure_reranked(
         update={
             "about": result.about | about,
             "metrics": of_part(f"{run.recipe.name} alone", alone.metrics) | result.metrics,
-            "notes": result.notes + notes,
+            "notes": alone_subject.notes + result.notes + notes,
         }
     )
 

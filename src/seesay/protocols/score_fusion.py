@@ -59,7 +59,7 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
     check_same(members)
     first, names = members[0], distinct([member.name for member in members])
     about: dict[str, JsonValue] = {"combined": how}
-    notes = [note for member in members for note in member.notes]
+    notes = list(dict.fromkeys(note for member in members for note in member.notes))
     weights = np.full(len(members), 1 / len(members))
     if how == LEARNED:
         weights = chosen_weights(val)

@@ -117,6 +117,9 @@ class RunSubject(Subject):
         if cut.get("cut_sentences"):
             longer = f"Sentences longer than {cut['max_length']} words, which were cut"
             notes = [f"{longer}: {cut['cut_sentences']}."]
+        if broken := inputs.broken:
+            first = "; ".join(map(str, broken[:3]))
+            notes.append(f"Images that cannot be read, which were left out: {len(broken)} ({first}).")
         scores = RunScores(run, inputs, keep)
         super().__init__(run.title, split, inputs.corpus, scores, {**cut}, notes, whole)
         self.run, self.inputs = run, inputs

@@ -61,8 +61,8 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
     changes: list[str] = []
     for key, value in keywords.items():
         # An empty `beside` removes all corpora; other empty mappings, whose keys are fixed, change nothing.
-        has_no_corpus = key == "beside" and not value
-        if isinstance(value, Mapping) and "kind" not in value and not has_no_corpus:
+        whole = key == "beside" and (not value or any("." in name for name in value))
+        if isinstance(value, Mapping) and "kind" not in value and not whole:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
         else:
             changes.append(f"{key}={_flow(value)}")
@@ -90,9 +90,18 @@ def _spelt_out(change: str, name: str, corpus: str | None) -> str:
 
 def _flow(value: Any) -> str:
     """Return a value as YAML on one line."""
-    plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-    plain = list(plain) if isinstance(plain, tuple) else plain
-    return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+    return yaml.safe_dump(_plain(value), default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with what YAML lacks, such as paths and arrays, as what it has."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
 
 
 def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[str, ...]:

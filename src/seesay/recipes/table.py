@@ -93,6 +93,14 @@ class TableDefinition(Settings):
             return [row | {"group": group} if isinstance(row, dict) else row for group, row in grouped]
         return _rows(rows) if isinstance(rows, list | tuple) else rows
 
+    @field_validator("rows")
+    @classmethod
+    def _named_once(cls, rows: tuple[TableRow, ...]) -> tuple[TableRow, ...]:
+        names = [row.name for row in rows]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two rows are named '{twice}'; give each its own name")
+        return rows
+
     @model_validator(mode="after")
     def _source_with_table(self) -> TableDefinition:
         if (self.source is None) != (self.table is None):

@@ -19,7 +19,7 @@ from seesay.protocols.base import PROTOCOLS, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.k_shot import BANDS
 from seesay.protocols.score_fusion import check_same
-from seesay.protocols.subject import RunSubject, Subject
+from seesay.protocols.subject import Subject
 from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
 from seesay.results.published import find_published
@@ -50,12 +50,8 @@ class Measured:
         return self.subject.retrieval_sample().ranks
 
     def notes(self) -> list[str]:
-        """Return the notes of the result, and one on the images that cannot be read."""
-        notes = [f"{self.name}: {note}" for note in self.result.notes]
-        if isinstance(self.subject, RunSubject) and (broken := self.subject.inputs.broken):
-            first = "; ".join(str(error) for error in broken[:3])
-            notes.append(f"{self.name}: {len(broken)} images cannot be read and are left out: {first}")
-        return notes
+        """Return the notes of the result."""
+        return [f"{self.name}: {note}" for note in self.result.notes]
 
 
 def measure_all(

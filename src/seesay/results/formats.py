@@ -18,6 +18,7 @@ from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.results.tables import PAPER, Cell, Line, PaperTable, markdown
 
+_NAME = 30  # letters of a name that stays on one line
 # Characters that are special in LaTeX, and those that its default fonts lack.
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -144,7 +145,9 @@ def for_terminal(table: PaperTable) -> Group:
     title = Text(table.definition.title)
     shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings()
-    shown.add_column(first, no_wrap=True)
+    longest = max(len(line.name) for line in table.lines)
+    # A long name, of a run with changes, is broken, or it would leave no room for the figures.
+    shown.add_column(first, no_wrap=longest <= _NAME, overflow="fold")
     for heading in others:
         style = "dim" if heading.startswith(PAPER) else ""
         shown.add_column(heading, style=style, justify="right", overflow="fold")

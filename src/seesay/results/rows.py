@@ -169,14 +169,23 @@ def recorded_rows(corpus: str) -> Path:
     return next((path for path in (here, *included) if path.is_file()), here)
 
 
-def make_record(folder: Path) -> None:
-    """Create a folder of rows before anything is measured; raise a `SeesayError` if it cannot be written."""
+def make_record(folder: Path, corpus: str) -> Path:
+    """Create a folder of rows before anything is measured, and return the file of a corpus in it.
+
+    Raises:
+        SeesayError: the name of the corpus cannot be a file name, or the folder cannot be written.
+    """
+    if not re.fullmatch(r"[\w][\w.+-]*", corpus):
+        raise SeesayError(
+            f"corpus '{corpus}': not a name for a results file; name its folder by letters, digits, - or +."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise SeesayError(f"{folder}: cannot hold rows ({error.strerror}); choose another folder.") from error
+    return folder / f"{corpus}.jsonl"
 
 
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
@@ -189,10 +198,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
         SeesayError: the name of the corpus cannot be a file name, the existing file is invalid, the folder
             cannot be written, or another process does not finish recording in time.
     """
-    if not re.fullmatch(r"[\w][\w.+-]*", corpus):
-        raise SeesayError(f"corpus '{corpus}': not a name for a results file; use letters, digits, - or +.")
-    path = folder / f"{corpus}.jsonl"
-    make_record(folder)
+    path = make_record(folder, corpus)
     with locked(lock_of(path), f"{path}: another process is recording there.", _PATIENCE):
         lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
         lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)

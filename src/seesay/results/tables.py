@@ -159,7 +159,7 @@ class PaperTable:
 
     def _chosen(self, columns: Sequence[str]) -> list[str]:
         """Return the columns that `metrics` names; raise a SeesayError if it names another one."""
-        known = {column: {column, column.partition(" ")[2]} for column in columns}
+        known = {column: {column, column.partition(" ")[2] or column} for column in columns}
         wanted = set(self.metrics)
         if missing := sorted(wanted.difference(*known.values())) if known else []:
             raise SeesayError(f"No metric '{missing[0]}' in this table; there are: {', '.join(known)}.")

@@ -264,6 +264,10 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
     seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
     seen = list(zip(kinds, seeds, strict=True))
     repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
+    ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for entry, kind in zip(entries, kinds, strict=True):
+        ways.setdefault(kind, set()).add(_learned(entry))
+    repeated |= {kind for kind, different in ways.items() if len(different) > 1}
     rows = []
     for entry, kind in zip(entries, kinds, strict=True):
         name = entry.name if kind in repeated else " ".join(kind)
@@ -278,6 +282,13 @@ def _kind(entry: Entry) -> tuple[str, ...]:
         return (entry.name,)
     changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
     return entry.recipe.name, *changes
+
+
+def _learned(entry: Entry) -> tuple[str, ...]:
+    """Return what a run learned from, beside its changes: its settings, its corpus and where it started."""
+    if not isinstance(entry, Run):
+        return ()
+    return settings_digest(entry.recipe), entry.recipe.corpus, *entry.recipe.departures
 
 
 def _published(run: Run, corpus: str, protocol: str) -> str | None:

@@ -221,6 +221,11 @@ def _check_start(there: str | None, named: str | None, out: Path) -> None:
     raise SeesayError(f"{out}: started from the weights of {there}{other}; name that run with --from.")
 
 
+def can_resume(out: Path) -> bool:
+    """Return whether a training has begun in a folder, so that it can be resumed."""
+    return (out / RUN).exists() or (out / MEMBERS).exists()
+
+
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
     if not resume:

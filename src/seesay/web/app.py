@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import errno
 import signal
@@ -71,14 +72,18 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         service.is_ready = not options.warm_up
+        warming = threading.Thread(target=service.warm_up, name="seesay-warm-up", daemon=True)
         if options.warm_up:
-            threading.Thread(target=service.warm_up, name="seesay-warm-up", daemon=True).start()
+            warming.start()
         for each in service.served.values():
             if options.watch:
                 each.updates.watch()
             elif options.photos.get(each.name):
                 each.updates.start()
         yield
+        service.is_closing = True
+        if options.warm_up:  # a session that is being created aborts the process if Python ends before it
+            await asyncio.to_thread(warming.join)
         service.close()
 
     app = _Application(

@@ -80,7 +80,7 @@ class Service:
             name: Served(name, index, self._queries, options.photos.get(name, ()))
             for name, index in indexes.items()
         }
-        self.is_ready = False
+        self.is_ready = self.is_closing = False
 
     def find(self, name: str | None) -> Served:
         """Return the index with that name, or the first; 404 if the name is unknown."""
@@ -99,11 +99,11 @@ class Service:
         finally:
             self.is_ready = True
         with suppress(SeesayError):
-            if self.grounds:
+            if self.grounds and not self.is_closing:
                 grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
                 self.grounder.get().ground(grey, grey.name, "a photograph")
         with suppress(SeesayError):
-            if self.reranker is not None:
+            if self.reranker is not None and not self.is_closing:
                 for served in self.served.values():
                     self.reranker.get().search(served.index, "a photograph", 1)
 
