@@ -369,6 +369,18 @@ def test_a_closed_pipe_makes_no_noise() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("table", "--metrics", "mR"), "--metrics is for a table"),
+        (("concepts", "onnx:nowhere", "--min-count", 2), "--min-count is for a corpus"),
+        (("concepts", "onnx:nowhere", "-k", 2), "-k is for a corpus or an image"),
+    ],
+)
+def test_options_of_something_else_are_refused(command: tuple[object, ...], said: str) -> None:
+    assert said in seesay(*command, code=2).stderr
+
+
 def test_json_is_utf_8_everywhere() -> None:
     command = [sys.executable, "-m", "seesay.cli", "search", "missing 🐶.seesay", "dög", "--json"]
     done = subprocess.run(

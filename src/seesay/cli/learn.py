@@ -14,6 +14,7 @@ import typer
 from seesay.cli import options as opt
 from seesay.cli import printing as console
 from seesay.errors import SeesayError
+from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
     from seesay.recipes.table import TableDefinition
@@ -82,7 +83,7 @@ def train(
             console.print_left_out(each.issues)
         console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
-    folder = out or opt.RUNS / resolved.name
+    folder = home_expanded(out) if out else opt.RUNS / resolved.name
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
@@ -305,6 +306,9 @@ def table(
     from seesay.recipes.table import list_tables, parse_numbers
 
     if not what:
+        of_one: dict[str, object] = {"--data": data, "--results": results, "--rows": rows, "--set": change}
+        of_one |= {"--record": record, "--metrics": metrics, "--intervals": intervals, "--out": out}
+        opt.refuse(of_one, "is for a table; name one, or runs.")
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
         return
     from seesay.data.readers import read_corpus

@@ -155,15 +155,18 @@ def concepts(
     from seesay.runs.run import Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
 
+    a_run = is_two_tower(source) or (Path(source) / RUN).is_file()
+    opt.refuse({"--min-count": min_count != 5 and (a_run or image is not None)}, "is for a corpus.")
     if image is not None:
         from seesay.runs.predictions import image_concepts
 
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10)
         console.show(found, as_json, console.print_image_concepts)
         return
-    if is_two_tower(source) or (Path(source) / RUN).is_file():
+    if a_run:
         from seesay.runs.predictions import run_concepts
 
+        opt.refuse({"-k": k}, "is for a corpus or an image; a run's concepts are all listed.")
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
