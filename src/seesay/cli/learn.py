@@ -63,13 +63,10 @@ def train(
         try:
             raise typer.Exit(launch(context.obj, devices))
         except KeyboardInterrupt:
-            from seesay.training.train import can_resume
-
-            _stop(context.obj, not resume and can_resume(out or opt.RUNS / load_recipe(recipe).name))
+            _stop(context.obj, home_expanded(out or opt.RUNS / load_recipe(recipe).name), resume)
     from seesay.data.readers import read_corpus
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
-    from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
     start = Run.load(start_from) if start_from is not None else None
@@ -83,18 +80,20 @@ def train(
             console.print_left_out(each.issues)
         console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
-    folder = home_expanded(out) if out else opt.RUNS / resolved.name
+    folder = home_expanded(out or opt.RUNS / resolved.name)
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
-        _stop(context.obj, can_resume(folder) and not resume)
+        _stop(context.obj, folder, resume)
     if is_first_process():
         console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
 
 
-def _stop(arguments: list[str], resumes: bool) -> NoReturn:
-    """Print the command that continues an interrupted training, and exit."""
-    again = ["seesay", *arguments, *(["--resume"] if resumes else [])]
+def _stop(arguments: list[str], folder: Path, resume: bool) -> NoReturn:
+    """Print the command that continues an interrupted training in a folder, and exit."""
+    from seesay.training.train import can_resume
+
+    again = ["seesay", *arguments, *(["--resume"] if can_resume(folder) and not resume else [])]
     console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
     raise SystemExit(opt.STOPPED) from None
 

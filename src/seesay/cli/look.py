@@ -153,10 +153,10 @@ def concepts(
     from seesay.encoders.spec import is_two_tower
     from seesay.runs.config import RUN
     from seesay.runs.run import Run
-    from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
+    from seesay.text.concepts import MAX_CONCEPTS, MIN_COUNT, ConceptVocabulary
 
     a_run = is_two_tower(source) or (Path(source) / RUN).is_file()
-    opt.refuse({"--min-count": min_count != 5 and (a_run or image is not None)}, "is for a corpus.")
+    opt.refuse({"--min-count": min_count != MIN_COUNT and (a_run or image is not None)}, "is for a corpus.")
     if image is not None:
         from seesay.runs.predictions import image_concepts
 

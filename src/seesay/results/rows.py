@@ -177,7 +177,7 @@ def make_record(folder: Path, corpus: str) -> Path:
     """
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
         raise SeesayError(
-            f"corpus '{corpus}': not a name for a results file; name its folder by letters, digits, - or +."
+            f"corpus '{corpus}': not a name for a results file; use letters, digits, - or + for its folder."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -232,8 +232,8 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
         if not _are_texts(recipe[key]) or (key != "changes" and not recipe[key]):
             raise ValueError(f"{key} is {recipe[key]!r}")
     reader = recipe["sentence_encoder"]
-    names = recipe["name"], recipe["corpus"], recipe["matcher"]["kind"], "" if reader is None else reader
-    if not _are_texts([*names]):
+    names = [recipe["name"], recipe["corpus"], recipe["matcher"]["kind"], "" if reader is None else reader]
+    if not _are_texts(names):
         raise ValueError("a name in the recipe is not a text")
     if not isinstance(recipe["regions"], Mapping | None):
         raise ValueError(f"regions is {recipe['regions']!r}")

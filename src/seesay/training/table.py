@@ -285,7 +285,7 @@ def _kind(entry: Entry) -> tuple[str, ...]:
 
 
 def _learned(entry: Entry) -> tuple[str, ...]:
-    """Return what a run learned from, beside its changes: its settings, its corpus and where it started."""
+    """Return what else tells runs apart: settings, corpus, and departures such as the run it started from."""
     if not isinstance(entry, Run):
         return ()
     return settings_digest(entry.recipe), entry.recipe.corpus, *entry.recipe.departures

@@ -232,7 +232,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         if members or (begun and has_epochs(out)):
             raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
         return
-    if not begun and not members:
+    if not can_resume(out):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     composed = recipe.matcher.is_composed
     if not begun or (composed and not has_epochs(out)):
