@@ -7,7 +7,6 @@ from scipy import stats
 from seesay.errors import SeesayError
 from seesay.metrics import paired_test
 from seesay.metrics.bootstrap import RetrievalSample
-from seesay.metrics.kendall_tau import TauSample, kendall_tau
 from seesay.metrics.paired_test import compare
 from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.metrics.ranks import Ranks
@@ -93,18 +92,6 @@ def test_other_queries_are_refused():
         paired_test([0, np.nan], [np.nan, 1])
     with pytest.raises(SeesayError, match="swaps: expected a whole number of at least 1, got 0"):
         paired_test([0, 1], [0, 1], swaps=0)
-
-
-def test_tau_of_matchers_on_other_scales_is_compared_by_ranks():
-    draw = np.random.default_rng(0)
-    ratings, images = draw.integers(1, 5, 60), np.repeat(np.arange(20), 3)
-    good, poor = ratings + draw.normal(size=60), 1e6 * (ratings + 40 * draw.normal(size=60))
-    test = compare([TauSample(good, ratings, images)], [TauSample(poor, ratings, images)], 50, 400)
-    for key, ours, theirs in zip(test, kendall_tau(good, ratings), kendall_tau(poor, ratings), strict=True):
-        assert test[key].difference == pytest.approx(100 * (ours - theirs), abs=1e-3)
-        assert test[key].p < 0.02
-    scaled = compare([TauSample(good, ratings, images)], [TauSample(np.exp(good), ratings, images)], 50, 50)
-    assert all((each.difference, each.p) == (0.0, 1.0) for each in scaled.values())
 
 
 def test_mean_average_precision_is_compared_by_ranks():

@@ -18,7 +18,6 @@ from seesay.metrics.precision import (
     PrecisionSample,
     auc,
     calibration_error,
-    precision_at_r,
 )
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
@@ -129,17 +128,6 @@ def test_a_difference_is_the_middle_of_its_interval() -> None:
     test = compare([good], [poor], 200, 20)["mAP"]
     assert test.interval is not None
     assert test.difference == pytest.approx(sum(test.interval) / 2, abs=0.2)
-
-
-@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_ranks_of_right_answers_are_those_of_the_definition(n: int, seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    scores, right = draw.integers(0, 5, n), draw.permutation(n)[: draw.integers(1, n + 1)]
-    mine = np.sort(scores[right])[::-1]
-    ranks = [(scores >= each).sum() - (mine[at + 1 :] == each).sum() for at, each in enumerate(mine)]
-    hits = np.array(ranks) <= len(right)
-    ((share, _, first),) = precision_at_r([scores], [right])
-    assert (share, first) == (hits.mean(), ranks[0] == 1)
 
 
 def test_a_label_is_true_or_false() -> None:

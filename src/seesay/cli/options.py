@@ -121,9 +121,8 @@ Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,
     typer.Option(
-        help="standard, coco-1k, coco-5k, graded, agreement, sentence-to-sentence, "
-        "composition, no-match, many-matches, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; "
-        "concepts for a run of concepts."
+        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition, no-match, many-matches, k-shot "
+        "(or one K: 0-shot to 3-shot); grounding for phrases; concepts for a run of concepts."
     ),
 ]
 Combine = Annotated[
@@ -138,20 +137,6 @@ Against = Annotated[
     str | None,
     typer.Option(
         metavar="RUN", help="Compare with this run on the same queries: differences, intervals, p-values."
-    ),
-]
-Judgements = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="For agreement: human judgements of pairs, such as ExpertAnnotations.txt.",
-    ),
-]
-Answers = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="For graded: a JSON file that lists the names of the correct results for each query.",
     ),
 ]
 Iou = Annotated[

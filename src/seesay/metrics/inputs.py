@@ -52,15 +52,6 @@ def _shape(dims: Sequence[str | int]) -> str:
     return f"({', '.join(map(str, dims))}{',' if len(dims) == 1 else ''})" if dims else "rectangular"
 
 
-def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArray[np.int64]:
-    """Convert to int64 (length,) and check that all are whole numbers in 0..n-1."""
-    places = as_array(values, name, length, kinds="iu")
-    if places.size and not 0 <= places.min() <= places.max() < n:
-        wrong = places[(places < 0) | (places >= n)][0]
-        raise SeesayError(f"{name}: expected whole numbers in 0..{n - 1}, got {wrong}.")
-    return places.astype(np.int64)
-
-
 def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
     """Raise a SeesayError with the index of a NaN, if any; the array's first row has the index `start`."""
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():

@@ -136,8 +136,7 @@ def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> V
     draw = np.random.default_rng(seed)
     folds = []
     for ours, theirs in pairs:
-        both = ours.pooled(theirs)
-        n = both.size // 2  # images alone: `ours.size` may also count sentences that are drawn
+        both, n = ours.pooled(theirs), ours.size
         parts = []
         for size in blocks(swaps, n):
             kept = draw.integers(0, 2, (size, n), np.int32)

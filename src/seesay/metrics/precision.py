@@ -1,7 +1,4 @@
-"""Rankings with several right answers: average precision, R-precision, mAP@R, area under the ROC curve.
-
-Also the expected calibration error of probabilities.
-"""
+"""Average precision, the area under the ROC curve, and the calibration error of probabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Sample, Values, Weights
-from seesay.metrics.inputs import as_array, as_places, refuse_nan
+from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import average_ranks
 
 _BINS = 10  # of probabilities, for the calibration error
@@ -95,53 +92,6 @@ def _precision(column: Column, weights: Weights) -> NDArray[np.float64]:
     total = found[:, -1]
     summed = (gained * found / np.maximum(seen, 1)).sum(axis=1)
     return np.asarray(np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0))
-
-
-def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Compute R-precision, mAP@R and R@1 of each query, where R is its number of right answers.
-
-    R-precision is the share of right answers among the first R; mAP@R the mean over these R ranks of the
-    precision up to the rank if its answer is right, else 0. Ties count against the query. Musgrave et al., "A
-    Metric Learning Reality Check" (2020).
-
-    Args:
-        scores: (q, c) of each query's candidates, higher is better.
-        answers: for each query the columns of its right answers, each once.
-
-    Returns:
-        (q, 3), from 0 to 1; NaN for a query without right answers.
-
-    Raises:
-        SeesayError: a shape is wrong, a score is NaN, or an answer is not a column or is given twice.
-
-    >>> precision_at_r([[0.9, 0.8, 0.7]], [[0, 2]]).tolist()
-    [[0.5, 0.5, 1.0]]
-    """
-    values = as_array(scores, "scores", "q", "c")
-    if len(answers) != len(values):
-        raise SeesayError(f"answers: {len(answers)} lists; there must be {len(values)}, one for each query.")
-    refuse_nan(values, "scores")
-    metrics = np.full((len(values), 3), np.nan)
-    for row, right in enumerate(answers):
-        columns = as_places(right, f"answers[{row}]", values.shape[1], "r")
-        if len(np.unique(columns)) < len(columns):
-            raise SeesayError(f"answers[{row}]: expected each column once, got {columns.tolist()}.")
-        if not len(columns):
-            continue
-        mine = np.sort(values[row, columns])[::-1]
-        upto = np.arange(1, len(columns) + 1)
-        # The rank of right answer t: after all candidates that score as high, except later right ones.
-        as_high = _as_high(values[row], mine)
-        right_as_high = _as_high(mine, mine)
-        ranks = as_high - right_as_high + upto
-        hits = ranks <= len(columns)
-        metrics[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
-    return metrics
-
-
-def _as_high(scores: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Return how many of the scores are at least as high as each of others, (r,)."""
-    return len(scores) - np.searchsorted(np.sort(scores), among)
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:

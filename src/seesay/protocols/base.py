@@ -17,7 +17,6 @@ from seesay.registry import Registry
 from seesay.settings import describe
 
 if TYPE_CHECKING:
-    from seesay.data.judgements import Judgements
     from seesay.protocols.subject import Subject
 
 Value: TypeAlias = int | float | None  # of a metric; counts are whole
@@ -172,16 +171,12 @@ class Options:
     """Options of protocols; each protocol lists those that it takes.
 
     Attributes:
-        judgements: human judgements of pairs, for agreement.
-        answers: the right answers of queries by name, for graded.
         iou: for grounding, see `grounding_recall`.
         boxes: for grounding, see `grounding_recall`.
         resamples: the number of bootstrap draws for intervals; 0 for none.
         at: for protocols of retrieval: further K of R@K, besides 1, 5 and 10.
     """
 
-    judgements: Judgements | None = None
-    answers: Mapping[str, Sequence[str]] | None = None
     iou: IoU = "plummer"
     boxes: Boxes = "merged"
     resamples: int = 0

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from seesay.data.corpus import Corpus
-from seesay.data.judgements import Judgements, read_answers, read_judgements
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     Measurable: TypeAlias = Entry | str | Path | Array | tuple[Array, Array]
 
 NO_OPTIONS = Options()
-_READERS = {"judgements": read_judgements, "answers": read_answers}  # of options that may be files
 _FEW = 20.0  # percent; recalls are not compared with a higher chance level
 
 
@@ -46,8 +44,6 @@ def evaluate(
     against: Measurable | None = None,
     rerank: Run | str | Path | None = None,
     shortlist: int = 100,
-    judgements: Judgements | str | Path | None = None,
-    answers: Mapping[str, Sequence[str]] | str | Path | None = None,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
     at: Sequence[int] | None = None,
@@ -67,8 +63,6 @@ def evaluate(
         against: another run to compare with, on the same queries.
         rerank: a run that re-orders each query's `shortlist` best answers.
         shortlist: see `rerank`.
-        judgements: for agreement: human judgements of pairs.
-        answers: for graded: the right answers of queries, by name.
         iou: for grounding: "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: for grounding: "merged" or "any"; see there.
         at: for retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are
@@ -112,7 +106,7 @@ def evaluate(
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
-    given = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
+    given = {"iou": iou, "boxes": boxes, "at": at}
     options = _options(chosen, {name: value for name, value in given.items() if value is not None}, resamples)
     if isinstance(corpus, str | Path):
         corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
@@ -227,16 +221,14 @@ def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
 
 def _options(protocol: Protocol, given: Mapping[str, Any], resamples: int) -> Options:
     """Read the given options; raise a SeesayError if the protocol does not take one."""
-    found = dict(given)
-    for name, value in given.items():
+    for name in given:
         if name not in protocol.options:
             takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
             raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
-        if isinstance(value, str | Path) and name in _READERS:
-            found[name] = _READERS[name](Path(value))
-    for k in found.get("at", ()):
+    at = given.get("at", ())
+    for k in at:
         check_whole(1, at=k)
-    return Options(**found | {"at": tuple(map(int, found.get("at", ())))}, resamples=resamples)
+    return Options(**{**given, "at": tuple(map(int, at))}, resamples=resamples)
 
 
 def _measure_entries(

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks, tiled
-from seesay.progress import progress
-from seesay.runs.onnx_backend import inner_products
 
 if TYPE_CHECKING:
     from seesay.runs.inputs import Inputs
@@ -32,10 +30,6 @@ class SplitScores(ABC):
     @abstractmethod
     def by_direction(self) -> tuple[Matrix, Matrix]:
         """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
-
-    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.floating]:
-        """Return the scores (p,) of pairs, with the images as queries."""
-        return np.asarray(self.by_direction()[0][images, sentences], np.float64)
 
     def embeddings(self) -> EmbeddingScores | None:
         """Return the embeddings behind the scores; None if there are none."""
@@ -88,11 +82,6 @@ class EmbeddingScores(SplitScores):
             return both, both
         return _products(self.query_images, self.sentences), _products(self.images, self.query_sentences)
 
-    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
-        """See `SplitScores`; the other products are not computed."""
-        rows = self.images if self.query_images is None else self.query_images
-        return inner_products(rows, self.sentences, images, sentences)
-
     def embeddings(self) -> EmbeddingScores:
         """See `SplitScores`."""
         return self
@@ -129,16 +118,6 @@ class RunScores(SplitScores):
     def by_direction(self) -> tuple[Matrix, Matrix]:
         """See `SplitScores`."""
         return self.whole().by_direction()
-
-    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.floating]:
-        """See `SplitScores`; only these pairs are scored, and each image and sentence is encoded once."""
-        kept, rows = np.unique(images, return_inverse=True)
-        read, columns = np.unique(sentences, return_inverse=True)
-        backend = self._run.backend
-        encoded = backend.encode_images(self._inputs.features[kept], query=True)
-        texts = backend.encode_sentences(self._inputs.sentences.take(read))
-        with progress("Scoring", len(rows), "pairs") as advance:
-            return backend.score_pairs(encoded, texts, rows, columns, advance)
 
     def embeddings(self) -> EmbeddingScores | None:
         """See `SplitScores`.
