@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -16,15 +15,6 @@ from seesay.data.readers import read_corpus
 def corpus(scenes: Path) -> Corpus:
     """The drawn scenes and their sentences: 48 images to train on, 6 each for val and test."""
     return read_corpus(scenes)
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Let PyTorch compute in one thread, in which sums are rounded as in each of several processes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", autouse=True)

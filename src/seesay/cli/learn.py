@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,29 +44,17 @@ def train(
         typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    devices: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Number of processes that share each mini-batch, one per GPU or on the CPU."
-        ),
-    ] = 1,
     _outside: opt.AllowOutside = False,
     _image_column: opt.ImageColumn = None,
     _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
-    from seesay.recipes.load import load_recipe
-    from seesay.training.launch import is_first_process, is_started, launch
-
-    if devices > 1 and not is_started():
-        try:
-            raise typer.Exit(launch(context.obj, devices))
-        except KeyboardInterrupt:
-            _stop(context.obj, home_expanded(out or opt.RUNS / load_recipe(recipe).name), resume)
     from seesay.data.readers import read_corpus
+    from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
+    from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
     start = Run.load(start_from) if start_from is not None else None
@@ -75,27 +63,18 @@ def train(
         read_corpus(each, phrases=grounds, images=images, format=data_format) for each in data or [opt.HERE]
     ]
     corpus = replace(corpus, beside=tuple(beside))
-    if is_first_process():
-        for each in (corpus, *beside):
-            console.print_left_out(each.issues)
-        console.tell_if_small(corpus, "val")
+    for each in (corpus, *beside):
+        console.print_left_out(each.issues)
+    console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = home_expanded(out or opt.RUNS / resolved.name)
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
-        _stop(context.obj, folder, resume)
-    if is_first_process():
-        console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
-
-
-def _stop(arguments: list[str], folder: Path, resume: bool) -> NoReturn:
-    """Print the command that continues an interrupted training in a folder, and exit."""
-    from seesay.training.train import can_resume
-
-    again = ["seesay", *arguments, *(["--resume"] if can_resume(folder) and not resume else [])]
-    console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
-    raise SystemExit(opt.STOPPED) from None
+        again = ["seesay", *context.obj, *(["--resume"] if can_resume(folder) and not resume else [])]
+        console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
+        raise SystemExit(opt.STOPPED) from None
+    console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
 
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")

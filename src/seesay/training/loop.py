@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from pydantic import BaseModel
@@ -28,15 +27,11 @@ from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.runs.config import WEIGHTS
 from seesay.runs.run import Run
-from seesay.training import distributed
 from seesay.training.epochs import Epoch, OnEpochEnd, metrics_of, write_history
 from seesay.training.steps import Steps
 from seesay.training.task import Task
 
 CHECKPOINT = "checkpoint.safetensors"
-
-
-LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
 
 def has_epochs(folder: Path) -> bool:
@@ -86,8 +81,7 @@ class Loop:
         self.best = _under(tensors, "best.")
         if self.steps.average is not None:
             self.steps.average.restore(_under(tensors, "average."), self.state.steps)
-        if distributed.is_first():
-            write_history(self.out, self.state.history)
+        write_history(self.out, self.state.history)
 
     def _save(self) -> None:
         """Write weights, average, best weights so far, optimizer, random state and state to one file."""
@@ -106,23 +100,17 @@ class Loop:
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
         """Train until the schedule or the patience ends; return the best weights and every epoch."""
         for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
-            if distributed.first_says(self._patience_spent()):
+            if self._patience_spent():
                 break
             self._epoch(epoch)
         return self.best, self.state.history
 
     def _epoch(self, epoch: int) -> None:
+        """Train, measure and record an epoch."""
         start = time.monotonic()
         self.matcher.train()
-        losses = partial(self.task.losses, device=self.device)
-        with distributed.shared(self.matcher, losses) as losses_of:
-            loss, active = self._learn(epoch, losses_of)
+        loss, active = self._learn(epoch)
         self.matcher.eval()
-        if distributed.is_first():
-            self._keep(epoch, loss, active, start)
-
-    def _keep(self, epoch: int, loss: float, active: float | None, start: float) -> None:
-        """Measure and record an epoch that began at `start`."""
         average = self.steps.average
         with average.in_place() if average is not None else nullcontext():
             measured = self.task.measure(self.view)
@@ -137,7 +125,7 @@ class Loop:
         self._save()
         self._on_epoch_end(epoch, metrics_of(done, measured, self.steps.optimizer.param_groups[0]["lr"]))
 
-    def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
+    def _learn(self, epoch: int) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.
 
         Both are summed on the device, because reading a number waits for the device.
@@ -150,7 +138,7 @@ class Loop:
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
                 done = (epoch - 1 + step / len(batches)) / schedule.epochs
-                totals += self._step(losses_of(batch), done)
+                totals += self._step(self.task.losses(self.matcher, batch, self.device), done)
                 advance(1)
         self.state.steps += len(batches)
         loss, active = (totals / len(batches)).tolist()

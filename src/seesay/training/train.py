@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,6 @@ from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.training import distributed
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
@@ -84,7 +83,7 @@ def train(
         module = uncompiled(module)
         _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
-    with distributed.joined(recipe), holding(out) if distributed.is_first() else nullcontext():
+    with holding(out):
         return _train(recipe, corpus, out, resume, module, callbacks, start_from)
 
 
@@ -99,19 +98,15 @@ def _train(
 ) -> Run:
     """Train in a folder that this process has locked; the arguments are those of `train`."""
     named = with_concept_runs(recipe, out.parent.joinpath)
-    if distributed.is_first():
-        _check_folder(named, out, resume)
+    _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # it names the encoders that the run has stored
         _check_start(started_from(recipe), started_from(named), out)
-    with distributed.one_after_first():
-        run, task = _begin(recipe, corpus, out, resume, module, start_from)
-    with running(
-        callbacks if distributed.is_first() else (), recipe.name, out, recipe.model_dump(mode="json")
-    ) as on_epoch_end:
+    run, task = _begin(recipe, corpus, out, resume, module, start_from)
+    with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if recipe.loss.loss_class.closed_form:
             best, history = solve(task, run, on_epoch_end)
         else:
@@ -121,13 +116,10 @@ def _train(
             best, history = loop.run()
             if isinstance(task, ConceptTask):
                 score_held_out(task, run, loop.state.best_epoch)
-    with distributed.one_after_first():
-        if distributed.is_first():
-            save_weights(out, best)
-            summary = summarize(run, corpus, task, history)
-        run = Run.load(str(out), module=module)
-        if distributed.is_first():
-            finish(run, corpus, summary)
+    save_weights(out, best)
+    summary = summarize(run, corpus, task, history)
+    run = Run.load(str(out), module=module)
+    finish(run, corpus, summary)
     return run
 
 
@@ -186,10 +178,9 @@ def _begin(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
-    if distributed.is_first():
-        if concepts is not None:
-            concepts.save(out / CONCEPTS)
-        save_inputs(run)
+    if concepts is not None:
+        concepts.save(out / CONCEPTS)
+    save_inputs(run)
     return run, task
 
 
