@@ -102,28 +102,28 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 
 @pytest.fixture(scope="session")
-def transformers() -> Any:
-    """The library, which imports torchvision where it is installed."""
+def open_clip() -> Any:
+    """The library, which imports torchvision."""
     from tests.fit_torchvision import fit_torchvision  # which imports PyTorch
 
     fit_torchvision()
-    return pytest.importorskip("transformers", reason="transformers is not installed")
+    return pytest.importorskip("open_clip", reason="open_clip is not installed")
 
 
 @pytest.fixture(scope="session")
-def clip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clip(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small CLIP model."""
     from tests.small_towers import save_clip
 
-    return save_clip(transformers, tmp_path_factory.mktemp("models") / "clip")
+    return save_clip(open_clip, tmp_path_factory.mktemp("models") / "clip")
 
 
 @pytest.fixture(scope="session")
-def siglip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def siglip(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small SigLIP model, which has a bias."""
     from tests.small_towers import save_siglip
 
-    return save_siglip(transformers, tmp_path_factory.mktemp("models") / "siglip")
+    return save_siglip(open_clip, tmp_path_factory.mktemp("models") / "siglip")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-"""Two small models with random weights, saved to folders by transformers: CLIP and SigLIP."""
+"""Small models with random weights, saved to folders of open_clip."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 CAPTIONS = [
@@ -17,83 +16,64 @@ CAPTIONS = [
     for verb in ("running", "playing", "sleeping", "jumping", "standing", "looking")
     for place in ("in the snow", "on the beach", "near a tree", "behind the fence", "at the lake")
 ]
-SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-VISION = SMALL | {"image_size": 32, "patch_size": 8}
+VISION = {"image_size": 32, "layers": 2, "width": 64, "patch_size": 8}
+TEXT = {"context_length": 20, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
+HALF = {"mean": [0.5] * 3, "std": [0.5] * 3}
 
 
-def save_clip(transformers: Any, folder: Path) -> Path:
-    """CLIP: byte pairs, the last layer at the end of the sentence, crop from the middle."""
+def save_clip(open_clip: Any, folder: Path) -> Path:
+    """CLIP: the last layer at the end of the sentence, the middle of the image."""
+    return save_model(open_clip, folder, {}, {"resize_mode": "shortest"})
+
+
+def save_siglip(open_clip: Any, folder: Path) -> Path:
+    """SigLIP: a vocabulary of transformers, cleaned sentences, a scale and a bias, squashed images."""
+    cleaned = {"hf_tokenizer_name": "here", "tokenizer_kwargs": {"clean": "canonicalize"}}
+    text = {"vocab_size": save_vocabulary(folder), "no_causal_mask": True, "pool_type": "last"} | cleaned
+    biased = {"embed_dim": 32, "init_logit_bias": -12.5, "init_logit_scale": 4.5}
+    return save_model(open_clip, folder, biased, {"resize_mode": "squash"} | HALF, text)
+
+
+def save_model(
+    open_clip: Any,
+    folder: Path,
+    options: dict[str, Any],
+    preprocessing: dict[str, Any],
+    text: dict[str, Any] | None = None,
+) -> Path:
+    """Save a model, of 24 dimensions unless `options` name others, to a folder."""
+    from safetensors.torch import save_file
+
     torch.manual_seed(0)
-    vocabulary, merges = byte_pairs()
-    end = vocabulary["<|endoftext|>"]
-    text = SMALL | {
-        "vocab_size": len(vocabulary),
-        "bos_token_id": 0,
-        "eos_token_id": end,
-        "pad_token_id": end,
-    }
-    config = transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=24)
-    transformers.CLIPModel(config).save_pretrained(folder)
-    transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77).save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    processor = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size)
-    processor.save_pretrained(folder)
+    folder.mkdir(exist_ok=True)
+    config = {"embed_dim": 24, "vision_cfg": VISION, "text_cfg": TEXT | (text or {})} | options
+    written = {"model_cfg": config | {"custom_text": bool(options)}, "preprocess_cfg": preprocessing}
+    (folder / "open_clip_config.json").write_text(json.dumps(written))
+    model = (open_clip.CustomTextCLIP if options else open_clip.CLIP)(**config)
+    weights = {key: value.contiguous() for key, value in model.state_dict().items()}
+    save_file(weights, folder / "open_clip_model.safetensors")
     return folder
 
 
-def save_siglip(transformers: Any, folder: Path) -> Path:
-    """SigLIP: sentencepiece, padded to 64 without a mask, a bias, squashed images."""
-    sentencepiece = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
-    torch.manual_seed(1)
-    folder.mkdir()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CAPTIONS),
-        model_prefix=str(folder / "spiece"),
-        vocab_size=50,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        minloglevel=2,
-    )
-    tokenizer = transformers.SiglipTokenizer(str(folder / "spiece.model"), model_input_names=["input_ids"])
-    tokenizer.save_pretrained(folder)
-    save_siglip_weights(transformers, folder, 50)
-    return folder
+def save_vocabulary(folder: Path) -> int:
+    """Save a tokenizer of transformers that has read CAPTIONS to a new folder; return its size."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
 
-
-def save_siglip_weights(transformers: Any, folder: Path, words: int) -> None:
-    """Save small towers with a vocabulary of so many pieces, a scale and a bias."""
-    config = transformers.SiglipConfig(text_config=SMALL | {"vocab_size": words}, vision_config=VISION)
-    model = transformers.SiglipModel(config)
-    torch.nn.init.constant_(model.logit_scale, 4.5)
-    torch.nn.init.constant_(model.logit_bias, -12.5)
-    model.save_pretrained(folder)
-    transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
-
-
-def byte_pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Byte pairs of CLIP's kind that CAPTIONS have been read with."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
-
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
-    words = pre_tokenizers.Split(Regex(r"[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"), "removed", invert=True)
-    in_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, in_bytes])
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        end_of_word_suffix="</w>",
-        initial_alphabet=letters,
-        special_tokens=["<|startoftext|>", "<|endoftext|>"],
-        show_progress=False,
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=300, special_tokens=list(special.values()), unk_token="<unk>", show_progress=False
     )
     tokenizer.train_from_iterator(CAPTIONS, trainer)
-    model = json.loads(tokenizer.to_str())["model"]
-    vocabulary: dict[str, int] = model["vocab"]
-    for letter in sorted(letters):
-        vocabulary.setdefault(f"{letter}</w>", len(vocabulary))
-    return vocabulary, [(first, second) for first, second in model["merges"]]
+    end = tokenizer.token_to_id("</s>")
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", end)])
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    folder.mkdir(exist_ok=True)
+    made.save_pretrained(folder)
+    return tokenizer.get_vocab_size()
 
 
 # The beginning of a program that remembers in `opened` the names of the networks that it opens.

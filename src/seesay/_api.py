@@ -24,11 +24,11 @@ __all__ = ["evaluate", "load", "train"]
 
 
 def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:
-    """Load a run: included weights by name, a run's folder, or a CLIP model of another library.
+    """Load a run: included weights by name, a run's folder, or a CLIP model.
 
     Args:
         name: `seesay-small`, `seesay-ground`, the folder of a trained run, or `LIBRARY:MODEL`, such as
-            `open_clip:ViT-B-32/laion2b_s34b_b79k` or `transformers:./folder`.
+            `open_clip:ViT-B-32/laion2b_s34b_b79k` or `open_clip:./folder`.
         device: where the matcher and the image encoders run, such as "cpu" or "cuda:1". The default is
             SEESAY_DEVICE; if that is not set, a GPU if there is one, but the CPU for an exported matcher.
         module: your own module, for a run that was trained with it. The weights are loaded into a copy.

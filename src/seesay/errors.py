@@ -57,7 +57,6 @@ _EXTRAS = {
     "hub": {
         "ftfy": "ftfy",
         "open_clip": "open_clip",
-        "sentencepiece": "sentencepiece",
         "timm": "timm",
         "transformers": "transformers",
     },

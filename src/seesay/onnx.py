@@ -6,7 +6,7 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
@@ -158,7 +158,10 @@ def trace(
     """
     import torch
 
-    with warnings.catch_warnings():
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # PyTorch's fused attention has no form in ONNX
+    with warnings.catch_warnings(), ExitStack() as restore:
+        restore.callback(torch.backends.mha.set_fastpath_enabled, fused)
         # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
         # sizes that become constants.
         warnings.simplefilter("ignore")

@@ -230,7 +230,7 @@ def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
 def test_a_run_brings_the_towers_of_another_library(
     core: Path, scenes: Path, clip: Path, tmp_path: Path
 ) -> None:
-    name, trained, out = f"transformers:{clip}", tmp_path / "trained", tmp_path / "given"
+    name, trained, out = f"open_clip:{clip}", tmp_path / "trained", tmp_path / "given"
     changes = [f"encoders=[{name}]", f"sentence_encoder={name}", "schedule.epochs=1", "matcher.hidden=8"]
     options = [part for change in changes for part in ("--set", change)]
     seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
@@ -248,7 +248,7 @@ def test_a_run_brings_the_towers_of_another_library(
 
 @pytest.mark.usefixtures("own_cache")
 def test_an_exported_model_of_a_library(core: Path, scenes: Path, clip: Path, tmp_path: Path) -> None:
-    seesay("export", f"transformers:{clip}", "--out", tmp_path / "clip")
+    seesay("export", f"open_clip:{clip}", "--out", tmp_path / "clip")
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
     towers = ("--run", tmp_path / "clip")
     made = json.loads(run(core, "index", scenes, "--out", index, *towers, "--json", cache=cache))

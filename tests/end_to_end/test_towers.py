@@ -22,14 +22,14 @@ RETRIEVAL = ("standard", "composition", "sentence-to-sentence", "k-shot", "no-ma
 
 @pytest.fixture(scope="module")
 def towers(clip: Path, siglip: Path) -> tuple[str, str]:
-    return f"transformers:{clip}", f"transformers:{siglip}"
+    return f"open_clip:{clip}", f"open_clip:{siglip}"
 
 
 @pytest.fixture(scope="module")
 def index(clip: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("towers") / "index"
     (folder.parent / "texts.txt").write_text("a red circle\na blue square\n")
-    options = ("--run", "transformers:./clip", "--sentences", folder.parent / "texts.txt", "--json")
+    options = ("--run", "open_clip:./clip", "--sentences", folder.parent / "texts.txt", "--json")
     done = seesay("index", scenes / "images", "--out", folder, *options, cwd=clip.parent)
     report = json.loads(done.stdout)
     assert (report["added"], report["sentences"]) == (60, 2)
@@ -54,7 +54,7 @@ def test_serve(index: Path, towers: tuple[str, str]) -> None:
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
         answer = client.get("/api/v1/search", params={"q": "a red circle", "rerank": True}).json()
         assert answer["results"]
-        assert client.get("/api/v1/status").json()["matcher"] == "transformers:clip"  # no path of the server
+        assert client.get("/api/v1/status").json()["matcher"] == "open_clip:clip"  # no path of the server
 
 
 @pytest.mark.parametrize("protocol", RETRIEVAL)
@@ -76,7 +76,7 @@ def test_evaluate_with_other_runs(scenes: Path, towers: tuple[str, str], tmp_pat
     assert other["against"]["name"] == clip
     seesay("evaluate", clip, *data, "--record", tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
-    named = f"transformers:{Path(clip.partition(':')[2]).name}"  # rows do not name folders
+    named = f"open_clip:{Path(clip.partition(':')[2]).name}"  # rows do not name folders
     assert [row["encoder"] for row in rows if row["recipe"] == clip] == [named]
 
 

@@ -62,7 +62,7 @@ def test_towers_in_the_folder_have_names_relative_to_it(folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])
-@pytest.mark.parametrize("name", ["onnx:/models/clip", "transformers:~/clip", "open_clip:ViT-B-32/../a.pt"])
+@pytest.mark.parametrize("name", ["onnx:/models/clip", "open_clip:~/clip", "open_clip:ViT-B-32/../a.pt"])
 def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
 
 
-@pytest.mark.parametrize("read", ["onnx:/models/clip", "transformers:../clip"])
+@pytest.mark.parametrize("read", ["onnx:/models/clip", "open_clip:../clip"])
 def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:

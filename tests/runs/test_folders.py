@@ -1,4 +1,4 @@
-"""Models of other libraries as runs: their vectors and scores are the library's."""
+"""Models of open_clip as runs: their vectors and scores are the library's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
@@ -35,30 +36,27 @@ def images() -> list[np.ndarray]:
 
 
 @torch.inference_mode()
-def test_vectors_and_scores_are_the_librarys(
-    siglip: Path, transformers: Any, images: list[np.ndarray]
-) -> None:
-    """Other models are compared with their libraries in tests/encoders/towers."""
-    model = transformers.AutoModel.from_pretrained(siglip).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(siglip)
-    processor = transformers.AutoImageProcessor.from_pretrained(siglip, backend="pil")
-    text = tokenizer(SENTENCES, return_tensors="pt", truncation=True, padding="max_length", max_length=64)
-    output = model(**text, **processor(images, return_tensors="pt"))
+def test_vectors_and_scores_are_the_librarys(siglip: Path, open_clip: Any, images: list[np.ndarray]) -> None:
+    """Other models are compared with their library in tests/encoders/towers."""
+    model, _, transform = open_clip.create_model_and_transforms(f"local-dir:{siglip}")
+    model.eval()
+    pixels = torch.stack([transform(Image.fromarray(image)) for image in images])
+    ids = open_clip.get_tokenizer(f"local-dir:{siglip}")(SENTENCES)
+    unit = model.encode_image(pixels, normalize=True), model.encode_text(ids, normalize=True)
     for device in ("cpu", "cpu:0"):  # the second stands for a GPU: images by PyTorch
-        run = seesay.load(f"transformers:{siglip}", device=device)
+        run = seesay.load(f"open_clip:{siglip}", device=device)
         mine, theirs = run.embed_images(images), run.embed_sentences(SENTENCES)
-        np.testing.assert_allclose(mine, output.image_embeds.numpy(), atol=1e-4)
-        np.testing.assert_allclose(theirs, output.text_embeds.numpy(), atol=1e-4)
-        np.testing.assert_allclose(
-            run.score(images, SENTENCES), output.logits_per_image.numpy(), atol=1e-4, rtol=1e-5
-        )
+        np.testing.assert_allclose(mine, unit[0].numpy(), atol=1e-4)
+        np.testing.assert_allclose(theirs, unit[1].numpy(), atol=1e-4)
+        logits = model.get_logits(pixels, ids)[0].numpy()
+        np.testing.assert_allclose(run.score(images, SENTENCES), logits, atol=1e-4, rtol=1e-5)
         np.testing.assert_array_equal(run.score(images, SENTENCES), run.score(mine, theirs))
 
 
 def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clip.parent)
-    name = f"transformers:{clip}"
-    run = seesay.load("transformers:./clip")
+    name = f"open_clip:{clip}"
+    run = seesay.load("open_clip:./clip")
     assert run.name == run.title == name
     assert repr(run) == f"Run('{name}', matcher='cosine', dim=24)"
     assert run.pretrained
@@ -73,7 +71,7 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarray]) -> None:
-    run = seesay.load(f"transformers:{clip}")
+    run = seesay.load(f"open_clip:{clip}")
     encoder = run.encoders[0]
     features = encoder.encode_prepared([encoder.prepare(image) for image in images])["pooled"]
     texts = run.prepare(SENTENCES)
@@ -88,23 +86,23 @@ def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarr
 
 
 def test_what_is_no_model_is_refused(clip: Path) -> None:
-    with pytest.raises(SeesayError, match=r"transformers:\./missing: no such folder"):
-        seesay.load("transformers:./missing")
-    with pytest.raises(SeesayError, match="did you mean 'transformers'"):
-        seesay.load("transformer:google/siglip-base-patch16-224")
+    with pytest.raises(SeesayError, match=r"open_clip:\./missing: no such folder"):
+        seesay.load("open_clip:./missing")
+    with pytest.raises(SeesayError, match="did you mean 'open_clip'"):
+        seesay.load("openclip:ViT-B-32/openai")
     with pytest.raises(SeesayError, match="only encodes images"):
         seesay.load("timm:vit_small_patch16_224")
     with pytest.raises(SeesayError, match="device: expected one that PyTorch has here"):
-        seesay.load(f"transformers:{clip}", device="tpu")
+        seesay.load(f"open_clip:{clip}", device="tpu")
 
 
 def test_a_first_load_says_that_it_exports(
     clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = shutil.copytree(clip, tmp_path / "clip")
-    seesay.load(f"transformers:{copy}")
-    assert capsys.readouterr().err.startswith(f"Exporting transformers:{copy} to ONNX;")
-    seesay.load(f"transformers:{copy}")
+    seesay.load(f"open_clip:{copy}")
+    assert capsys.readouterr().err.startswith(f"Exporting open_clip:{copy} to ONNX;")
+    seesay.load(f"open_clip:{copy}")
     assert not capsys.readouterr().err
 
 
@@ -124,7 +122,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 
 
 def test_a_search_opens_the_text_tower_alone(clip: Path, scenes: Path, tmp_path: Path) -> None:
-    with Index.open_or_create(tmp_path / "index", f"transformers:{clip}") as index:
+    with Index.open_or_create(tmp_path / "index", f"open_clip:{clip}") as index:
         index.update_images(scenes / "images")
     driver = tmp_path / "bin" / "nvidia-smi"  # where there is a GPU, PyTorch is imported to use it
     driver.parent.mkdir()
@@ -138,18 +136,18 @@ def test_a_search_opens_the_text_tower_alone(clip: Path, scenes: Path, tmp_path:
 
 def test_an_index_refuses_other_weights(clip: Path, scenes: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(clip, tmp_path / "clip")
-    with Index.open_or_create(tmp_path / "index", f"transformers:{copy}") as index:
+    with Index.open_or_create(tmp_path / "index", f"open_clip:{copy}") as index:
         index.update_images(scenes / "images")
-        assert index.run_name == f"transformers:{copy}"
+        assert index.run_name == f"open_clip:{copy}"
     moved = copy.rename(tmp_path / "moved")
-    with Index.open_or_create(tmp_path / "index", f"transformers:{moved}") as index:
+    with Index.open_or_create(tmp_path / "index", f"open_clip:{moved}") as index:
         assert len(index.search("a red circle")) == 10  # the weights count, not their place
-    weights = load_file(moved / "model.safetensors")
-    weights["text_projection.weight"] *= -1
-    save_file(weights, moved / "model.safetensors", {"format": "pt"})
+    weights = load_file(moved / "open_clip_model.safetensors")
+    weights["text_projection"] *= -1
+    save_file(weights, moved / "open_clip_model.safetensors")
     with (
         pytest.raises(SeesayError, match="has different weights"),
-        Index.open_or_create(tmp_path / "index", f"transformers:{moved}") as index,
+        Index.open_or_create(tmp_path / "index", f"open_clip:{moved}") as index,
     ):
         index.search("a red circle")
 
@@ -162,16 +160,16 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
         "devise",
         scenes,
         tmp_path / "run",
-        encoders=["transformers:./clip"],
-        sentence_encoder="transformers:./clip",
+        encoders=["open_clip:./clip"],
+        sentence_encoder="open_clip:./clip",
         epochs=1,
     )
     monkeypatch.chdir(tmp_path)
     again = Run.load("run")
-    assert again.config.encoders == (f"transformers:{clip}",)
+    assert again.config.encoders == (f"open_clip:{clip}",)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
     written = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert written["recipe"]["sentence_encoder"] == f"transformers:{clip}"
+    assert written["recipe"]["sentence_encoder"] == f"open_clip:{clip}"
 
 
 GIVEN = (
@@ -190,12 +188,12 @@ assert not heavy, heavy
 def test_a_model_is_given_away_as_any_run(
     clip: Path, images: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = write_bundle(f"transformers:{clip}", tmp_path / "given")
+    given = write_bundle(f"open_clip:{clip}", tmp_path / "given")
     assert given.extra is None
     assert {name.rpartition("/")[2] for name in given.files} >= {"image.onnx", "text.onnx", "run.json"}
     for file in filter(Path.is_file, given.folder.rglob("*")):
         assert str(clip.parent).encode() not in file.read_bytes()
-    model = Run.load(f"transformers:{clip}", "cpu")
+    model = Run.load(f"open_clip:{clip}", "cpu")
     moved = given.folder.rename(tmp_path / "moved")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "empty"))
     done = subprocess.run([sys.executable, "-c", GIVEN, str(moved)], capture_output=True, text=True)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 @pytest.fixture(scope="module")
 def run(clip: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    name = f"transformers:{clip}"
+    name = f"open_clip:{clip}"
     return seesay.train(
         "adapter",
         scenes,
@@ -49,7 +49,7 @@ def test_the_kept_alpha_is_the_best_on_val(run: Run, clip: Path, scenes: Path) -
         found[alpha] = val(in_memory, scenes)
     matcher.alpha.fill_(kept)
     assert best == max(found.values()) == found[round(kept, 1)]
-    assert found[0.0] == val(f"transformers:{clip}", scenes)
+    assert found[0.0] == val(f"open_clip:{clip}", scenes)
 
 
 def test_it_is_exported(run: Run) -> None:
@@ -75,6 +75,6 @@ def test_two_models_are_refused(clip: Path, siglip: Path, scenes: Path, tmp_path
             "adapter",
             scenes,
             tmp_path / "run",
-            encoders=[f"transformers:{clip}"],
-            sentence_encoder=f"transformers:{siglip}",
+            encoders=[f"open_clip:{clip}"],
+            sentence_encoder=f"open_clip:{siglip}",
         )

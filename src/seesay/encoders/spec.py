@@ -11,13 +11,12 @@ from seesay.paths import home_expanded
 
 PRECOMPUTED = "precomputed"  # instead of an encoder: the features that come with a corpus
 
-# The libraries whose models are encoders by name, `LIBRARY:MODEL`.
-LIBRARIES = ("open_clip", "timm", "transformers")
-IMAGES_ONLY = ("timm",)
+OPEN_CLIP = "open_clip"  # whose models are named `open_clip:MODEL`
+TIMM = "timm"  # whose networks, which encode images only, are named `timm:NETWORK`
 EXPORTED = "onnx"  # what `seesay export` has written, `onnx:FOLDER`
 TOWER = "tower.json"  # in such a folder
 
-_TOWERS = (*LIBRARIES, EXPORTED)
+_TOWERS = (OPEN_CLIP, TIMM, EXPORTED)
 _FILES = (".onnx", ".txt", ".vec")  # of detectors and of word vectors
 _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
@@ -69,13 +68,13 @@ class EncoderSpec:
             raise SeesayError(f"No library of towers '{spec.name}'{near} There are: {', '.join(_TOWERS)}.")
         if not spec.variant:
             raise SeesayError(f"{name}: also name a model: {spec.name}:MODEL.")
-        if spec.weights and spec.name not in IMAGES_ONLY:
+        if spec.weights and spec.name != TIMM:
             raise SeesayError(f"{name}: only networks of timm are tuned; leave out @{spec.weights}.")
         folder = home_expanded(spec.variant)
         if spec.name == EXPORTED and not (folder / TOWER).is_file():
             raise SeesayError(
                 f"{name}: no tower there (no {TOWER}); the folder of a run that "
-                "`seesay export LIBRARY:MODEL --out FOLDER` wrote holds one in its folder `towers`."
+                "`seesay export open_clip:MODEL --out FOLDER` wrote holds one in its folder `towers`."
             )
         if spec.variant.startswith((".", "/", "~")) and not folder.is_dir():
             raise SeesayError(f"{name}: no such folder; name a folder with a model, or a model of the hub.")
@@ -135,8 +134,8 @@ def names_path(name: str) -> bool:
 def absolute_name(name: str) -> str:
     """Make the path in the name of a tower, a detector or word vectors absolute; others are unchanged.
 
-    >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
-    ('transformers:google/siglip-base-patch16-224', 'minilm')
+    >>> absolute_name("open_clip:ViT-B-32/openai"), absolute_name("minilm")
+    ('open_clip:ViT-B-32/openai', 'minilm')
     """
     if is_two_tower(name) or name.endswith(_FILES):
         return str(EncoderSpec.parse(name).absolute)

@@ -68,7 +68,7 @@ def check_one_space(image_dim: int, sentence_dim: int) -> None:
     if image_dim != sentence_dim:
         raise SeesayError(
             f"sentence_dim: expected {image_dim}, the width of the image features, got {sentence_dim}; "
-            "name one model in encoders and in sentence_encoder, such as transformers:FOLDER."
+            "name one model in encoders and in sentence_encoder, such as open_clip:FOLDER."
         )
 
 

@@ -140,7 +140,7 @@ def _fill(source: Path, target: Path) -> Run:
 
 
 def _with_towers(config: RunConfig, target: Path) -> RunConfig:
-    """Copy the towers of other libraries that a run uses, and name the copies in its recipe."""
+    """Copy the CLIP towers that a run uses, and name the copies in its recipe."""
     names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
     given = {name: _copied_towers(name, target) for name in names}
     recipe = dict(config.recipe)
@@ -292,7 +292,7 @@ def _usage(run: Run, title: str, extra: str | None) -> str:
 def _data(recipe: Recipe, licence: str, summary: TrainingSummary | None) -> str:
     if not recipe.corpus:
         return (
-            f"## Licence\n\nThe weights are those of {recipe.name}, a model of another library. "
+            f"## Licence\n\nThe weights are those of {recipe.name}, a CLIP model. "
             f"Their licence is given as `{licence}`."
         )
     name = summary.corpus.name if summary else recipe.corpus

@@ -54,8 +54,8 @@ class RunConfig:
         asymmetric: whether queries and gallery items are embedded differently.
         max_words: the maximum number of words that are read; None for all.
         dim: length of an embedding, known after export.
-        logit_scale: the factor of the inner product in a score; 1 except for models of other libraries.
-        logit_bias: the bias added to it; 0 except for models of other libraries.
+        logit_scale: the factor of the inner product in a score; 1 except for CLIP models.
+        logit_bias: the bias added to it; 0 except for CLIP models.
         calibration: the fitted calibration of probabilities, or None.
         weights: SHA-256 of the weights that the graphs belong to; None without graphs.
         graphs: the exported sides of the matcher, by the names of their files without `.onnx`.

@@ -1,6 +1,6 @@
 """The folder of a run: its own, included weights, or that of a CLIP model in the cache.
 
-A CLIP model of another library becomes the folder of a run when it is first named.
+A CLIP model becomes the folder of a run when it is first named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.spec import EXPORTED, IMAGES_ONLY, LIBRARIES, EncoderSpec, is_two_tower
+from seesay.encoders.spec import EXPORTED, TIMM, EncoderSpec, is_two_tower
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import home_expanded, locked, replacing_folder, unwritable_cache
@@ -84,10 +84,9 @@ def _model_folder(spec: EncoderSpec) -> Path:
         raise SeesayError(
             f"{spec}: contains towers and is not a run; name the folder of the run that contains them."
         )
-    if spec.name in IMAGES_ONLY:
-        others = ", ".join(sorted(set(LIBRARIES) - set(IMAGES_ONLY)))
+    if spec.name == TIMM:
         raise SeesayError(
-            f"{spec} only encodes images; a run also needs a text tower, as in models of {others}."
+            f"{spec} only encodes images; a run also needs a text tower, as in models of open_clip."
         )
     from seesay.encoders.towers.opened import export_folder, open_towers
 

@@ -8,7 +8,7 @@ vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 encoders/*.onnx        networks of packaged encoders, if the run was exported for use without PyTorch
-towers/                the towers of a model of another library, if the run was exported
+towers/                the towers of a CLIP model, if the run was exported
 """
 
 from __future__ import annotations
@@ -220,12 +220,12 @@ class Run(Embedder):
 
     @property
     def pretrained(self) -> bool:
-        """True for included weights and models of other libraries, whose training is not recorded here."""
+        """True for included weights and CLIP models, whose training is not recorded here."""
         return self.folder in included_runs() or is_two_tower(self.name)
 
     @property
     def title(self) -> str:
-        """The name in tables and reports: that of its folder, or of a model of another library."""
+        """The name in tables and reports: that of its folder, or of a CLIP model."""
         return self.name if is_two_tower(self.name) else self.folder.name
 
     @cached_property
@@ -314,7 +314,7 @@ class Run(Embedder):
     ) -> NDArray[np.float32]:
         """Score every image against every sentence, (n, m); higher is a better match.
 
-        The score of two embeddings is their inner product, scaled and shifted for models of other libraries.
+        The score of two embeddings is their inner product, scaled and shifted for CLIP models.
 
         Args:
             images: embeddings (n, dim) from `embed_images`, or images as `embed_images` takes them.
@@ -348,7 +348,7 @@ class Run(Embedder):
         """Return the distinct unknown words of sentences, in lower case and in order.
 
         A run with word ids knows its vocabulary. A run with a sentence encoder is also assumed to know
-        frequent English words. For encoders of other libraries, which may know other languages, no words are
+        frequent English words. For CLIP models, which may know other languages, no words are
         reported.
 
         >>> import seesay

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from seesay.encoders.towers.inputs import Preprocessing
-from seesay.encoders.towers.libraries import of_processor, of_transform, pixels_of
+from seesay.encoders.towers.libraries import of_transform
 
 SIZES = [(500, 375), (375, 500), (333, 500), (97, 61), (30, 20), (224, 224), (225, 226), (1, 50)]
 
@@ -65,19 +65,6 @@ def test_of_a_row_of_pixels_only_the_middle_is_enlarged(
     assert [max(each) for each in shapes] == [64]
 
 
-@pytest.mark.parametrize("kind", ["CLIP", "Siglip", "ViT"])
-def test_pixels_of_transformers(kind: str, transformers: Any, photographs: list[Image.Image]) -> None:
-    """Those of Pillow exactly; those of torchvision, which resizes tensors, to a level."""
-    processor = getattr(transformers, f"{kind}ImageProcessorPil")()
-    preprocessing = of_processor(processor)
-    for image in photographs:
-        assert levels(preprocessing, image, pixels_of(processor, image)) < 1e-3
-    pytest.importorskip("torchvision", reason="torchvision is not installed")
-    on_tensors = getattr(transformers, f"{kind}ImageProcessor")()
-    for image in real():
-        assert levels(preprocessing, image, pixels_of(on_tensors, image)) < 1.001
-
-
 @pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
 @pytest.mark.parametrize("size", [224, (160, 224)])
 @pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
@@ -93,8 +80,7 @@ def test_pixels_of_open_clip(
 
 
 @pytest.mark.parametrize("crop_mode", ["center", "squash", "border"])
-def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Image.Image]) -> None:
-    timm = pytest.importorskip("timm", reason="timm is not installed")
+def test_pixels_of_timm(crop_mode: str, timm: Any, photographs: list[Image.Image]) -> None:
     transform = timm.data.create_transform(
         (3, 64, 64), crop_pct=0.9, crop_mode=crop_mode, interpolation="bicubic"
     )
@@ -104,11 +90,10 @@ def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Ima
 
 
 def test_preprocessing_survives_json() -> None:
-    one = Preprocessing("contain", (3, 4), (5, 6), "lanczos", (0.1, 0.2, 0.3), (1, 2, 3), 4, "down")
+    one = Preprocessing("contain", (3, 4), (5, 6), "lanczos", (0.1, 0.2, 0.3), (1, 2, 3), 4)
     ten = replace(one, crop=(6, 6), ten=True)
     for each in (one, ten):
-        assert Preprocessing.from_json(json.loads(json.dumps(each.to_json()))) == each
-    assert "ten" not in one.to_json()  # the fingerprint of an earlier export is of these fields
+        assert Preprocessing.from_json(json.loads(json.dumps(asdict(each)))) == each
     for crop in ((6, 5), (2048, 2048)):  # neither squares, nor gigabytes an image
         with pytest.raises(ValueError, match=r"^ten is True, with crops of "):
-            Preprocessing.from_json(replace(ten, crop=crop).to_json())
+            Preprocessing.from_json(asdict(replace(ten, crop=crop)))

@@ -1,4 +1,4 @@
-"""The towers of other libraries' models, and of exports, as encoders by name."""
+"""The towers of open_clip's models and of exports, and networks of timm, as encoders by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from seesay.encoders import register_image_encoder, register_sentence_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
-from seesay.encoders.spec import EXPORTED
+from seesay.encoders.spec import EXPORTED, OPEN_CLIP, TIMM
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ _BATCH = 64  # sentences
 _CROPS = 16  # whose activations are in memory at a time: VGG-19's first take 13 MB per crop
 
 
-@register_image_encoder("open_clip")
-@register_image_encoder("timm")
-@register_image_encoder("transformers")
+@register_image_encoder(OPEN_CLIP)
+@register_image_encoder(TIMM)
 @register_image_encoder(EXPORTED)
 class TowerImageEncoder(ImageEncoder):
     """An image tower: "pooled" holds the projected vectors, not normalised."""
@@ -52,10 +51,10 @@ class TowerImageEncoder(ImageEncoder):
         if name == EXPORTED:
             return [(f"{name}:FOLDER", "the image tower in a folder that `seesay export` wrote")]
         lines = [(f"{name}:NAME", "any image tower of that library by name; needs seesay[hub]")]
-        if name == "timm":
-            lines.append(("timm:NAME:ten", "the same, ten crops averaged (the papers' protocol)"))
+        if name == TIMM:
+            lines.append((f"{TIMM}:NAME:ten", "the same, ten crops averaged (the papers' protocol)"))
             lines.append(
-                ("timm:VGG@before-relu:ten", "fc7 of a VGG network before its ReLU, ten crops averaged")
+                (f"{TIMM}:VGG@before-relu:ten", "fc7 of a VGG network before its ReLU, ten crops averaged")
             )
         return lines
 
@@ -63,8 +62,7 @@ class TowerImageEncoder(ImageEncoder):
         return super().crops(pixels) if self.crop == TEN else self._preprocessing.apply(pixels)[None]
 
 
-@register_sentence_encoder("open_clip")
-@register_sentence_encoder("transformers")
+@register_sentence_encoder(OPEN_CLIP)
 @register_sentence_encoder(EXPORTED)
 class TowerSentenceEncoder(SentenceEncoder):
     """A text tower: projected vectors, not normalised.
@@ -77,7 +75,7 @@ class TowerSentenceEncoder(SentenceEncoder):
         if not towers.has_text:
             raise SeesayError(f"{name} encodes images only; name a model with a text tower.")
         self.dim, self._towers = towers.dim, towers
-        self.fingerprint = towers.fingerprint("tokens", "vocabulary", "text_inputs")
+        self.fingerprint = towers.fingerprint("tokens", "vocabulary")
 
     @classmethod
     def load(cls, name: str) -> SentenceEncoder:
@@ -92,10 +90,9 @@ class TowerSentenceEncoder(SentenceEncoder):
         return [(f"{name}:NAME", "any text tower of that library by name; needs seesay[hub]")]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Compute vectors, (m, dim). Batches have sentences of similar length, so there is little padding."""
+        """Compute vectors, (m, dim)."""
         vectors = np.empty((len(texts), self.dim), np.float32)
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), _BATCH):
-            chosen = order[start : start + _BATCH]
-            vectors[chosen] = self._towers.text(*self._towers.tokens.ids([texts[i] for i in chosen]))
+        for start in range(0, len(texts), _BATCH):
+            batch = slice(start, start + _BATCH)
+            vectors[batch] = self._towers.text(self._towers.tokens.ids(texts[batch]))
         return vectors

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.spec import TOWER, EncoderSpec
+from seesay.encoders.spec import TIMM, TOWER, EncoderSpec
 from seesay.encoders.towers.inputs import Preprocessing
-from seesay.encoders.towers.libraries import LIBRARY_LOADERS, LoadedText, LoadedTowers, load_timm
+from seesay.encoders.towers.libraries import LoadedText, LoadedTowers, load_open_clip, load_timm
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder, unwritable_cache
@@ -49,7 +49,10 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            loaded = _load_tuned(spec) if spec.weights else LIBRARY_LOADERS[spec.name](spec.variant)
+            if spec.weights:
+                loaded = _load_tuned(spec)
+            else:
+                loaded = (load_timm if spec.name == TIMM else load_open_clip)(spec.variant)
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -89,7 +92,7 @@ def _check_pixels(loaded: LoadedTowers) -> None:
 
 
 def _check_ids(text: LoadedText) -> None:
-    ours, theirs = text.tokens.ids(SENTENCES)[0], text.library_ids(SENTENCES)
+    ours, theirs = text.tokens.ids(SENTENCES), text.library_ids(SENTENCES)
     if ours.shape != theirs.shape or not np.array_equal(ours, theirs):
         wrong = SENTENCES if ours.shape != theirs.shape else np.array(SENTENCES)[(ours != theirs).any(axis=1)]
         raise SeesayError(f"its tokenizer reads {wrong[0][:40]!r} in a way that seesay does not know")
@@ -125,7 +128,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
                 "dim": _export_image(loaded, beside / "image.onnx"),
                 "logit_scale": loaded.logit_scale,
                 "logit_bias": loaded.logit_bias,
-                "preprocessing": loaded.preprocessing.to_json(),
+                "preprocessing": asdict(loaded.preprocessing),
             }
             if loaded.text is not None:
                 about |= _export_text(loaded.text, beside)
@@ -141,47 +144,37 @@ def _export_image(loaded: LoadedTowers, path: Path) -> int:
     """Write an image tower, which takes pixels (n, h, w, 3), and return the length of its vectors."""
     image, draw = PixelsToVectors(loaded.image, loaded.preprocessing), np.random.default_rng(0)
     one, three = (draw.integers(0, 256, (n, *loaded.preprocessing.crop, 3), dtype=np.uint8) for n in (1, 3))
-    _to_onnx(image, path, ["pixels"], [(one,), (three,)], {"pixels": {0: "n"}})
+    _to_onnx(image, path, "pixels", [one, three])
     return int(in_pytorch(image, "cpu")(one)[0].shape[1])
 
 
 def _export_text(text: LoadedText, folder: Path) -> dict[str, Any]:
     """Write a text tower and its tokenizer, and return their entries of tower.json."""
     ids = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
-    axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
-    names = ["ids", "mask"]
-    taken = _to_onnx(text.module, folder / "text.onnx", names, ids, dict.fromkeys(names, axes))
+    _to_onnx(text.module, folder / "text.onnx", "ids", ids)
     tokenizer = text.tokens.tokenizer
     tokenizer.save(str(folder / "tokenizer.json"))
     vocabulary = hashlib.blake2b(tokenizer.to_str().encode(), digest_size=16).hexdigest()
-    return {"tokens": asdict(text.tokens.settings), "vocabulary": vocabulary, "text_inputs": taken}
+    return {"tokens": asdict(text.tokens.settings), "vocabulary": vocabulary}
 
 
-def _to_onnx(
-    module: nn.Module,
-    path: Path,
-    inputs: list[str],
-    batches: Sequence[tuple[NDArray[Any], ...]],
-    axes: dict[str, dict[int, str]],
-) -> list[str]:
-    """Export a module, compare it with PyTorch on every batch, and return the inputs that it uses."""
+def _to_onnx(module: nn.Module, path: Path, name: str, batches: Sequence[NDArray[Any]]) -> None:
+    """Export a module with one input of that name, and compare it with PyTorch on every batch."""
     module.eval()
     try:
-        trace(module, batches[0], path, inputs, ["vectors"], axes | {"vectors": {0: "n"}})
+        trace(module, batches[:1], path, [name], ["vectors"], {name: {0: "n"}, "vectors": {0: "n"}})
     except OSError:
         raise
     except Exception as failure:  # the exporter's exceptions have no common base of their own
         raise SeesayError(f"cannot be exported to ONNX ({first_line(failure)})") from failure
     session = onnx_session(path, threads=0)
-    run, taken = in_pytorch(module, "cpu"), [each.name for each in session.get_inputs()]
+    run = in_pytorch(module, "cpu")
     for batch in batches:
-        fed = {key: each for key, each in zip(inputs, batch, strict=True) if key in taken}
-        expected, found = run(*batch)[0], session.run(None, fed)[0]
+        expected, found = run(batch)[0], session.run(None, {name: batch})[0]
         lengths = np.linalg.norm(expected, axis=1, keepdims=True)
         difference = float(np.abs((found - expected) / np.maximum(lengths, 1e-9)).max())
         if not difference <= TOLERANCE:
             raise SeesayError(f"{path.stem} vectors of ONNX Runtime are {difference:.0e} off PyTorch's")
-    return taken
 
 
 def _hash_of_tensors(module: nn.Module) -> str:

@@ -1,16 +1,15 @@
 """How a tower's inputs are made, as data: images with Pillow, sentences with tokenizers, without its library.
 
-Sizes and offsets are computed as in the towers' own libraries, so that pixels and ids are exactly the same.
+Sizes and offsets are computed as in open_clip and timm, so that pixels and ids are exactly the same.
 Mean and deviation are part of the exported network, which takes 8-bit pixels.
 """
 
 from __future__ import annotations
 
 import html
-import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -29,7 +28,6 @@ _LONGEST, _LARGEST_ID = 65_536, (1 << 31) - 1
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Resize = Literal["shortest", "cover", "contain", "squash"]
-Offset = Literal["down", "even"]
 INTERPOLATIONS = {each.name.lower(): each for each in Image.Resampling}
 
 
@@ -47,7 +45,6 @@ class Preprocessing:
         mean: subtracted from each channel, whose range is 0 to 1.
         std: divides the difference.
         fill: the level of the padding, or one level per channel.
-        offset: how the crop's offset is rounded at half a pixel: "down" or, as in torchvision, to "even".
         ten: whether the image encoder takes ten square crops (`ten_crops`) instead of the one of `apply`.
 
     Example:
@@ -63,7 +60,6 @@ class Preprocessing:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     fill: int | tuple[int, ...] = 0
-    offset: Offset = "even"
     ten: bool = False
 
     @classmethod
@@ -80,13 +76,8 @@ class Preprocessing:
         restored._check()
         return restored
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields for JSON; as in earlier exports, without `ten` if it is False."""
-        fields = asdict(self)
-        return fields if self.ten else {key: value for key, value in fields.items() if key != "ten"}
-
     def _check(self) -> None:
-        one_of = {"resize": get_args(Resize), "offset": get_args(Offset), "interpolation": INTERPOLATIONS}
+        one_of = {"resize": get_args(Resize), "interpolation": INTERPOLATIONS}
         for field, known in one_of.items():
             if (value := getattr(self, field)) not in known:
                 raise ValueError(f"{field} is {value!r}")
@@ -129,11 +120,9 @@ class Preprocessing:
             y, x = (len(canvas) - height) // 2, (canvas.shape[1] - width) // 2
             canvas[y : y + height, x : x + width] = pixels
             pixels = canvas
-        y, x = (self._start(side - crop) for side, crop in zip(pixels.shape[:2], self.crop, strict=True))
+        # Half a pixel is rounded to an even number, as in torchvision.
+        y, x = (round((side - crop) / 2) for side, crop in zip(pixels.shape[:2], self.crop, strict=True))
         return np.ascontiguousarray(pixels[y : y + tall, x : x + wide])
-
-    def _start(self, spare: int) -> int:
-        return spare // 2 if self.offset == "down" else round(spare / 2)
 
 
 def check_numbers(name: str, given: object, count: int, low: float, high: float, *kinds: type) -> None:
@@ -148,9 +137,8 @@ class TokenSettings:
     """How ids are made, besides the vocabulary.
 
     Attributes:
-        length: the maximum number of ids; longer sentences are truncated.
+        length: the number of ids; longer sentences are truncated, shorter ones padded.
         pad_id: the padding id.
-        fixed: whether sentences are padded to `length` rather than to the longest of their batch.
         pad_left: whether padding is on the left.
         clean: the cleaning of sentences: a key of CLEANINGS.
         dropped: an id that is replaced by 0, or -1.
@@ -158,9 +146,8 @@ class TokenSettings:
 
     length: int
     pad_id: int
-    fixed: bool
     pad_left: bool = False
-    clean: str = "none"
+    clean: str = "whitespace"
     dropped: int = -1
 
     @classmethod
@@ -174,7 +161,7 @@ class TokenSettings:
         check_numbers("length", (restored.length,), 1, 1, _LONGEST, int)
         check_numbers("pad_id", (restored.pad_id,), 1, 0, _LARGEST_ID, int)
         check_numbers("dropped", (restored.dropped,), 1, -1, _LARGEST_ID, int)
-        check_numbers("fixed and pad_left", (restored.fixed, restored.pad_left), 2, 0, 1, bool)
+        check_numbers("pad_left", (restored.pad_left,), 1, 0, 1, bool)
         if restored.clean not in CLEANINGS:
             raise ValueError(f"clean is {restored.clean!r}")
         return restored
@@ -193,21 +180,18 @@ class Tokens:
         tokenizer.no_padding()
         tokenizer.enable_truncation(settings.length)
 
-    def ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Make ids (m, t) and a mask (m, t), 1 where an id is not padding."""
-        clean = CLEANINGS[self.settings.clean]
+    def ids(self, texts: Sequence[str]) -> Ids:
+        """Make ids (m, length)."""
+        clean, length = CLEANINGS[self.settings.clean], self.settings.length
         try:
             codes = [code.ids for code in self.tokenizer.encode_batch([clean(text) for text in texts])]
         except Exception as failure:  # tokenizers raises nothing more specific
             raise SeesayError(f"The model's tokenizer cannot read these texts ({failure}).") from failure
-        width = self.settings.length if self.settings.fixed else max((len(code) for code in codes), default=0)
-        ids = np.full((len(codes), width), self.settings.pad_id, np.int64)
-        mask = np.zeros_like(ids)
-        for row, code in enumerate(codes):
-            place = slice(width - len(code), None) if self.settings.pad_left else slice(len(code))
-            ids[row, place], mask[row, place] = code, 1
+        ids = np.full((len(codes), length), self.settings.pad_id, np.int64)
+        for row, code in zip(ids, codes, strict=True):
+            row[slice(length - len(code), None) if self.settings.pad_left else slice(len(code))] = code
         ids[ids == self.settings.dropped] = 0
-        return ids, mask
+        return ids
 
 
 def _repaired(text: str) -> str:
@@ -232,16 +216,8 @@ def _canonical(text: str) -> str:
     return " ".join(plain.lower().split())
 
 
-def _siglip(text: str) -> str:
-    """Clean as transformers' SigLIP tokenizer does, which first marks the start of the sentence."""
-    text = ("▁" + text.replace("▁", " ")).lower().translate(_WITHOUT_PUNCTUATION)
-    return re.sub(r"\s+", " ", text).strip()
-
-
 CLEANINGS: dict[str, Callable[[str], str]] = {
-    "none": lambda text: text,
     "whitespace": _whitespace,
     "lower": lambda text: _whitespace(text).lower(),
     "canonicalize": _canonical,
-    "siglip": _siglip,
 }

@@ -1,11 +1,9 @@
-"""Models of open_clip, timm and transformers: which files are read, and what prepares their inputs.
+"""Models of open_clip and networks of timm: which files are read, and what prepares their inputs.
 
 - open_clip: `ARCHITECTURE/WEIGHTS` (published weights, or a file), `hf-hub:REPOSITORY` or a folder;
 - timm: the name of a vision network; `@random` after it keeps the seeded initial weights, not downloaded;
   `@before-relu` leaves out the last activation function before the classifier of VGG (after fc7); `:ten` at
-  the end takes ten crops;
-- transformers: a repository of the hub or a folder, of CLIP, SigLIP or another model that has image and text
-  features, or of a vision model.
+  the end takes ten crops.
 
 Weights are only read from safetensors files, except by timm, which also reads other files with PyTorch's
 restricted reader.
@@ -22,8 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
-from tokenizers.models import BPE, Unigram
+from tokenizers import Regex, Tokenizer, pre_tokenizers, processors
+from tokenizers.models import BPE
 from torch import Tensor, nn
 
 from seesay.encoders.images.base import TEN
@@ -40,10 +38,10 @@ _WORDS = r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}
 
 @dataclass(frozen=True)
 class LoadedText:
-    """A text tower, as returned by a library's loader.
+    """A text tower, as returned by `load_open_clip`.
 
     Attributes:
-        module: maps ids and mask, both (m, t), to sentence vectors (m, d).
+        module: maps ids (m, t) to sentence vectors (m, d).
         tokens: makes the ids.
         library_ids: makes them with the library's own code, for comparison.
     """
@@ -78,22 +76,16 @@ class LoadedTowers:
     changed: str = ""
 
 
-class _Features(nn.Module):
-    """The vectors (n, d) that one of a model's methods makes of its inputs."""
+class _Tower(nn.Module):
+    """The vectors (n, d) that one of a model's methods makes of its input."""
 
-    def __init__(self, model: nn.Module, encode: Callable[..., Any]) -> None:
+    def __init__(self, model: nn.Module, encode: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.model, self.encode = model, encode
 
-    def forward(self, *inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         """Compute vectors, not normalised."""
-        output = self.encode(*inputs)
-        if isinstance(output, Tensor):
-            return output
-        pooled: Tensor | None = getattr(output, "pooler_output", None)
-        if pooled is None:
-            pooled = output.last_hidden_state[:, 0]
-        return pooled.flatten(1)  # some CNNs keep the two pooled axes
+        return self.encode(inputs)
 
 
 def load_open_clip(which: str) -> LoadedTowers:
@@ -107,10 +99,10 @@ def load_open_clip(which: str) -> LoadedTowers:
     )
     model.eval()
     tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
-    text = _Features(model, lambda ids, mask: model.encode_text(ids))  # noqa: ARG005
+    text = _Tower(model, model.encode_text)
     return LoadedTowers(
         weights=model,
-        image=_Features(model, model.encode_image),
+        image=_Tower(model, model.encode_image),
         preprocessing=of_transform(transform),
         library_pixels=lambda image: np.asarray(transform(image)),
         text=LoadedText(text, _open_clip_tokens(tokenizer), lambda texts: tokenizer(list(texts)).numpy()),
@@ -149,36 +141,6 @@ def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
         library_pixels=lambda image: np.asarray(transform(image)),
         changed=f"@{BEFORE_RELU}" if BEFORE_RELU in options else "",
     )
-
-
-def load_transformers(which: str) -> LoadedTowers:
-    """Load a model of transformers."""
-    from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    quiet: dict[str, Any] = {"trust_remote_code": False}
-    model: Any = AutoModel.from_pretrained(which, use_safetensors=True, dtype=torch.float32, **quiet).eval()
-    processor = AutoImageProcessor.from_pretrained(which, backend="pil", **quiet)
-    encode, text = model, None
-    if hasattr(model, "get_text_features") and hasattr(model, "get_image_features"):
-        encode = model.get_image_features
-        text = _transformers_text(model, AutoTokenizer.from_pretrained(which, **quiet))
-    return LoadedTowers(
-        weights=model,
-        image=_Features(model, lambda images: encode(pixel_values=images)),
-        preprocessing=of_processor(processor),
-        library_pixels=lambda image: pixels_of(processor, image),
-        text=text,
-        **_logits(model),
-    )
-
-
-LIBRARY_LOADERS: dict[str, Callable[[str], LoadedTowers]] = {
-    "open_clip": load_open_clip,
-    "timm": load_timm,
-    "transformers": load_transformers,
-}
 
 
 def _logits(model: Any) -> dict[str, Any]:
@@ -250,12 +212,16 @@ def _open_clip_tokens(tokenizer: Any) -> Tokens:
     if hasattr(tokenizer, "encoder"):
         if tokenizer.reduction_fn is not None:
             raise SeesayError("its tokenizer drops words at random; choose another model")
-        return Tokens(_from_simple(tokenizer), TokenSettings(length, 0, True, clean=clean))
+        return Tokens(_from_simple(tokenizer), TokenSettings(length, 0, clean=clean))
     if tokenizer.tokenizer_mode:
         raise SeesayError(f"its tokenizer has a mode '{tokenizer.tokenizer_mode}' that seesay does not know")
-    inner = tokenizer.tokenizer
+    inner = tokenizer.tokenizer  # of transformers
+    if (backend := getattr(inner, "backend_tokenizer", None)) is None:
+        raise SeesayError(f"its {type(inner).__name__} has no form that runs without transformers")
     dropped = inner.sep_token_id if tokenizer.strip_sep_token else -1
-    return tokens_of(inner, length, True, clean, dropped)
+    left = inner.padding_side == "left"
+    settings = TokenSettings(length, int(inner.pad_token_id), left, clean, dropped)
+    return Tokens(Tokenizer.from_str(backend.to_str()), settings)
 
 
 def _from_simple(tokenizer: Any) -> Tokenizer:
@@ -271,58 +237,9 @@ def _from_simple(tokenizer: Any) -> Tokenizer:
     return built
 
 
-def _transformers_text(model: Any, tokenizer: Any) -> LoadedText:
-    """Make the text tower of a model with text features."""
-    config = model.config.get_text_config()
-    # SigLIP was trained on sentences that are padded to its length, without a mask.
-    fixed = str(model.config.model_type).startswith("siglip")
-    masked = not fixed and "attention_mask" in tokenizer.model_input_names
-    length = min(tokenizer.model_max_length, config.max_position_embeddings)
-
-    def library_ids(texts: Sequence[str]) -> Ids:
-        padding = "max_length" if fixed else True
-        made = tokenizer(list(texts), padding=padding, max_length=length, truncation=True)
-        return np.asarray(made["input_ids"], np.int64)
-
-    def encode(ids: Tensor, mask: Tensor) -> Any:
-        return model.get_text_features(input_ids=ids, **({"attention_mask": mask} if masked else {}))
-
-    return LoadedText(_Features(model, encode), tokens_of(tokenizer, length, fixed), library_ids)
-
-
-def tokens_of(tokenizer: Any, length: int, fixed: bool, clean: str = "none", dropped: int = -1) -> Tokens:
-    """Extract the vocabulary and the settings of a transformers tokenizer."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        copied = Tokenizer.from_str(backend.to_str())
-    elif type(tokenizer).__name__ == "SiglipTokenizer":
-        copied, clean = _from_sentencepiece(tokenizer), "siglip"
-    else:
-        raise SeesayError(f"its {type(tokenizer).__name__} has no form that runs without transformers")
-    left = tokenizer.padding_side == "left"
-    return Tokens(copied, TokenSettings(length, int(tokenizer.pad_token_id), fixed, left, clean, dropped))
-
-
-def _from_sentencepiece(tokenizer: Any) -> Tokenizer:
-    """Rebuild a sentencepiece tokenizer, which takes cleaned sentences and ends them with </s>."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto()
-    proto.ParseFromString(tokenizer.sp_model.serialized_model_proto())
-    vocabulary = [(piece.piece, piece.score) for piece in proto.pieces]
-    built = Tokenizer(Unigram(vocabulary, unk_id=proto.trainer_spec.unk_id))
-    steps: list[Any] = [normalizers.Replace(Regex(" +"), "▁"), normalizers.Replace(Regex("▁+$"), "")]
-    if proto.normalizer_spec.precompiled_charsmap:
-        steps.insert(0, normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap))
-    built.normalizer = normalizers.Sequence(steps)
-    end = (tokenizer.eos_token, tokenizer.eos_token_id)
-    built.post_processor = processors.TemplateProcessing(single=f"$A {end[0]}", special_tokens=[end])
-    return built
-
-
 def of_transform(transform: Any) -> Preprocessing:
     """Convert a transform of timm or open_clip; raise SeesayError if a step is unknown."""
-    found: dict[str, Any] = {"fill": 0}
+    found: dict[str, Any] = {}
     for step in transform.transforms:
         kind = type(step).__name__
         if kind == "Resize":
@@ -364,31 +281,3 @@ def _name(interpolation: Any) -> str:
     if isinstance(interpolation, int):
         return Image.Resampling(interpolation).name.lower()
     return str(getattr(interpolation, "value", interpolation)).lower()
-
-
-def pixels_of(processor: Any, image: Image.Image) -> NDArray[np.float32]:
-    """Prepare an image with an image processor of transformers."""
-    return np.asarray(processor(images=image, return_tensors="np")["pixel_values"][0])
-
-
-def of_processor(processor: Any) -> Preprocessing:
-    """Convert an image processor's settings; raise SeesayError if they are not supported."""
-    size = {key: value for key, value in dict(processor.size or {}).items() if value}
-    crop = dict(processor.crop_size or {}) if getattr(processor, "do_center_crop", None) else size
-    known = set(size) in ({"shortest_edge"}, {"height", "width"}) and {"height", "width"} <= set(crop)
-    if not (known and processor.do_resize and not getattr(processor, "do_pad", None)):
-        raise SeesayError(
-            f"its {type(processor).__name__} prepares images in a way that seesay does not know"
-        )
-    side = size.get("shortest_edge")
-    rescale = 255 * (processor.rescale_factor if processor.do_rescale else 1)
-    mean, std = (processor.image_mean, processor.image_std) if processor.do_normalize else ([0] * 3, [1] * 3)
-    return Preprocessing(
-        resize="shortest" if side else "squash",
-        size=(side, side) if side else (size["height"], size["width"]),
-        crop=(crop["height"], crop["width"]),
-        interpolation=Image.Resampling(int(processor.resample)).name.lower(),
-        mean=tuple(float(each) / rescale for each in mean),
-        std=tuple(float(each) / rescale for each in std),
-        offset="down",
-    )

@@ -35,12 +35,12 @@ from seesay.paths import (
 
 Vectors = NDArray[np.float32]
 
-_FORMAT = "2"  # of an export; models are exported again if it changes
+_FORMAT = "3"  # of an export; models are exported again if it changes
 _MANY = 16  # least sentences for which PyTorch is loaded
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
 # The files of a folder that libraries read; notes and pictures beside them do not change the model.
-_READ = ("*.json", "*.model", "*.safetensors", "merges.txt", "vocab.txt")
+_READ = ("*.json", "*.safetensors", "merges.txt", "vocab.txt")
 # Files that are added to an export before it is published; any other file may contain weights.
 _NOTES = ("license", "licence", "copying", "notice", "readme", "")
 _SETTLED = 2.0  # seconds after which any further change changes a file's times
@@ -91,7 +91,7 @@ class Towers:
 
     def fingerprint(self, *parts: str) -> str:
         """Hash the weights, the length of the vectors and the given entries of tower.json."""
-        what = json.dumps([self.weights, self.dim, *(self.about[part] for part in parts), "tower v3"])
+        what = json.dumps([self.weights, self.dim, *(self.about[part] for part in parts), "tower v4"])
         return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @cached_property
@@ -110,26 +110,25 @@ class Towers:
     def image(self, pixels: NDArray[np.uint8]) -> Vectors:
         """Compute vectors (n, d) of pixels (n, h, w, 3)."""
         # Images are encoded in as many threads as there are cores, sentences in one.
-        return self._run("image", {"pixels": pixels}, threads=1, few=0)
+        return self._run("image", "pixels", pixels, threads=1, few=0)
 
-    def text(self, ids: Ids, mask: Ids) -> Vectors:
-        """Compute vectors (m, d) of ids and mask (m, t)."""
-        return self._run("text", {"ids": ids, "mask": mask}, threads=0, few=_MANY)
+    def text(self, ids: Ids) -> Vectors:
+        """Compute vectors (m, d) of ids (m, t)."""
+        return self._run("text", "ids", ids, threads=0, few=_MANY)
 
-    def _run(self, kind: str, inputs: dict[str, NDArray[Any]], threads: int, few: int) -> Vectors:
-        """Compute in PyTorch on a GPU if there are at least `few` inputs, else in ONNX Runtime."""
-        count = len(next(iter(inputs.values())))
+    def _run(self, kind: str, name: str, rows: NDArray[Any], threads: int, few: int) -> Vectors:
+        """Compute in PyTorch on a GPU if there are at least `few` rows, else in ONNX Runtime."""
+        count = len(rows)
         with _loading:
             here = "cpu" if count < few else self._device or default_device()
             if here != "cpu":
                 network = _in_pytorch(self.spec, here)[kind]
         if here != "cpu":
-            return network(*inputs.values())[0]
+            return network(rows)[0]
         path = self.folder / f"{kind}.onnx"
-        taken = self.about["text_inputs"] if kind == "text" else list(inputs)
         try:
             session = _session(path, threads, self._remedy, self.weights)
-            vectors = session.run({name: inputs[name] for name in taken})[0]
+            vectors = session.run({name: rows})[0]
             if vectors.dtype != np.float32 or vectors.shape != (count, self.dim):
                 raise ValueError(f"dim is {self.dim}, and it gives {vectors.dtype}{list(vectors.shape)}")
         except SeesayError:
@@ -230,8 +229,6 @@ def _check(about: Mapping[str, Any]) -> None:
     texts = ["weights", "vocabulary"] if "tokens" in about else ["weights"]
     if wrong := [key for key in texts if not isinstance(about[key], str)]:
         raise ValueError(f"{wrong[0]} is {about[wrong[0]]!r}")
-    if "tokens" in about and about["text_inputs"] not in (["ids"], ["ids", "mask"]):
-        raise ValueError(f"text_inputs is {about['text_inputs']!r}")
 
 
 def export_digest(folder: Path, without: str = TOWER) -> str:
