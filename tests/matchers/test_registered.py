@@ -36,9 +36,6 @@ MCNN = {"kind": "mcnn", "image": 8, "maps": (8, 8, 8), "hidden": 8}
 SIMILARITY = {"kind": "similarity-network", "head": (6, 4), **BRANCHES}
 CASES: dict[str, dict[str, Any]] = {
     "cca": {"dim": 4},
-    "dcca": {"hidden": (16,), "dim": 4},
-    "devise": {},
-    "dvsa": {"instances": 5, "dim": 6, "hidden": 4, "max_length": 6},
     "embedding-network": BRANCHES,
     "ensemble": {"members": ("a", "b"), "matchers": (MCNN, SIMILARITY)},
     "fine-tuned": {"members": ("a",), "matchers": (VSEPP,)},
@@ -47,10 +44,9 @@ CASES: dict[str, dict[str, Any]] = {
     "metric-fusion": {
         "members": ("a", "b"),
         "gate": {"hidden": 4},
-        "matchers": (VSEPP, {"kind": "devise"}),
+        "matchers": (VSEPP, {"kind": "cca", "dim": 4}),
         "parts": ((0,), (0, 1)),
     },
-    "order-embeddings": {"dim": 8, "word_dim": 5},
     "projection": {"dim": 8, "hidden": 6, "word_dim": 4, "members": 2},
     "sco": {"dim": 8, "word_dim": 5, "generation": {"sampling": 0.5}},
     "similarity-network": SIMILARITY,
@@ -382,7 +378,7 @@ def test_widths_that_are_no_whole_numbers_are_named(kind: str) -> None:
             settings_of(kind).build(replace(INPUTS, image_dims=dims))
 
 
-REGULARISED = ["vse++", "sco", "order-embeddings", "embedding-network", "similarity-network"]
+REGULARISED = ["vse++", "sco", "embedding-network", "similarity-network"]
 
 
 def _regularised(kind: str, **changes: object) -> Matcher:

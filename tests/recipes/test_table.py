@@ -86,14 +86,15 @@ def test_a_table_has_known_protocols_and_each_row_once(table) -> None:
 
 
 @pytest.mark.parametrize("table", OF_ONE_PAPER, ids=lambda table: table.name)
-def test_every_row_has_recipes_and_a_published_row(table) -> None:
+def test_every_row_has_a_published_row_and_valid_recipes(table) -> None:
     """Composition has no published row: the paper prints the scores of one image."""
     for row in table.rows:
         for name in row.recipes:
             for corpus in (table.corpus, "flickr8k"):
                 recipe = table.recipe(name, corpus, (), seed=3)
                 assert (recipe.name, recipe.seed, recipe.changes) == (name, 3, ())
-        assert (load_recipe(row.recipes[0], table.corpus).regions is not None) == table.grounds
+        if row.measured:
+            assert (load_recipe(row.recipes[0], table.corpus).regions is not None) == table.grounds
         wanted, protocol = row.published or row.recipe or row.name, table.protocol_of(row)
         published = find_published(wanted, table.corpus, protocol, table.paper)
         assert (published is not None) == (table.protocol != "composition"), row.name

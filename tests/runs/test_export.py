@@ -114,7 +114,7 @@ def test_the_export_describes_the_run(run: Run) -> None:
     assert all(graph.error <= TOLERANCE for graph in export.graphs.values())
 
 
-@pytest.mark.parametrize("name", ["vse++", "mcnn", "projection, class names", "dvsa", "metric-fusion"])
+@pytest.mark.parametrize("name", ["vse++", "mcnn", "projection, class names", "metric-fusion"])
 def test_weights_in_half_precision_are_read_as_they_are(name: str, exported: Callable[..., Run]) -> None:
     run = exported(name, half=True)
     for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 35], 0)):

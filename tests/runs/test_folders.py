@@ -157,7 +157,7 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
 ) -> None:
     monkeypatch.chdir(clip.parent)
     run = seesay.train(
-        "devise",
+        "two-branch",
         scenes,
         tmp_path / "run",
         encoders=["open_clip:./clip"],

@@ -169,7 +169,7 @@ def test_a_block_holds_the_measured_rows_of_a_table(tmp_path, document):
     assert refresh(document, tmp_path)
     lines = cells(document.read_text(encoding="utf-8"))
     assert ["`irmatch-s`", "20.0", "30.0", "10.0", "24.2", "31.7", "52.1"] in lines
-    assert not any("mnlm" in line[0] for line in lines)
+    assert not any("vse0" in line[0] for line in lines)
     assert "Not measured" not in document.read_text(encoding="utf-8")
     document.write_text("<!-- table: flickr8k definition=gvse-1 -->\n<!-- /table -->\n", encoding="utf-8")
     with pytest.raises(SeesayError, match="no row is measured on flickr8k"):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -23,23 +20,11 @@ CORPORA = ["flickr8k", "flickr30k", "coco"]
 NAMES = ["red", "green", "blue", "yellow", "purple", "orange", "black", "pink"]
 _FAST = ("schedule.patience=null", "schedule.shape=constant")
 SMALL = {
-    "devise": ("schedule.epochs=3", "optimizer.lr=0.1"),
-    "order-embeddings": (
-        *("matcher.dim=32", "matcher.word_dim=16", "matcher.image_dropout=0", "matcher.sentence_dropout=0"),
+    "vse++": (
+        *("matcher.dim=32", "matcher.word_dim=16", "matcher.standardise=false"),
         *("schedule.epochs=5", "optimizer.lr=0.01"),
     ),
-    "dcca": (
-        "matcher.hidden=[32]",
-        "matcher.dim=7",
-        "schedule.epochs=5",
-        "sentence_dim=10",
-        "batch_size=100",
-    ),
     "cca-mean": ("matcher.dim=7",),
-    "dvsa": (
-        *("matcher.dim=32", "matcher.hidden=16", "matcher.instances=4", "matcher.dropout=0"),
-        *("schedule.epochs=5", "optimizer.lr=0.02"),
-    ),
 }
 
 
@@ -76,24 +61,10 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, name: str
     assert ((scores > own).sum(axis=0) < 5).mean() > 0.45  # by chance a quarter
 
 
-def test_the_loss_of_deep_cca_is_less_the_more_correlates(corpus: Corpus, tmp_path: Path) -> None:
-    changes = ("encoders=[precomputed]", *_FAST, *SMALL["dcca"], "matcher.dropout=0")
-    train(load_recipe("dcca", changes=changes), corpus, tmp_path / "run")
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["loss"] < rows[0]["loss"] < 0
-    assert rows[-1]["loss"] > -7  # of 7 outputs no more can correlate
-    # What is kept is what val was measured with.
-    correlations = load_file(tmp_path / "run" / "weights.safetensors")["projections.correlations"]
-    assert torch.all((correlations >= 0) & (correlations <= 1))
-
-
 @pytest.mark.parametrize("corpus_name", CORPORA)
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
-    recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0", "mnlm")}
-    assert recipes["vse0"].loss == recipes["mnlm"].loss == LOSSES["margin"].settings(margin=0.2)
+    recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0")}
+    assert recipes["vse0"].loss == LOSSES["margin"].settings(margin=0.2)
     assert isinstance(recipes["vse0"].matcher, MATCHERS["vse++"].settings)
-    assert recipes["order-embeddings"].loss == LOSSES["margin"].settings(margin=0.05)
-    assert recipes["devise"].loss == LOSSES["hinge-rank"].settings(margin=0.1)
-    assert isinstance(recipes["dcca"].loss, LOSSES["total-correlation"].settings)
-    assert recipes["dvsa"].loss == LOSSES["margin"].settings(margin=1)
+    assert recipes["vse++"].loss == LOSSES["soft-margin"].settings(margin=0.2, top_k=1)
     assert all(recipe.departures for recipe in recipes.values())

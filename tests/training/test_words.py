@@ -55,7 +55,7 @@ def test_a_text_file_with_none_of_the_words_is_named(tmp_path: Path) -> None:
 
 
 def test_a_matcher_without_words_cannot_start_from_them(corpus: Corpus, tmp_path: Path) -> None:
-    recipe = load_recipe("devise", changes=[SMALL[0], "words={vectors: glove}", "schedule.epochs=1"])
+    recipe = load_recipe("two-branch", changes=[SMALL[0], "sentence_encoder=mean", "words={vectors: glove}"])
     with pytest.raises(SeesayError, match="no word embedding"):
         train(recipe, corpus, tmp_path / "run")
 

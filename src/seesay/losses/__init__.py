@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from seesay.losses.base import Relations as Relations
     from seesay.losses.base import ScoreLoss as ScoreLoss
     from seesay.losses.correlation import CorrelationLoss as CorrelationLoss
-    from seesay.losses.correlation import TotalCorrelationLoss as TotalCorrelationLoss
     from seesay.losses.pairs import LogisticLoss as LogisticLoss
     from seesay.losses.pairs import MultiLabelLoss as MultiLabelLoss
     from seesay.losses.pairs import PairMarginLoss as PairMarginLoss
     from seesay.losses.ranking import ContrastiveLoss as ContrastiveLoss
     from seesay.losses.ranking import DistillationLoss as DistillationLoss
-    from seesay.losses.ranking import HingeRankLoss as HingeRankLoss
     from seesay.losses.ranking import MarginLoss as MarginLoss
     from seesay.losses.ranking import SoftMarginLoss as SoftMarginLoss
     from seesay.losses.settings import LossSettings as LossSettings
@@ -31,9 +29,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": ("Batch", "LabelledPairs", "Loss", "Relations", "ScoreLoss"),
-        "correlation": ("CorrelationLoss", "TotalCorrelationLoss"),
+        "correlation": ("CorrelationLoss",),
         "pairs": ("LogisticLoss", "MultiLabelLoss", "PairMarginLoss"),
-        "ranking": ("ContrastiveLoss", "DistillationLoss", "HingeRankLoss", "MarginLoss", "SoftMarginLoss"),
+        "ranking": ("ContrastiveLoss", "DistillationLoss", "MarginLoss", "SoftMarginLoss"),
         "settings": ("LossSettings", "register_loss"),
         "triplet": ("TripletLoss",),
     },

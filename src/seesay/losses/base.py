@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -112,7 +111,7 @@ class Loss(nn.Module):
     """Base class of losses.
 
     Losses that sum over pairs take `reduction`: the "mean" over the pairs (the default) or their "sum".
-    Correlation losses have none.
+    The correlation loss has none.
 
     Attributes:
         needs: the methods of a matcher that the loss calls.
@@ -121,7 +120,6 @@ class Loss(nn.Module):
         learns_odds: True if scores are log-odds that a pair matches.
         learns_concepts: True if it compares images with concept labels rather than with sentences.
         closed_form: True if `solve` finds the minimum without steps.
-        full_batches: True if incomplete mini-batches are skipped.
 
     Example:
         >>> import torch
@@ -142,7 +140,6 @@ class Loss(nn.Module):
     learns_odds: ClassVar[bool] = False
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
-    full_batches: ClassVar[bool] = False
     _active_share: Tensor | None = None
 
     @property
@@ -164,14 +161,6 @@ class Loss(nn.Module):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a matcher on a mini-batch, or one loss for each separately trained member."""
         raise NotImplementedError
-
-    def finish_epoch(self, matcher: Any, pairs: Iterable[tuple[Tensor, Any]]) -> None:
-        """Fit parameters that depend on the weights after an epoch, before the matcher is measured.
-
-        Args:
-            matcher: the matcher, in evaluation mode.
-            pairs: image features (b, d) and their sentences of the whole train split, in batches.
-        """
 
 
 class ScoreLoss(Loss):

@@ -107,32 +107,6 @@ class SoftMarginLoss(ScoreLoss):
         return reduced(total, len(scores), self.reduction)
 
 
-@register_loss("hinge-rank")
-class HingeRankLoss(ScoreLoss):
-    """The hinge rank loss of DeViSE: the hard margin with only images as queries.
-
-    Args:
-        margin: m.
-        reduction: "mean" over the pairs, or their "sum".
-
-    Example:
-        >>> import torch
-        >>> from seesay.losses import HingeRankLoss
-        >>> HingeRankLoss(margin=0.1)(torch.zeros(3, 3), torch.tensor([0, 1, 2]))
-        tensor(0.2000)
-    """
-
-    def __init__(self, margin: Positive = 0.1, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        self.margin, self.reduction = margin, reduction
-
-    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        by_image, _ = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, count=different_images(image_ids).sum())
-        return reduced(by_image.sum(), len(scores), self.reduction)
-
-
 @register_loss("contrastive")
 class ContrastiveLoss(ScoreLoss):
     """Softmax cross-entropy of each matching pair against the batch, averaged over both directions.

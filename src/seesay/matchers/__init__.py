@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from seesay.matchers.base import PairMatcher as PairMatcher
     from seesay.matchers.base import as_matcher as as_matcher
     from seesay.matchers.baselines.cca import CCA as CCA
-    from seesay.matchers.baselines.dcca import DCCA as DCCA
-    from seesay.matchers.baselines.devise import DeViSE as DeViSE
-    from seesay.matchers.baselines.dvsa import DVSA as DVSA
-    from seesay.matchers.baselines.vsepp import OrderEmbeddings as OrderEmbeddings
     from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
     from seesay.matchers.composed import Ensemble as Ensemble
     from seesay.matchers.gvse import GVSE as GVSE
@@ -46,10 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "adapter": ("Adapter", "Cosine"),
         "base": ("EmbeddingMatcher", "Matcher", "PairMatcher", "as_matcher"),
         "baselines.cca": ("CCA",),
-        "baselines.dcca": ("DCCA",),
-        "baselines.devise": ("DeViSE",),
-        "baselines.dvsa": ("DVSA",),
-        "baselines.vsepp": ("OrderEmbeddings", "VSEPlusPlus"),
+        "baselines.vsepp": ("VSEPlusPlus",),
         "composed": ("Ensemble",),
         "gvse": ("GVSE", "UncommonVSE"),
         "irmatch": ("IRMatch",),

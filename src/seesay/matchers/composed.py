@@ -18,7 +18,7 @@ from seesay.settings import NonNegative
 class EnsembleSettings(ComposedSettings):
     """Settings of `Ensemble`; the recipe's own loss, optimizer and schedule are not used."""
 
-    rule: ClassVar[str] = "an ensemble is of pair matchers (mcnn, similarity-network, order-embeddings, dvsa)"
+    rule: ClassVar[str] = "an ensemble is of pair matchers (mcnn, similarity-network)"
     together: ClassVar[str] = "members of an ensemble"
 
     def accepts(self, member: MatcherSettings) -> bool:

@@ -296,8 +296,8 @@ class GVSE(EmbeddingMatcher):
 
     Example:
         >>> import torch
-        >>> from seesay.matchers import GVSE, DeViSE, VSEPlusPlus, Sentences
-        >>> uncommon = DeViSE(image_dim=6, sentence_dim=8)
+        >>> from seesay.matchers import CCA, GVSE, VSEPlusPlus, Sentences
+        >>> uncommon = CCA(image_dim=6, sentence_dim=8, dim=4)
         >>> common = VSEPlusPlus(image_dim=5, vocabulary_size=10, dim=16)
         >>> matcher = GVSE([uncommon, common], image_dims=(6, 5), parts=[(0,), (1,)], sentence_dim=8)
         >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)

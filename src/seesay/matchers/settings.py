@@ -56,7 +56,7 @@ class MatcherSettings(Settings):
 
     Example:
         >>> from seesay.matchers.settings import MATCHERS
-        >>> MATCHERS.parse({"kind": "dcca", "dim": 64}).reads_words
+        >>> MATCHERS.parse({"kind": "cca", "dim": 64}).reads_words
         False
     """
 

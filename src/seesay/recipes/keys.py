@@ -62,7 +62,7 @@ class RecipeKeys(TypedDict, total=False):
     geometry: bool
     box_voting: float | None
     class_name: str
-    hidden: Sequence[int] | int
+    hidden: int
     dropout: float
     dim: int
     power: float
@@ -100,7 +100,6 @@ class RecipeKeys(TypedDict, total=False):
     lstm: int
     head: Sequence[int]
     ridges: Sequence[float]
-    ridge: float
     margin: float
     mean_over: Literal["pairs", "active"]
     reduction: Literal["mean", "sum"]

@@ -34,6 +34,7 @@ class TableRow(Settings):
         changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run. In
             YAML, a nested list, such as one that rows share, is replaced by its items.
         group: the heading above the row.
+        measured: False for a row that has no recipe and only shows the published row.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TableRow(Settings):
     combine: tuple[str, str] | None = None
     changes: tuple[str, ...] = ()
     group: str | None = None
+    measured: bool = True
 
     @field_validator("changes", mode="before")
     @classmethod
@@ -60,7 +62,7 @@ class TableRow(Settings):
     @property
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the required runs."""
-        return self.combine or (self.recipe or self.name,)
+        return self.combine or ((self.recipe or self.name,) if self.measured else ())
 
 
 class TableDefinition(Settings):

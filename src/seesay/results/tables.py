@@ -231,7 +231,8 @@ class PaperTable:
         changes = dict.fromkeys(change for row in rows for change in row.canonical_changes)
         if changed := [change for change in changes if change not in named]:
             notes.append(f"Changed: {', '.join(changed)}.")
-        if missing := [line.name for line in self.lines if not line.rows and not line.failures]:
+        wanted = [line for line in self.lines if line.row.measured]
+        if missing := [line.name for line in wanted if not line.rows and not line.failures]:
             notes.append(f"Not measured: {', '.join(missing)}.")
         return notes + self.failures
 
@@ -325,7 +326,7 @@ def recorded_table(
             f"table, or see those of another corpus: --results {INCLUDED_CORPUS}."
         )
     table = PaperTable(definition, path.stem, split, metrics)
-    for row in definition.rows:
+    for row in (each for each in definition.rows if each.measured):
         for found in _recorded(row, definition.protocol_of(row), rows, split):
             table.add(row.name, found)
     return table

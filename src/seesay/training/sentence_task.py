@@ -148,10 +148,7 @@ class SentenceTask(Task):
         for each in self.further:
             each.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
-        batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
-        if self.loss.full_batches:
-            return [batch for batch in batches if len(batch[0]) >= recipe.batch_size] or batches
-        return batches
+        return list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
 
     def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, one for each member of an ensemble."""
@@ -184,8 +181,7 @@ class SentenceTask(Task):
             )
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split, or `val_images` of it, after fitting what depends on the weights."""
-        self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
+        """Measure the val split, or `val_images` of it."""
         count = self.recipe.val_images
         val = self.val if count is None else self.val.of_first_images(count)
         if isinstance(run.matcher, Matcher):

@@ -181,7 +181,8 @@ def measure_table(
         SeesayError: the table does not fit the corpus, has no such column, or a row cannot be recorded.
     """
     runs.check()
-    table, rows = PaperTable(runs.definition, runs.corpus.name, runs.split, metrics), runs.definition.rows
+    table = PaperTable(runs.definition, runs.corpus.name, runs.split, metrics)
+    rows = [row for row in runs.definition.rows if row.measured]
     for at, (row, seed) in enumerate(product(rows, seeds)):
         tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
         try:
