@@ -1018,46 +1018,6 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     watched.context.close()
 
 
-@pytest.mark.parametrize(
-    ("locale", "describe", "month", "damaged", "unknown"),
-    [
-        (
-            "de-DE",
-            "Foto beschreiben",
-            "Juli 2017",
-            re.compile("nicht unterstützt"),
-            "Unbekannter Filter",
-        ),
-        ("zh-CN", "描述图片", "2017年7月", re.compile("不支持的格式"), "未知的筛选条件"),
-    ],
-)
-def test_languages(
-    browser, many, locale: str, describe: str, month: str, damaged: re.Pattern, unknown: str
-) -> None:
-    watched = Watched(browser, many[0], locale=locale)
-    page = watched.page
-    page.goto("/")
-    expect(page.locator(".heading").nth(1)).to_have_text(month)
-    expect(page.locator("#sentence")).to_have_attribute("placeholder", re.compile(describe))
-    expect(page.locator("html")).to_have_attribute("lang", locale[:2])
-    page.locator("#open-panel").click()
-    expect(page.locator("#faults li")).to_have_text(damaged)
-    expect(page.locator(f'#faults [lang="{locale[:2]}"]')).to_have_count(1)
-    expect(page.locator("#english")).to_contain_text("a dog on the beach")
-    page.locator("#language").select_option("en")
-    expect(page.locator("#counts")).to_contain_text("images")
-    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
-    expect(page.locator("#english")).to_be_hidden()
-    page.reload()
-    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
-    watched.context.close()
-    other = Watched(browser, many[0], locale=locale)
-    other.page.goto("/?where=nonsense:1")
-    expect(other.page.locator("#message p")).to_contain_text(unknown)
-    expect(other.page.locator("#message button")).to_be_visible()
-    other.context.close()
-
-
 @pytest.fixture(scope="module")
 def locked(page_index: Path):
     """A server that asks for the token."""
@@ -1107,17 +1067,15 @@ def test_the_token_is_taken_over_plain_http_from_another_device(browser, locked:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.slow
-def test_the_page_that_asks_for_the_token_is_translated_and_accessible(
-    browser, locked: str, scheme: str
-) -> None:
+def test_the_page_that_asks_for_the_token_is_accessible(browser, locked: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    watched = Watched(browser, locked, locale="de-DE", color_scheme=scheme)
+    watched = Watched(browser, locked, color_scheme=scheme)
     page = watched.page
     page.goto("/")
-    expect(page.get_by_role("button")).to_have_text("Öffnen")
+    expect(page.get_by_role("button")).to_have_text("Open")
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button").click()
-    expect(page.get_by_role("alert")).to_contain_text("nicht richtig")
+    expect(page.get_by_role("alert")).to_contain_text("not correct")
     assert [each["id"] for each in axe.run(page).response["violations"]] == []
     watched.context.close()
 
@@ -1132,23 +1090,6 @@ def test_a_browser_that_keeps_nothing_shows_the_page(browser, plain_address: str
     expect(tiles(watched.page).first.locator(".score")).to_be_visible()
     assert watched.errors == []
     watched.context.close()
-
-
-def test_every_language_has_every_word(page) -> None:
-    page.goto("/")
-    module = "import('/static/words.js').then(({ WORDS }) => WORDS)"
-    words = page.evaluate(f"() => {module}")
-    assert set(words) == {"en", "de", "zh"}
-    assert set(words["en"]) == set(words["de"]) == set(words["zh"])
-    for name, english in words["en"].items():
-        for other in (words["de"][name], words["zh"][name]):
-            values = [set(re.findall(r"\{\w+\}", str(text))) for text in (english, other)]
-            assert values[0] == values[1], name
-    static = Path(__file__).parents[2] / "src/seesay/web/static"
-    used = {name for file in static.glob("*.js") for name in re.findall(r"\bt\(\"(\w+)\"", file.read_text())}
-    for html in (static / "index.html", static.parent / "login.html"):
-        used |= set(re.findall(r"data-t[\w-]*=\"(\w+)\"", html.read_text()))
-    assert used <= set(words["en"])
 
 
 @pytest.mark.parametrize("path", ["/", "/?q=red", "/?view=17", "/docs"])

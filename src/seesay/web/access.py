@@ -123,5 +123,5 @@ def _read(file: Path) -> dict[str, str]:
 def login_page(refused: bool = False) -> HTMLResponse:
     """Return the page that asks for the token, with a message if the last one was rejected."""
     page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
-    message = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
-    return HTMLResponse(page.substitute(message if refused else dict.fromkeys(message, "")), 401)
+    message = "That token is not correct." if refused else ""
+    return HTMLResponse(page.substitute(message=message), 401)

@@ -1,8 +1,8 @@
 // Requests to the server. Every failure becomes an Error with a message for the user.
 
-import { heard, language, t } from "./words.js";
-
 const ROOT = "api/v1";
+const DAMAGED = /^the image: (\w+ or damaged \(.*\)|cannot be decoded|empty, 0 bytes)\.$/; // what the server says of an upload
+export const NOT_AN_IMAGE = "This file can't be opened: unsupported or damaged.";
 let index = null;
 
 // Sets the index to query; null for the server's first.
@@ -21,7 +21,7 @@ async function ask(where, options) {
     response = await fetch(where, options);
   } catch (failure) {
     if (failure.name === "AbortError") throw failure;
-    throw new Error(t("unreachable"));
+    throw new Error("The server can't be reached. Is seesay serve still running?");
   }
   const { status } = response;
   if (status === 401) {
@@ -34,8 +34,8 @@ async function ask(where, options) {
     return null; // cut off, or the page of a proxy
   });
   if (response.ok && body) return body;
-  const { text, lang } = body?.detail ? heard(body.detail) : { text: t("answered", { status }), lang: language() };
-  throw Object.assign(new Error(text), { status, lang });
+  const detail = body?.detail ?? `The server responded with status ${status}.`;
+  throw Object.assign(new Error(DAMAGED.test(detail) ? NOT_AN_IMAGE : detail), { status });
 }
 
 function upload(where, file, signal) {

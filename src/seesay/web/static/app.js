@@ -12,7 +12,7 @@ import { Selection } from "./selection.js";
 import { Stacks } from "./stacks.js";
 import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
 import { Viewer } from "./viewer.js";
-import { heard, language, t, translate } from "./words.js";
+import { correction, counted } from "./words.js";
 
 const PAGE = 100;
 const SCORES = "seesay-scores";
@@ -26,6 +26,7 @@ let looked = Promise.resolve(); // until `served` is known
 let latest = null; // the state of the update, if it is known
 let shownAt = 0; // `done` of the running update when all photos were last shown
 
+const UPDATE = ["Look for new photos", () => panel.update().catch(fail)]; // a button's text, and what it does
 const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that is the whole query
 
 const selection = new Selection($("selection"), {
@@ -186,10 +187,10 @@ function sectionsOf(state) {
 
 function headings(state) {
   const sectionOf = sectionsOf(state);
-  const month = new Intl.DateTimeFormat(language(), { month: "long", year: "numeric", timeZone: "UTC" });
+  const month = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
   const titleOf = (image) => {
-    if (state.near) return t("alike", { count: image.alike });
-    if (state.q || given?.file) return sectionOf(image) ? null : t("lessLikely");
+    if (state.near) return counted(image.alike, "near-duplicate");
+    if (state.q || given?.file) return sectionOf(image) ? null : "Less likely";
     return month.format(new Date(`${sectionOf(image)}-01T00:00:00Z`));
   };
   return (image, before) => (before && sectionOf(before) === sectionOf(image) ? null : titleOf(image));
@@ -202,15 +203,15 @@ function tell(state, answer) {
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length || state.until;
     if (isFiltered) sayFilteredOut(state, answer.where_meant);
-    else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
+    else if (state.near) say("No near-duplicates found", "Copies and burst shots would appear here.");
     else sayEmpty();
-  } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
-  else if (idIn(text)) facts.push(t("likeThis"));
-  else if (text) facts.push(t(nothingFits ? "nothingFits" : "bestFor", { text }));
-  if (unknown?.length) facts.push(t("unknown", { words: unknown.map((word) => `“${word}”`).join(", ") }));
-  if (reranking) facts.push(t("reranked", { count: reranking.compared }));
-  if (reranking?.left) facts.push(t("unreadableLast", { count: reranking.left }));
-  for (const [typed, meant] of Object.entries(corrected)) facts.push(t("corrected", { typed, meant }));
+  } else if (given?.file) facts.push(text ? `Best matches for your image and “${text}”` : "Most similar to your image");
+  else if (idIn(text)) facts.push("Most similar to this photo");
+  else if (text) facts.push(nothingFits ? `Probably nothing here matches “${text}”.` : `Best matches for “${text}”`);
+  if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
+  if (reranking) facts.push(counted(reranking.compared, "re-ranked", "re-ranked"));
+  if (reranking?.left) facts.push(counted(reranking.left, "unreadable, listed last", "unreadable, listed last"));
+  for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
   $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
 }
 
@@ -219,25 +220,25 @@ function asTyped({ q, ...state }, { query: parts = [], corrected_words: correcte
   if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
   const link = document.createElement("a");
   link.href = addressOf({ ...state, q: `"${q}"`, view: null });
-  link.textContent = t("asTyped");
+  link.textContent = "Search for what I typed";
   return [" · ", link];
 }
 
 // Says that no photo passes the filter, and suggests the filter that may have been meant.
 function sayFilteredOut(state, meant) {
-  say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
+  say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null, until: null })] });
   if (!meant) return;
   const link = document.createElement("a");
   link.href = addressOf({ ...state, where: meant, view: null });
   link.textContent = meant;
-  $("message").querySelector("p").append(`${t("didYouMean")} `, link);
+  $("message").querySelector("p").append("Did you mean ", link);
 }
 
 // Says how to add photos to an empty index.
 function sayEmpty() {
   filters.hide();
-  if (!served.updating) return say(t("empty"), t("emptyHint"));
-  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update().catch(fail)] });
+  if (!served.updating) return say("No photos yet", "This index contains no images. Run seesay index on a folder of photos.");
+  say("No photos yet", "Photos appear here once the folder has been scanned.", { action: UPDATE });
   if (latest) whileUpdating(latest);
 }
 
@@ -252,9 +253,8 @@ function whileUpdating(state) {
   shownAt = running ? done : 0;
   if (isFurther && !view && scrollY < innerHeight / 2) showMore();
   if (gallery.images.length) return;
-  const { text, lang } = heard(error ?? "");
-  if (running) say(t("indexing"), progress);
-  else if (error) say(t("empty"), text, { lang, action: ["update", () => panel.update().catch(fail)], role: "alert" });
+  if (running) say("Indexing… photos appear here as they are found.", progress);
+  else if (error) say("No photos yet", error, { action: UPDATE, role: "alert" });
 }
 
 // Shows all photos again, including new ones, without indicating that they are being loaded.
@@ -276,8 +276,8 @@ async function givenBy(state) {
   const like = idIn(state.q);
   if (state.image) {
     const file = await files.find(state.image);
-    if (!file) throw new Error(t("fileForgotten"));
-    return { file, name: file.name || t("yourImage"), source: URL.createObjectURL(file) };
+    if (!file) throw new Error("This browser no longer has that image. Drop it here again.");
+    return { file, name: file.name || "Your image", source: URL.createObjectURL(file) };
   }
   if (!like) return null;
   const { path } = await api.facts(like);
@@ -333,8 +333,8 @@ function showChips(state, parts) {
     ...(file ? [chip(given.name, () => go({ image: null }))] : []),
     ...(file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
     ...(file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
-    ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
-    ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
+    ...(state.near ? [chip("Show near-duplicates", () => go({ near: null }))] : []),
+    ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(`up to ${state.until}`, () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   ]);
   $("chips").hidden = !$("chips").childElementCount;
@@ -363,7 +363,7 @@ async function showYears(state, mine) {
     const link = document.createElement("a");
     link.dataset.year = year;
     link.textContent = year;
-    link.title = t("images", { count: images });
+    link.title = counted(images, "image");
     return link;
   }));
   $("years").hidden = counts.size < 2;
@@ -379,15 +379,14 @@ function markYear(state) {
   }
 }
 
-// `action` is the name of a button's text, and what the button does. Only failures (`role` "alert") interrupt a screen reader.
-function say(title, text, { action = null, lang = language(), role = "status" } = {}) {
+// `action` is a button's text, and what the button does. Only failures (`role` "alert") interrupt a screen reader.
+function say(title, text, { action = null, role = "status" } = {}) {
   const [heading, body, button] = $("message").children;
   $("message").setAttribute("role", role);
   heading.textContent = title;
   body.textContent = text;
-  body.lang = lang;
   button.hidden = !action;
-  if (action) [button.textContent, button.onclick] = [t(action[0]), action[1]];
+  if (action) [button.textContent, button.onclick] = action;
   $("message").hidden = false;
 }
 
@@ -399,16 +398,16 @@ function fail(failure) {
   $("status").textContent = "";
   $("scores").hidden = true;
   const isFiltered = failure.status === 422 && read().where;
-  const retry = failure.status === undefined || failure.status >= 500 ? ["retry", () => render(true)] : null;
-  const action = isFiltered ? ["clearFilters", () => go({ where: null })] : retry;
-  say(t("failed"), failure.message, { action, lang: failure.lang, role: "alert" });
+  const retry = failure.status === undefined || failure.status >= 500 ? ["Try again", () => render(true)] : null;
+  const action = isFiltered ? ["Clear filters", () => go({ where: null })] : retry;
+  say("Something went wrong", failure.message, { action, role: "alert" });
 }
 
 async function takeFile(file) {
   if (!file) return;
   if (!files.mayBeImage(file)) {
     pages.leave();
-    fail(Object.assign(new Error(t("notAnImage")), { status: 415 }));
+    fail(Object.assign(new Error(api.NOT_AN_IMAGE), { status: 415 }));
     return;
   }
   go({ ...ALL, where: read().where, image: await files.keep(file) });
@@ -460,10 +459,6 @@ $("point-given").addEventListener("click", () => {
 });
 $("open-panel").addEventListener("click", () => panel.open().catch((failure) => ($("counts").textContent = failure.message)));
 addEventListener("statechange", () => render());
-addEventListener("spoken", () => {
-  selection.show();
-  render(true);
-});
 // Links within the page change its state instead of reloading it.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
@@ -516,6 +511,5 @@ addEventListener("paste", (event) => {
   if (file) takeFile(file);
 });
 
-translate();
 showScores(recall(SCORES) === "1");
 render(true);

@@ -1,7 +1,5 @@
 // The parts of a query and the conditions of a filter, as removable chips.
 
-import { t } from "./words.js";
-
 const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
 
 export const conditionsIn = (where) => where?.match(CONDITION) ?? [];
@@ -18,7 +16,7 @@ export function chip(text, onRemove) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = `${text} ×`;
-  button.setAttribute("aria-label", t("takePartAway", { text }));
+  button.setAttribute("aria-label", `Remove ${text}`);
   button.addEventListener("click", onRemove);
   item.append(button);
   return item;

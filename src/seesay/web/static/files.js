@@ -1,7 +1,5 @@
 // Dropped files. The browser stores the last ones, so that their addresses can be opened again.
 
-import { t } from "./words.js";
-
 const KEPT = 20;
 const UPLOAD_MB = 20;
 const SIDE = 1024; // pixels of the longer side to which images in larger files are scaled down
@@ -50,7 +48,8 @@ export const mayBeImage = (file) => !file.type || file.type.startsWith("image/")
 export async function sendable(file) {
   if (file.size <= UPLOAD_MB * 2 ** 20) return file;
   const picture = await createImageBitmap(file).catch(() => {
-    throw Object.assign(new Error(t("tooLarge", { count: UPLOAD_MB })), { status: 413 });
+    const why = `This file is too large: your browser cannot reduce it, and the server takes ${UPLOAD_MB} MB.`;
+    throw Object.assign(new Error(why), { status: 413 });
   });
   const scale = Math.min(1, SIDE / Math.max(picture.width, picture.height));
   const canvas = new OffscreenCanvas(Math.round(picture.width * scale), Math.round(picture.height * scale));

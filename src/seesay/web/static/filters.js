@@ -3,7 +3,6 @@
 import * as api from "./api.js";
 import { conditionsIn } from "./chips.js";
 import { read } from "./state.js";
-import { t } from "./words.js";
 
 const DATES = /^taken:(\d{4}-\d{2}-\d{2})?(?:\.\.(\d{4}-\d{2}-\d{2})?)?$/;
 // Between slashes, so that "a" is not found in "banana".
@@ -55,7 +54,7 @@ export class Filters {
     const names = folders.map(({ folder }) => folder).filter((name) => !name.includes('"')); // which no filter can name
     const others = chosen && !names.includes(chosen) ? [chosen] : [];
     const options = [...others, ...names].map((name) => new Option(name, name));
-    this.folder.replaceChildren(new Option(t("allFolders"), ""), ...options);
+    this.folder.replaceChildren(new Option("All folders", ""), ...options);
     this.folder.value = chosen;
   }
 }

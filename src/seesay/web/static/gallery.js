@@ -3,7 +3,7 @@
 
 import { thumbnailOf } from "./api.js";
 import { Loads } from "./loads.js";
-import { t } from "./words.js";
+import { counted, number } from "./words.js";
 
 const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
@@ -34,7 +34,7 @@ const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.
 const isCropped = (image) => shapeOf(image) !== image.width / image.height;
 
 export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
-  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("rankBefore", { rank: before })}` : "");
+  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · was ${number(before)}` : "");
 }
 
 // Returns a frame around a detected object; `box` is in pixels of the image.
@@ -240,7 +240,7 @@ export class Gallery {
     button.type = "button";
     button.className = "pick";
     button.tabIndex = -1; // the key x does the same
-    button.setAttribute("aria-label", t("select", { path: image.path }));
+    button.setAttribute("aria-label", `Select ${image.path}`);
     return button;
   }
 
@@ -261,7 +261,7 @@ export class Gallery {
     const [stack, count] = [tile.querySelector(".stack"), image.beneath?.length ?? 0];
     stack.hidden = !count;
     stack.textContent = `+${count}`;
-    stack.title = t("stacked", { count });
+    stack.title = counted(count, "near-duplicate");
     stack.setAttribute("aria-label", `${image.path}: ${stack.title}`);
   }
 

@@ -2,14 +2,14 @@
 
 import * as api from "./api.js";
 import { ALL, go, read } from "./state.js";
-import { heard, language, LANGUAGES, speak, t } from "./words.js";
+import { counted, number } from "./words.js";
 
 const OFTEN = 700; // milliseconds between two requests for the state of an update
 const pause = () => new Promise((later) => setTimeout(later, OFTEN));
 
 // Returns the progress of an update in words.
 export const progressOf = ({ done, total }) =>
-  total ? t("updating", { done, total }) : t("looking");
+  total ? `${number(done)} of ${number(total)} new photos` : "Scanning the folder…";
 
 export class Panel {
   // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update that was seen running has ended;
@@ -22,14 +22,8 @@ export class Panel {
     const find = (selector) => dialog.querySelector(selector);
     [this.choice, this.counts, this.start] = [find("#index"), find("#counts"), find("#update")];
     [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
-    [this.languages, this.logout] = [find("#language"), find("#logout")];
-    this.languages.append(...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code)));
-    this.stacked = find("#stacked");
+    [this.stacked, this.logout] = [find("#stacked"), find("#logout")];
     this.stacked.addEventListener("change", () => onStacked(this.stacked.checked));
-    this.languages.addEventListener("change", () => {
-      speak(this.languages.value);
-      this.describe().catch((failure) => (this.counts.textContent = failure.message));
-    });
     this.choice.addEventListener("change", () => {
       go({ ...ALL, index: this.choice.value });
       dialog.close();
@@ -57,7 +51,6 @@ export class Panel {
 
   async open() {
     this.dialog.showModal();
-    this.languages.value = language();
     this.stacked.checked = this.isStacked();
     this.take(await api.indexes());
     await this.describe();
@@ -66,9 +59,9 @@ export class Panel {
   // Shows the counts of the index.
   count() {
     const { images, sentences, not_read: notRead, absent } = this.status;
-    const counts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null];
-    const facts = [...counts, ...notRead.map((line) => heard(line).text), ...absent.map((name) => t("absent", { name }))];
-    this.counts.textContent = facts.filter(Boolean).join(" · ");
+    const counts = [counted(images, "image"), sentences ? counted(sentences, "sentence") : null];
+    const away = absent.map((name) => `“${name}” is not available right now; its photos stay in the index`);
+    this.counts.textContent = [...counts, ...notRead, ...away].filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
     this.logout.hidden = !this.status.login;
   }
@@ -79,13 +72,10 @@ export class Panel {
 
   listFaults(faults) {
     this.faults.parentElement.hidden = faults.length === 0;
-    this.faults.parentElement.querySelector("summary").textContent = t("faults", { count: faults.length });
+    this.faults.parentElement.querySelector("summary").textContent = `${counted(faults.length, "file")} could not be read`;
     this.faults.replaceChildren(...faults.map(({ path, reason }) => {
       const line = document.createElement("li");
-      const why = document.createElement("span");
-      const { text, lang } = heard(reason);
-      [why.lang, why.textContent] = [lang, text];
-      line.append(`${path}: `, why);
+      line.textContent = `${path}: ${reason}`;
       return line;
     }));
   }
@@ -110,9 +100,8 @@ export class Panel {
       this.start.disabled = running;
       this.progress.hidden = !running;
       if (!running) {
-        const ended = seconds === null ? "" : t("updated", { added, deleted });
-        const { text, lang } = error ? heard(error) : { text: ended, lang: language() };
-        [this.how.textContent, this.how.lang] = [text, lang];
+        const ended = seconds === null ? "" : `Up to date: ${number(added)} added, ${number(deleted)} removed.`;
+        this.how.textContent = error || ended;
         if (this.sawUpdate) {
           this.sawUpdate = false;
           this.onUpdated();

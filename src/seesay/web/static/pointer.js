@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { sendable } from "./files.js";
-import { t } from "./words.js";
+import { correction } from "./words.js";
 
 const scoreOf = (box) => (box.probability ?? box.score).toFixed(2);
 
@@ -56,7 +56,7 @@ export class Pointer {
     this.clear();
     if (!this.sentence || this.form.hidden) return;
     const [mine, sentence] = [(this.asking = new AbortController()), this.sentence];
-    const slow = setTimeout(() => (this.told.textContent = t("lookingAt")), 150);
+    const slow = setTimeout(() => (this.told.textContent = "Searching…"), 150);
     try {
       const { id, file } = this.image;
       const asked = file ? { file: await sendable(file) } : { id };
@@ -71,9 +71,9 @@ export class Pointer {
 
   answer(found, sentence) {
     this.found = found;
-    const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${t("corrected", { typed, meant })}`);
+    const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${correction(typed, meant)}`);
     const absent = found.phrases.filter(({ boxes, fits }) => boxes.length && !fits);
-    const missing = absent.map(({ text }) => ` · ${t("notInImage", { text })}`);
+    const missing = absent.map(({ text }) => ` · “${text}” is probably not in this image; the box is the best guess`);
     this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
     // Small boxes are above large ones, so that the pointer can reach each of them.
     const area = ({ x1, y1, x2, y2 }) => (x2 - x1) * (y2 - y1);
@@ -92,7 +92,7 @@ export class Pointer {
       mark.textContent = letters.slice(phrase.start, phrase.end).join("");
       mark.classList.toggle("unknown", !phrase.known);
       const [best] = phrase.boxes;
-      mark.title = !phrase.known ? t("unknownPhrase") : best ? `${t("score")} ${scoreOf(best)}` : "";
+      mark.title = !phrase.known ? "contains no known words" : best ? `Score ${scoreOf(best)}` : "";
       mark.tabIndex = 0;
       mark.dataset.phrase = i;
       mark.style.setProperty("--phrase", phrase.colour);

@@ -1,7 +1,7 @@
 // The selected images, to download as a list or a zip.
 
 import { archiveOf } from "./api.js";
-import { t } from "./words.js";
+import { number } from "./words.js";
 
 const MOST_ZIPPED = 500;
 
@@ -53,10 +53,10 @@ export class Selection {
   show() {
     const count = this.images.size;
     this.bar.hidden = count === 0;
-    this.bar.querySelector("#selected").textContent = t("selected", { count });
+    this.bar.querySelector("#selected").textContent = `${number(count)} selected`;
     const zip = this.bar.querySelector('[data-do="zip"]');
     zip.disabled = count > MOST_ZIPPED;
-    zip.title = zip.disabled ? t("tooManyToZip", { count: MOST_ZIPPED }) : t("zip");
+    zip.title = zip.disabled ? `A zip can hold at most ${MOST_ZIPPED} images.` : "Download zip";
     this.onChange();
   }
 

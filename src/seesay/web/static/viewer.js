@@ -4,11 +4,18 @@ import * as api from "./api.js";
 import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
 import { ALL, addressOf, go, leaveView, read } from "./state.js";
-import { language, t } from "./words.js";
 import { Zoom } from "./zoom.js";
 
 const AHEAD = 20; // images before the last loaded one, from which more are fetched
 const STEP = 80; // pixels by which an arrow key moves a zoomed picture
+const EXIF = {
+  camera: "Camera",
+  lens: "Lens",
+  exposure: "Exposure",
+  aperture: "Aperture",
+  iso: "ISO",
+  focal: "Focal length",
+};
 
 export class Viewer {
   // `imagesNow()` returns the images to step through; `onClose(image)` is called when the dialog is closed.
@@ -122,25 +129,25 @@ export class Viewer {
     try {
       const known = await api.facts(this.image.id, this.asking.signal);
       const { taken, ...others } = known.facts;
-      const date = new Intl.DateTimeFormat(language(), { dateStyle: "long", timeStyle: "short" });
-      const size = new Intl.NumberFormat(language(), { maximumSignificantDigits: 3 });
+      const date = new Intl.DateTimeFormat("en", { dateStyle: "long", timeStyle: "short" });
+      const size = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
       const [bytes, unit] = known.bytes < 1e6 ? [known.bytes / 1e3, "kB"] : [known.bytes / 1e6, "MB"];
       this.list([
-        ["file", known.path],
-        ["taken", taken && date.format(new Date(taken))],
-        ["size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
-        ...Object.entries(others),
-        ["score", scoreOf(this.image, 3)],
+        ["File", known.path],
+        ["Taken", taken && date.format(new Date(taken))],
+        ["Size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
+        ...Object.entries(others).map(([name, value]) => [EXIF[name] ?? name, value]),
+        ["Score", scoreOf(this.image, 3)],
       ]);
     } catch (failure) {
-      if (failure.name !== "AbortError") this.list([["file", failure.message]]);
+      if (failure.name !== "AbortError") this.list([["File", failure.message]]);
     }
   }
 
   list(facts) {
     const shown = facts.filter(([, value]) => value).map(([name, value]) => {
       const [term, text] = [document.createElement("dt"), document.createElement("dd")];
-      term.textContent = t(name);
+      term.textContent = name;
       text.textContent = value;
       return [term, text];
     });
@@ -150,7 +157,7 @@ export class Viewer {
   async copy(text) {
     try {
       await navigator.clipboard.writeText(text);
-      this.facts.textContent = t("copied");
+      this.facts.textContent = "Copied";
     } catch {
       this.facts.textContent = text; // without HTTPS, browsers do not allow writing to the clipboard
     }
