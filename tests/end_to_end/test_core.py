@@ -175,12 +175,10 @@ def test_what_only_lists_needs_no_extra(core: Path, scenes: Path) -> None:
 
 
 def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path: Path) -> None:
-    photo = next(scenes.rglob("*.jpg"))
     extras = {
         f"train irmatch-s --data {scenes}": "train",
         f"table flickr8k --data {scenes}": "train",
         f"report seesay-small --data {scenes} --split train --out {tmp_path}/report.html": "train",
-        f"explain seesay-small {photo} dog": "train",
         f"features {scenes} --encoder timm:resnet18 --out {tmp_path}/features": "hub",
         f"index {scenes} --run open_clip:ViT-B-32/openai --out {tmp_path}/a.seesay": "hub",
         f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
@@ -194,7 +192,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
 IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1]) / "seesay"
-make = {"losses", "matchers", "training", "report", "explain", "_api"}
+make = {"losses", "matchers", "training", "report", "_api"}
 for path in sorted(root.rglob("*.py")):
     parts = path.relative_to(root.parent).with_suffix("").parts
     name = ".".join(parts).removesuffix(".__init__")

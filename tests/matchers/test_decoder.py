@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
@@ -119,29 +117,6 @@ def test_all_own_words_are_the_likeliest_after_those_before(decoder: Decoder, ta
     assert decoder.loss(images(4), sentences(*TEXTS), table, 1.0) != decoder.loss(
         images(4), sentences(*TEXTS), table
     )
-
-
-def test_a_wide_beam_finds_what_exhaustive_search_finds(decoder: Decoder, table: Tensor) -> None:
-    longest, vector = 3, images(1)[0]
-    all_texts = [text for n in range(1, longest + 1) for text in product(range(1, WORDS), repeat=n)]
-    exhaustive = sorted((log_likelihood(decoder, table, vector.numpy(), t), t) for t in all_texts)[::-1]
-    count = len(all_texts)
-    found = decoder.beam_search(vector, table, beam=4**longest, count=count, max_length=longest)
-    assert [tuple(words) for words, _ in found] == [text for _, text in exhaustive]
-    assert [value for _, value in found] == pytest.approx([value for value, _ in exhaustive], abs=1e-5)
-    for few in (1, 3):  # stopped early, it misses nothing
-        best = decoder.beam_search(vector, table, beam=4**longest, count=few, max_length=longest)
-        assert [words for words, _ in best] == [words for words, _ in found[:few]]
-
-
-def test_a_narrow_beam_is_never_better(decoder: Decoder, table: Tensor) -> None:
-    for vector in images(5):
-        best = [decoder.beam_search(vector, table, beam, 1, 4)[0] for beam in (1, 256)]
-        assert best[0][1] <= best[1][1] + 1e-6
-        for words, value in best:
-            assert value == pytest.approx(
-                log_likelihood(decoder, table, vector.numpy(), tuple(words)), abs=1e-5
-            )
 
 
 def test_greedy_writes_for_many_images_what_it_writes_for_each(decoder: Decoder, table: Tensor) -> None:

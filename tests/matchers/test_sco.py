@@ -159,11 +159,6 @@ def test_a_generated_sentence_stands_for_the_image() -> None:
     assert all(parameter.grad is None for parameter in model.image_map.parameters())
 
 
-def test_without_a_decoder_nothing_is_written() -> None:
-    with pytest.raises(SeesayError, match=r"no decoder"):
-        network().write(pairs()[0], beam=2, count=1)
-
-
 def test_figures_are_the_generation_loss_by_the_own_image_and_by_another() -> None:
     model, (images, sentences) = network(role="supervision"), pairs()
     found = model.metrics(images, sentences)

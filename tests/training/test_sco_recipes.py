@@ -14,7 +14,6 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import kept_encoder
-from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
@@ -22,7 +21,6 @@ from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.inputs import split_inputs
-from seesay.runs.predictions import write_sentences
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask
@@ -168,25 +166,3 @@ def test_a_precomputed_context_beside_concepts(corpus: Corpus, tmp_path: Path) -
     )
     run = Run.load(str(tmp_path / "run"))
     assert evaluate(run, both, "standard", "test", resamples=0).to_dict()["about"]["images"] == 6
-
-
-def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:
-    """Drawn scenes' words, best first, each with the decoder's own likelihood."""
-    image = corpus.split("val").images[0]
-    data = image.source.read()
-    captions = write_sentences(full, data, "scene", beam=5, count=3)
-    likelihoods = [caption.log_likelihood for caption in captions]
-    assert len({caption.sentence for caption in captions}) == 3
-    assert likelihoods == sorted(likelihoods, reverse=True)
-    known = set(full.vocabulary.words)
-    assert all(set(caption.sentence.split()) <= known for caption in captions)
-    assert (
-        write_sentences(full, data, "scene", beam=1, count=3)[2] == write_sentences(full, data, "", 3, 3)[2]
-    )
-    with pytest.raises(SeesayError, match="nothing"):
-        write_sentences(full, b"no image", "nothing", 5, 1)
-
-
-def test_a_run_without_a_decoder_writes_nothing() -> None:
-    with pytest.raises(SeesayError, match=r"seesay-small: this run has no decoder; .* sco-ctx-gen"):
-        write_sentences(Run.load("seesay-small"), b"", "x", 5, 1)

@@ -95,37 +95,6 @@ def features(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(
-    epilog='Example: seesay explain runs/mcnn-phs dog.jpg "a dog runs in the grass" --out why.html'
-)
-def explain(
-    run: opt.Run,
-    image: opt.ImageFile,
-    sentence: Annotated[
-        str, typer.Argument(metavar="SENTENCE", help="The sentence whose score is explained.")
-    ],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Also write a page, an HTML file.")] = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
-    as_json: opt.Json = False,
-) -> None:
-    """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
-    from seesay.data.sources import FileSource
-    from seesay.explain import explain as explain_match
-    from seesay.explain.draw import FORMATS, write_explanation
-    from seesay.paths import check_output
-    from seesay.runs.run import Run
-
-    if out is not None:
-        check_output(out, FORMATS)  # before anything is computed
-    data = FileSource(image).read()
-    loaded = Run.load(run)
-    explanation = explain_match(loaded, data, str(image), sentence)
-    if out is not None:
-        write_explanation(data, image.name, loaded.recipe.name, explanation, out)
-    console.show(explanation, as_json, console.print_explanation, k)
-
-
 @opt.app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
 def concepts(
     source: Annotated[

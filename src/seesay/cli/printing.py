@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seesay.data.corpus import Corpus, Issues
-    from seesay.explain import Explanation
     from seesay.grounding import Grounding
     from seesay.runs.bundle import Bundle
     from seesay.runs.config import RunConfig
-    from seesay.runs.predictions import SeenConcept, WrittenSentence
+    from seesay.runs.predictions import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.rerank import Reranked
@@ -140,12 +139,6 @@ def print_grounding(found: Grounding, sentence: str) -> None:
         tell(f"Looked for '{meant}', not for '{typed}'; text in double quotes is not corrected.")
 
 
-def print_captions(captions: Sequence[WrittenSentence]) -> None:
-    """Print a line for each sentence: its log-likelihood and the sentence."""
-    for caption in captions:
-        print(f"{caption.log_likelihood:7.2f}  {caption.sentence}")
-
-
 def print_concepts(vocabulary: ConceptVocabulary) -> None:
     """Print a line for each concept: the number of sentences with it, its part of speech and its word."""
     for concept in vocabulary.concepts:
@@ -161,29 +154,6 @@ def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
     """Print a line for each concept of an image: its score, its part of speech and its word."""
     for concept in concepts:
         print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
-
-
-def print_explanation(explanation: Explanation, count: int) -> None:
-    """Print for each reading its score, on a terminal the coloured sentence, and its strongest windows."""
-    from rich.text import Text
-
-    from seesay.explain import terminal_style
-
-    out = wide()
-    if len(explanation.readings) > 1:
-        out.print(Text(f"{explanation.score:.3f}  All of them together", "bold"), soft_wrap=True)
-    for reading in explanation.readings:
-        out.print(Text(f"{reading.score:.3f}  {reading.title}", "bold"), soft_wrap=True)
-        if sys.stdout.isatty():
-            pieces = explanation.pieces(reading)
-            out.print(Text.assemble(*((text, terminal_style(strength or 0.0)) for text, strength in pieces)))
-        strongest = max((abs(window.contribution) for window in reading.windows), default=0.0) or 1.0
-        for window in reading.best(count):
-            style = terminal_style(window.contribution / strongest)
-            line = Text.assemble((f"{window.contribution:+.3f}", style), f"  {explanation.text(window)}")
-            out.print(line, soft_wrap=True)
-    for note in explanation.notes():
-        tell(note)
 
 
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:

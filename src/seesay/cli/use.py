@@ -241,25 +241,6 @@ def sentences(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
-def caption(
-    run: opt.Run,
-    image: opt.ImageFile,
-    beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search, at least -k.")] = 5,
-    k: opt.Count = 1,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
-    as_json: opt.Json = False,
-) -> None:
-    """Describe an image with a run that has a decoder; print log-likelihood and sentence."""
-    from seesay.data.sources import FileSource
-    from seesay.runs.predictions import write_sentences
-    from seesay.runs.run import Run
-
-    data = FileSource(image).read()
-    captions = write_sentences(Run.load(run), data, str(image), beam, k)
-    console.show(captions, as_json, console.print_captions)
-
-
 @opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
     image: opt.ImageFile,

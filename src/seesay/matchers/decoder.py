@@ -23,7 +23,6 @@ from seesay.matchers.layers import run_packed
 from seesay.matchers.sentences import UNKNOWN, Sentences
 
 State = tuple[Tensor, Tensor]
-Written = tuple[list[int], float]
 
 
 class Decoder(nn.Module):
@@ -98,38 +97,6 @@ class Decoder(nn.Module):
         words = torch.stack(written, dim=1)
         there = words != self.mark
         return Sentences(words[there], there.sum(dim=1), images.new_zeros(len(images), 0))
-
-    @torch.no_grad()
-    def beam_search(
-        self, image: Tensor, table: Tensor, beam: int, count: int, max_length: int
-    ) -> list[Written]:
-        """Return the `count` most likely sentences of 1 to `max_length` words by beam search, best first.
-
-        They are compared by the log-likelihood of eq. 3, which includes the end and is not divided by the
-        length, so it favours short sentences. The unknown word is never generated. The image vector is (H,),
-        and `beam` is the width of the beam, at least `count`.
-        """
-        state = _start(image[None])
-        begun = torch.full((1, 1), self.mark, device=image.device)
-        scores = torch.zeros(1, device=image.device)
-        ended: list[Written] = []
-        for place in range(max_length + 1):
-            logits, state = self.step(begun[:, -1], state, table)
-            totals = scores[:, None] + logits.float().log_softmax(dim=1)
-            if place:
-                ended += zip(begun[:, 1:].tolist(), totals[:, self.mark].tolist(), strict=True)
-                ended = sorted(ended, key=lambda written: -written[1])[:count]
-            if place == max_length or (len(ended) == count and ended[-1][1] >= scores.max()):
-                break  # longer sentences are only less likely
-            totals[:, [UNKNOWN, self.mark]] = -torch.inf
-            kept = min(beam, int(totals.isfinite().sum()))
-            if not kept:
-                break  # the vocabulary has no word
-            scores, chosen = totals.flatten().topk(kept)
-            parents, words = chosen // totals.shape[1], chosen % totals.shape[1]
-            begun = torch.cat([begun[parents], words[:, None]], dim=1)
-            state = (state[0][:, parents], state[1][:, parents])
-        return ended
 
     def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
         """Read a word of each of n sentences; return logits of the next, (n, G), and the state (1, n, H)."""

@@ -43,7 +43,6 @@ from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, st
 from seesay.matchers.sentences import (
     UNKNOWN,
     WORD_DEVIATION,
-    Sentences,
     SentencesLike,
     WordVectors,
     read_words,
@@ -197,42 +196,6 @@ class MatchingCNN(PairMatcher):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
         # Sentences are grouped by similar lengths: a few large products are faster than many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
-
-    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
-        """Score an image (1, d) with a whole sentence, and without each of its windows, (1 + windows,).
-
-        The gate of eq. 6 is closed for the window that is left out, so that it responds with zero for every
-        image, and the pooling takes the other window of the pair.
-        """
-        inputs = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
-        responses = self._convolve(inputs, self.meeting)
-        each = torch.arange(len(responses), device=responses.device)
-        copies = responses.repeat(1, 1 + len(each), 1)
-        copies[each, 1 + each] = (
-            torch.finfo(copies.dtype).min / 2
-        )  # finite, because -inf marks missing positions
-        encoded = self._padded(pool(copies).transpose(0, 1))
-        return self.score_pairs(self.encode_images(image).expand(len(encoded), -1), encoded)
-
-    @property
-    def level(self) -> str:
-        """The level at which the image meets the sentence."""
-        return LEVELS[self.meeting]
-
-    def windows(self, words: int) -> list[tuple[int, int]]:
-        """Return the range of words in each window that meets the image, for a sentence of `words` words.
-
-        Level `st` has none, because its layer sees the image and the whole sentence.
-        """
-        reach, stride, level = 1, 1, self.meeting
-        if level == LEVELS.index("st"):
-            return []
-        for span in _SPANS[:level]:  # `span` positions, and one more by pooling
-            reach, stride = reach + span * stride, 2 * stride
-        reach += (_SPANS[level] - 1) * stride
-        words = min(words, MAX_LENGTH)
-        count = min(-(-words // stride), _PLACES[level] - _SPANS[level] + 1)
-        return [(i * stride, min(i * stride + reach, words)) for i in range(count)]
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.decoder import Decoder, Written
+from seesay.matchers.decoder import Decoder
 from seesay.matchers.layers import (
     Standardise,
     WordEmbedding,
@@ -198,13 +198,6 @@ class SCO(EmbeddingMatcher):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the last batch, whose graph cannot be copied."""
         return {**self.__dict__, "_batch": None}
-
-    def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
-        """Return the `count` most likely sentences of each image, (n, d): word ids and log-likelihood."""
-        decoder, table = self._decoder()
-        with torch.inference_mode():
-            vectors = self._image_vectors(images)
-            return [decoder.beam_search(v, table, max(beam, count), count, self.max_length) for v in vectors]
 
     def _image_vectors(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim, next(self.image_map.parameters()))

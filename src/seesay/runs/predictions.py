@@ -1,4 +1,4 @@
-"""Other predictions of a run's matcher: sentences about an image, its concepts, gate values."""
+"""Other predictions of a run's matcher: the concepts of an image, gate values."""
 
 from __future__ import annotations
 
@@ -12,50 +12,13 @@ from torch import Tensor
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE
-from seesay.matchers.sco import SCO, ConceptClassifier
+from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.images import join_features
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
 
 _AT_ONCE = 512  # images or sentences
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenSentence:
-    """A generated sentence, and ln P of its words and its end given the image (eq. 3 of SCO)."""
-
-    sentence: str
-    log_likelihood: float
-
-
-def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
-    """Generate sentences for an image by beam search, most likely first.
-
-    Sentences are at most as long as in training.
-
-    Args:
-        run: a run of a recipe with `matcher.generation`.
-        data: the encoded image.
-        name: the image's name, for errors.
-        beam: width of the beam, or `count` if that is larger.
-        count: the maximum number of sentences.
-
-    Raises:
-        ImageError: the image cannot be decoded.
-        SeesayError: the run has no decoder.
-    """
-    matcher = run.matcher
-    if not isinstance(matcher, SCO) or matcher.decoder is None:
-        raise SeesayError(
-            f"{run.name}: this run has no decoder; use a run of a recipe with generation, such as "
-            f"sco-ctx-gen or sco-full."
-        )
-    features = image_features(run, data, name)
-    return [
-        WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
-        for numbers, likelihood in matcher.write(features, beam, count)[0]
-    ]
 
 
 def image_features(run: Run, data: bytes, name: str) -> Tensor:
