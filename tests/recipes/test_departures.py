@@ -65,7 +65,7 @@ CASES = [(name, corpus) for name, values in included_recipes().items() for corpu
 
 @pytest.mark.parametrize(("name", "corpus"), CASES, ids="/".join)
 def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
-    values = values_for(included_recipes()[name], corpus, name)
+    values = values_for(included_recipes()[name], (corpus,), name)
     recipe = load_recipe(name, corpus)
     if not values.get("paper"):
         assert not recipe.departures

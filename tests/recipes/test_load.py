@@ -12,7 +12,7 @@ import yaml
 
 from seesay.errors import SeesayError
 from seesay.recipes.files import included_recipes
-from seesay.recipes.load import dump_recipe, is_same, load_recipe, recipe_with
+from seesay.recipes.load import dump_recipe, is_same, load_recipe, member_recipes, recipe_with, settings_line
 from seesay.recipes.schema import Recipe
 
 SHIPPED = [f"{corpus}/{name}" for name, values in included_recipes().items() for corpus in values["corpora"]]
@@ -64,18 +64,39 @@ def test_irmatch_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "corpus", "found"),
+    ("name", "corpus", "trained", "settings"),
     [
-        ("vse0", None, "flickr8k"),
-        ("vse0", "coco", "coco"),
-        ("vse0", "photos", "photos"),
-        ("coco/vse0", None, "coco"),
-        ("coco/vse0", "flickr8k", "coco"),
-        ("adapter", "flickr8k", "flickr8k"),
+        ("vse0", None, "flickr8k", "flickr8k"),
+        ("vse0", "coco", "coco", "coco"),
+        ("vse0", "photos", "photos", "flickr8k"),
+        ("coco/vse0", None, "coco", "coco"),
+        ("coco/vse0", "flickr8k", "flickr8k", "coco"),
+        ("adapter", "flickr8k", "flickr8k", "flickr30k"),
     ],
 )
-def test_a_bare_name_means_the_corpus_at_hand(name: str, corpus: str | None, found: str) -> None:
-    assert load_recipe(name, corpus).corpus == found
+def test_a_recipe_has_the_settings_for_the_corpus_in_its_name_or_at_hand(
+    name: str, corpus: str | None, trained: str, settings: str
+) -> None:
+    recipe = load_recipe(name, corpus)
+    assert (recipe.corpus, recipe.settings_of) == (trained, settings)
+    assert (getattr(recipe.matcher, "dim", None) == 1024) == (settings == "coco")
+
+
+def test_settings_for_another_corpus_are_a_departure_and_said_in_one_line() -> None:
+    """Also for the members of a composed matcher."""
+    ensemble = load_recipe("flickr30k/mcnn-ens", "photos")
+    assert ensemble.departures.count("the settings for flickr30k, on photos") == 1
+    assert [member.settings_of for member in member_recipes(ensemble)] == ["flickr30k"] * 4
+    assert "the settings" not in str(load_recipe("mcnn-ens", "flickr30k").departures)
+    assert settings_line("vse0", [load_recipe("vse0", "flickr30k")]) == (
+        "vse0: settings for flickr30k. Others: flickr8k/vse0, coco/vse0, --set."
+    )
+    assert settings_line("concepts-1crop", [load_recipe("concepts-1crop", "flickr8k")]) is None  # no others
+
+
+def test_the_corpus_of_the_settings_is_no_setting() -> None:
+    with pytest.raises(SeesayError, match="write CORPUS/vse0 to take"):
+        load_recipe("vse0", "photos", ["settings_of=coco"])
 
 
 @pytest.mark.parametrize("name", ["only", "", "photos/vse0", "../vse0"])

@@ -9,7 +9,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.files import included_recipes
-from seesay.recipes.load import load_recipe
+from seesay.recipes.load import load_recipe, settings_line
 from seesay.recipes.table import (
     TableDefinition,
     corpus_title,
@@ -206,3 +206,18 @@ def test_seeds() -> None:
     for wrong in ("", "1,", "1,1", "-1", "a", "1.5", "1,01", "4294967296", "9" * 5000):
         with pytest.raises(SeesayError, match="--seeds"):
             parse_numbers(wrong, "--seeds")
+
+
+def test_a_table_can_have_the_settings_for_another_corpus() -> None:
+    named = load_table("flickr30k/irmatch-2")
+    recipes = {recipe.name: recipe for recipe in named.recipes_for("photos")}
+    assert (recipes["irmatch-s"].settings_of, recipes["irmatch-s"].corpus) == ("flickr30k", "photos")
+    assert load_table("irmatch-2").settings_of is None
+    lines = load_table("two-branch-2").only(["two-branch", "two-branch-full", "two-branch-one"])
+    assert settings_line(lines.name, lines.recipes_for("coco")) == (
+        "two-branch-2: settings for coco, two-branch-one: flickr8k. Others: flickr30k/two-branch-2, --set."
+    )
+    assert is_table("flickr30k/sco-2")
+    assert not is_table("photos/sco-2")
+    with pytest.raises(SeesayError, match="Table flickr8k-phrases has settings for"):
+        load_table("coco/flickr8k-phrases")

@@ -51,7 +51,7 @@ def train(
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import read_corpus
-    from seesay.recipes.load import load_recipe
+    from seesay.recipes.load import load_recipe, settings_line
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
     from seesay.training.train import can_resume
@@ -67,6 +67,8 @@ def train(
         console.print_left_out(each.issues)
     console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
+    if line := settings_line(resolved.name, [resolved]):
+        console.tell(line)
     folder = home_expanded(out or opt.RUNS / resolved.name)
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)

@@ -5,7 +5,7 @@ A variant overrides the settings of its file, or those of an earlier variant tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -33,8 +33,13 @@ def included_recipes() -> Mapping[str, Values]:
     return found
 
 
-def find_recipe(name: str, corpus: str | None) -> Values:
-    """Return the values of the recipe `name`, `corpus/name` or of a YAML file, for that corpus.
+def find_recipe(name: str, corpus: str | None, settings_of: str | None = None) -> Values:
+    """Return the values of the recipe `name`, `corpus/name` or of a YAML file.
+
+    Args:
+        name: of the recipe; `corpus/name` has the settings for that corpus, whatever it is trained on.
+        corpus: the corpus for training, if known.
+        settings_of: a corpus whose settings are preferred to those for `corpus`.
 
     Raises:
         SeesayError: the recipe does not exist, or is not for the corpus in its name.
@@ -43,7 +48,7 @@ def find_recipe(name: str, corpus: str | None) -> Values:
     if path.suffix in SUFFIXES:
         if not path.is_file():
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the included recipes.")
-        return values_for(read_yaml(path, name), corpus, name)
+        return values_for(read_yaml(path, name), (settings_of, corpus), name)
     named, slash, recipe = name.rpartition("/")
     included = included_recipes()
     if recipe not in included:
@@ -52,19 +57,23 @@ def find_recipe(name: str, corpus: str | None) -> Values:
     values = included[recipe]
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
-    return values_for(values, named or corpus, name)
+    return values_for(values, (named, settings_of, corpus), name)
 
 
-def values_for(values: Values, corpus: str | None, where: str) -> Values:
-    """Return a recipe's values for one corpus, or for its first one if it lists no such corpus."""
+def values_for(values: Values, wanted: Sequence[str | None], where: str) -> Values:
+    """Return a recipe's values for the first corpus wanted that it has settings for, or else for its first.
+
+    The last one wanted is the corpus for training. `settings_of` names the corpus whose settings are taken.
+    """
     shared = dict(values)
-    corpora = shared.pop("corpora", None)
+    corpora, corpus = shared.pop("corpora", None), wanted[-1]
     if corpora is None:
         return shared if corpus is None else {"corpus": corpus} | shared
     if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
         raise SeesayError(f"{where}: key 'corpora': expected a mapping from corpora to their settings.")
-    chosen = corpus if corpus in corpora else next(iter(corpora))
-    return lay_over(shared | {"corpus": corpus or chosen}, corpora[chosen])
+    chosen = next((name for name in wanted if name in corpora), next(iter(corpora)))
+    named = {"corpus": corpus or chosen, "settings_of": chosen}
+    return lay_over(shared | named, corpora[chosen])
 
 
 def lay_over(values: Values, overrides: Values) -> Values:

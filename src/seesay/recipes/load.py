@@ -17,7 +17,7 @@ from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import PrintedSettings, leaves
-from seesay.recipes.files import Values, find_recipe
+from seesay.recipes.files import Values, find_recipe, included_recipes
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, describe
 
@@ -28,12 +28,14 @@ _OF_RUNS = ("concepts", "concepts-regions")  # encoders whose variant is the fol
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
-def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
+def load_recipe(
+    name: str, corpus: str | None = None, changes: Sequence[str] = (), settings_of: str | None = None
+) -> Recipe:
     """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
 
     A recipe contains the common values, and the differences between corpora under `corpora`. The values for
-    `corpus` are used if the recipe lists it, and otherwise those for the first corpus. Departures from the
-    paper are derived from the settings that differ from the printed ones under `paper`.
+    `corpus` are used if the recipe lists it, and otherwise those for the first corpus, which is a departure.
+    Departures from the paper are derived from the settings that differ from the printed ones under `paper`.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
@@ -41,11 +43,13 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
         changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. A key of a mapping
             can be given alone if no other mapping has it: `epochs=5`. Changes also apply to the members of a
             composed matcher, and those of `matcher` only to them.
+        settings_of: a corpus whose values are used instead, if the recipe lists it.
 
     Raises:
         SeesayError: the recipe does not exist, or a key or value is not allowed.
     """
-    return _resolved(_load(name, corpus, [_spelt_out(change, name, corpus) for change in changes]))
+    spelt = [_spelt_out(change, name, corpus) for change in changes]
+    return _resolved(_load(name, corpus, spelt, settings_of))
 
 
 def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
@@ -74,6 +78,8 @@ def _spelt_out(change: str, name: str, corpus: str | None) -> str:
     key, equals, _ = change.partition("=")
     if not equals:
         raise SeesayError(f"{change}: write key=value, such as epochs=5.")
+    if key == "settings_of":
+        raise SeesayError(f"{change}: write CORPUS/{name.rpartition('/')[2]} to take a corpus's settings.")
     if "." in key or key in Recipe.model_fields:
         return change
     values = load_recipe(name, corpus).model_dump()
@@ -151,7 +157,8 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         SeesayError: a member is missing, invalid, named twice, or cannot be combined.
     """
     changes = member_changes(composed.changes, type(composed.composition))
-    loaded = [_load(name, composed.corpus, changes) for name in composed.composition.members]
+    names, settings_of = composed.composition.members, composed.settings_of
+    loaded = [_load(name, composed.corpus, changes, settings_of) for name in names]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
@@ -191,9 +198,8 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
     """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
-    used, asked = (
-        leaves(_untuned(each).model_dump(mode="json", exclude=set(_LABELS))) for each in (there, recipe)
-    )
+    unnamed = {*_LABELS, "settings_of"}
+    used, asked = (leaves(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
     return "; ".join(
         f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
         for key in used | asked
@@ -256,7 +262,7 @@ def settings_digest(recipe: Recipe) -> str:
     matchers count. Box voting is not part of training. Some keys that were added after rows had been recorded
     only count if they are set.
     """
-    named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
+    named = {"name", "about", "system", "settings_of", "departures", "changes", "encoders", "seed"}
     values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
     values["loss"].pop("teacher", None)
     if values["regions"] and values["regions"]["train_nms"] is None:
@@ -277,9 +283,42 @@ def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
         raise SeesayError(f"{where}: {describe(failure, model)}") from failure
 
 
-def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
+def corpora_of(recipes: Iterable[Recipe]) -> tuple[str, ...]:
+    """Return the corpora that included recipes have settings for."""
+    listed = (included_recipes().get(recipe.name, {}).get("corpora", {}) for recipe in recipes)
+    return tuple(dict.fromkeys(corpus for corpora in listed for corpus in corpora))
+
+
+def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
+    """Say for which corpus settings are, and how to take those for another; None if there are no others.
+
+    Args:
+        name: of a recipe or table.
+        recipes: the recipe, or those of the table.
+
+    Example:
+        >>> settings_line("vse0", [load_recipe("vse0", "pets")])
+        'vse0: settings for flickr8k; there are none for pets. Others: flickr30k/vse0, coco/vse0, --set.'
+    """
+    used: dict[str, set[str]] = {}
+    for recipe in recipes:
+        if recipe.settings_of is not None:
+            used.setdefault(recipe.settings_of, set()).add(recipe.name)
+    if not used:
+        return None
+    known, corpus = corpora_of(recipes), recipes[0].corpus
+    others = [f"{each}/{name.rpartition('/')[2]}" for each in known if each not in used]
+    if list(used) == [corpus] and not others:
+        return None
+    main = max(used, key=lambda each: len(used[each]))
+    rest = [f", {', '.join(sorted(used[each]))}: {each}" for each in used if each != main]
+    none = "" if corpus in known else f"; there are none for {corpus}"
+    return f"{name}: settings for {main}{''.join(rest)}{none}. Others: {', '.join([*others, '--set'])}."
+
+
+def _load(name: str, corpus: str | None, changes: Sequence[str], settings_of: str | None = None) -> Recipe:
     """Load a recipe without its members, with the departures derived from its settings."""
-    values, where = find_recipe(name, corpus), name
+    values, where = find_recipe(name, corpus, settings_of), name
     paper = values.pop("paper", None)
     matcher = values.get("matcher")
     kind = str(matcher.get("kind")) if isinstance(matcher, dict) else ""
@@ -292,13 +331,15 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
         values["changes"] = sorted(changes)
         where = f"{name} with {', '.join(changes)}"
     recipe = validated(Recipe, values, where)
-    if paper is None or "departures" in values:
-        return recipe
-    printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
-    try:
-        departures = printed.departures_of(recipe.model_dump(mode="json"))
-    except SeesayError as failure:
-        raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
+    departures = list(recipe.departures)
+    if paper is not None and "departures" not in values:
+        printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
+        try:
+            departures = printed.departures_of(recipe.model_dump(mode="json"))
+        except SeesayError as failure:
+            raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
+    if recipe.settings_of not in (None, recipe.corpus):
+        departures.append(f"the settings for {recipe.settings_of}, on {recipe.corpus}")
     return recipe.model_copy(update={"departures": tuple(departures)})
 
 

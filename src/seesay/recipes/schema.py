@@ -157,6 +157,7 @@ class Recipe(Settings):
 
     Attributes:
         corpus: the corpus for training; by default the given one.
+        settings_of: the corpus whose settings these are; None if the recipe has the same for all.
         about: a line for `seesay recipes`.
         encoders: image encoders by name; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
@@ -186,6 +187,7 @@ class Recipe(Settings):
 
     name: str
     corpus: str
+    settings_of: str | None = None
     about: str = ""
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.files import SUFFIXES, Values, read_yaml
-from seesay.recipes.load import load_recipe, validated
+from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
+from seesay.recipes.load import corpora_of, load_recipe, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
 
@@ -72,6 +72,8 @@ class TableDefinition(Settings):
         source: the paper; None for a table of several papers.
         table: its number in that paper.
         corpus: the paper's corpus; its published rows are shown if there are none for the corpus measured.
+        settings_of: a corpus whose settings the recipes take if they list it, instead of those for the corpus
+            measured.
         beside: further corpora whose published rows are shown.
         protocol: the protocol of rows without their own.
         metrics: the metrics to show, such as `R@1`; all if empty.
@@ -82,6 +84,7 @@ class TableDefinition(Settings):
     source: str | None = None
     table: int | None = Field(None, gt=0)
     corpus: str
+    settings_of: str | None = None
     beside: tuple[str, ...] = ()
     protocol: str
     metrics: tuple[str, ...] = ()
@@ -136,6 +139,10 @@ class TableDefinition(Settings):
                 raise SeesayError(f"Table {self.name}: no row '{name}'{near} There are: {', '.join(known)}.")
         return self.model_copy(update={"rows": tuple(r for r in self.rows if not names or r.name in names)})
 
+    def recipes_for(self, corpus: str) -> list[Recipe]:
+        """Load the recipes of all rows for a corpus; see `recipe`."""
+        return [self.recipe(name, corpus, row.changes, seed=1) for row in self.rows for name in row.recipes]
+
     def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
         """Load a row's recipe for a corpus, with changes and a seed; see `load_recipe`.
 
@@ -143,14 +150,15 @@ class TableDefinition(Settings):
             SeesayError: the recipe is invalid; the message names the table.
         """
         try:
-            return load_recipe(name, corpus, changes).model_copy(update={"seed": seed})
+            loaded = load_recipe(name, corpus, changes, self.settings_of)
+            return loaded.model_copy(update={"seed": seed})
         except SeesayError as error:
             raise SeesayError(f"Table {self.name}: {error}") from error
 
 
 def is_table(name: str) -> bool:
-    """Return True for the name of an included table, and for the path of a YAML file."""
-    return name in _included() or Path(name).suffix in SUFFIXES
+    """Return True for an included table, `table` or `corpus/table`, and for the path of a YAML file."""
+    return _without_corpus(name)[1] in _included() or Path(name).suffix in SUFFIXES
 
 
 def list_tables() -> list[TableDefinition]:
@@ -161,19 +169,32 @@ def list_tables() -> list[TableDefinition]:
 def load_table(name: str) -> TableDefinition:
     """Return the included table `name`, or that of a YAML file, after checking its recipes.
 
+    Recipes of the table `corpus/name` have the settings for that corpus, whatever they are trained on.
+
     Raises:
-        SeesayError: the table does not exist, or the file or one of its recipes is invalid.
+        SeesayError: the table does not exist, has no settings for the corpus in its name, or the file or one
+            of its recipes is invalid.
     """
-    if name in _included():
-        return _included()[name]
+    corpus, table = _without_corpus(name)
+    if table in _included():
+        definition = _included()[table]
+        known = corpora_of(definition.recipes_for(definition.corpus)) if corpus else ()
+        if corpus and corpus not in known:
+            raise SeesayError(f"Table {table} has settings for {', '.join(known)}, not for '{corpus}'.")
+        return definition.model_copy(update={"settings_of": corpus or None})
     if Path(name).suffix not in SUFFIXES:
         near = did_you_mean(name, _included()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_included()))}.")
     definition = validated(TableDefinition, read_yaml(Path(name), f"Table {name}"), f"Table {name}")
-    for row in definition.rows:
-        for recipe in row.recipes:
-            definition.recipe(recipe, definition.corpus, row.changes, seed=1)
+    definition.recipes_for(definition.corpus)
     return definition
+
+
+def _without_corpus(name: str) -> tuple[str, str]:
+    """Split `corpus/name`; the corpus is empty if it is not one that included recipes have settings for."""
+    corpus, slash, table = name.partition("/")
+    known = any(corpus in values["corpora"] for values in included_recipes().values()) if slash else False
+    return (corpus, table) if known else ("", name)
 
 
 def parse_numbers(text: str, option: str) -> list[int]:

@@ -18,7 +18,7 @@ from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import canonical_changes, member_changes, settings_digest
+from seesay.recipes.load import canonical_changes, member_changes, settings_digest, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
@@ -173,7 +173,7 @@ def measure_table(
     Args:
         runs: its runs, trained or not.
         seeds: of each row, in the order in which they are trained.
-        tell: called with a line before and after each row.
+        tell: called with a line about the settings, and one before and after each row.
         record: the folder of results that rows are recorded in.
         metrics: the columns to show, see `PaperTable`.
 
@@ -181,8 +181,11 @@ def measure_table(
         SeesayError: the table does not fit the corpus, has no such column, or a row cannot be recorded.
     """
     runs.check()
-    table = PaperTable(runs.definition, runs.corpus.name, runs.split, metrics)
-    rows = [row for row in runs.definition.rows if row.measured]
+    definition, corpus = runs.definition, runs.corpus.name
+    table = PaperTable(definition, corpus, runs.split, metrics)
+    rows = [row for row in definition.rows if row.measured]
+    if line := settings_line(definition.name, definition.recipes_for(corpus)):
+        tell(line)
     for at, (row, seed) in enumerate(product(rows, seeds)):
         tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
         try:
@@ -194,7 +197,7 @@ def measure_table(
         table.add(row.name, measured)
         tell("  " + ", ".join(f"{name} {number(value)}" for name, value in measured.result.row.items()))
         if record is not None:
-            record_row(record, runs.corpus.name, measured)
+            record_row(record, corpus, measured)
     return table
 
 

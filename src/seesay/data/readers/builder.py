@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from seesay.data.boxes import clip
 from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence, composed
 from seesay.data.features import FeatureRows
+from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import source_size
 from seesay.data.walk import NOT_FOLLOWED, ImageFinder
@@ -85,7 +86,7 @@ class CorpusBuilder:
     Images without a split are split 80/10/10 at the end.
 
     Args:
-        path: a folder, or a file in it; the corpus is named after it.
+        path: a folder, or a file in it; the corpus is named after it, unless it is a published one.
         images: the folder to search for images, if it is not the folder of the corpus.
 
     Attributes:
@@ -262,7 +263,8 @@ class CorpusBuilder:
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
         _, *columns = read_options()
-        return Corpus(self.name, *found, (), self.format, *columns)
+        name = known_name(self.name, images, has_boxes)
+        return Corpus(name, *found, (), self.format, *columns)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""
