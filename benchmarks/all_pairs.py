@@ -26,7 +26,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -36,7 +38,8 @@ from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
-from seesay.runs.all_pairs import score_all_pairs
+from seesay.runs.scores import score_all_pairs
+from seesay.runs.trained import TorchBackend
 
 SIMILARITY = "similarity network"
 MATCHERS = (*LEVELS, SIMILARITY)
@@ -73,8 +76,8 @@ def encoded(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> tuple
     return matcher.encode_images(images), read
 
 
-def all_pairs(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> Tensor:
-    return score_all_pairs(matcher, *encoded(matcher, images, sentences))
+def all_pairs(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> NDArray[np.float32]:
+    return score_all_pairs(TorchBackend(matcher, "cpu"), *encoded(matcher, images, sentences))
 
 
 class Plain:
@@ -158,17 +161,17 @@ def compare(name: str) -> dict[str, Any]:
     a = torch.rand(PRODUCT, PRODUCT)
     times = best_of_turns(
         {
-            "seesay": lambda: score_all_pairs(matcher, *sides),
+            "seesay": lambda: score_all_pairs(TorchBackend(matcher, "cpu"), *sides),
             "encoding": lambda: encoded(matcher, images, sentences),
             "product": lambda: a @ a,
             **{f"plain {batch}": partial(plain, batch) for batch in BATCHES},
         }
     )
     pairs = IMAGES * SENTENCES
-    needed = flops(lambda: score_all_pairs(matcher, *sides)) / pairs
+    needed = flops(lambda: score_all_pairs(TorchBackend(matcher, "cpu"), *sides)) / pairs
     ours, plainly = pairs / times["seesay"], pairs / min(times[f"plain {batch}"] for batch in BATCHES)
     rate = 2 * PRODUCT**3 / times["product"]
-    difference = all_pairs(matcher, images, sentences) - plain(SENTENCES)
+    difference = all_pairs(matcher, images, sentences) - plain(SENTENCES).numpy()
     return {
         "matcher": name,
         "pairs/s": ours,
@@ -179,7 +182,7 @@ def compare(name: str) -> dict[str, Any]:
         "plain MFLOP a pair": flops(lambda: plain(SENTENCES)) / pairs / 1e6,
         "product GFLOP/s": rate / 1e9,
         "share of it": ours * needed / rate,
-        "largest difference": float(difference.abs().max()),
+        "largest difference": float(np.abs(difference).max()),
     }
 
 
@@ -190,15 +193,15 @@ def whole(name: str, count: int) -> dict[str, Any]:
     images = torch.rand(count, IMAGE_DIM)
     sides = encoded(matcher, images, sentences_as_of_flickr8k(PER_IMAGE * count, name))
     before, start = peak_mib(), time.perf_counter()
-    scores = score_all_pairs(matcher, *sides)
+    scores = score_all_pairs(TorchBackend(matcher, "cpu"), *sides)
     seconds = time.perf_counter() - start
-    matrix = scores.numel() * scores.element_size() / (1 << 20)
+    matrix = scores.nbytes / (1 << 20)
     return {
         "matcher": name,
         "images": count,
         "sentences": PER_IMAGE * count,
         "seconds": seconds,
-        "pairs/s": scores.numel() / seconds,
+        "pairs/s": scores.size / seconds,
         "matrix MiB": matrix,
         "peak MiB": peak_mib(),
         "beside sides and matrix MiB": max(peak_mib() - before - matrix, 0.0),

@@ -208,7 +208,6 @@ NEED_PYTORCH = {
     "seesay.encoders.networks",
     "seesay.encoders.networks.lite",
     "seesay.encoders.networks.sentences",
-    "seesay.runs.all_pairs",
     "seesay.runs.export",
     "seesay.runs.predictions",
     "seesay.runs.trained",

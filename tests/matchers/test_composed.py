@@ -14,7 +14,8 @@ from seesay.matchers.composed import Ensemble, take_apart
 from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
-from seesay.runs.all_pairs import score_all_pairs
+from seesay.runs.scores import score_all_pairs
+from seesay.runs.trained import TorchBackend
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
 NETWORK = MATCHERS["similarity-network"].settings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
@@ -65,7 +66,8 @@ def test_scores_are_the_sum_of_the_members(
         x, y = model.encode_images(features), model.encode_sentences(texts)
         assert np.allclose(model(features, texts), expected, atol=1e-4)
         for block in (1, 7, 1000):
-            assert np.allclose(score_all_pairs(model, x, y, block), expected, atol=1e-4)
+            scores = score_all_pairs(TorchBackend(model, "cpu"), x, y, block=block)
+            assert np.allclose(scores, expected, atol=1e-4)
         i, j = torch.arange(images).repeat_interleave(len(lengths)), torch.arange(len(lengths)).repeat(images)
         assert np.allclose(model.score_pairs(x[i], y[j]), expected.ravel(), atol=1e-4)
 
@@ -87,11 +89,12 @@ def test_half_precision_gives_about_the_same(monkeypatch: pytest.MonkeyPatch) ->
     model, texts = ensemble(*LEVEL.values(), NETWORK), sentences([1, 4, 12, 30])
     with torch.inference_mode():
         x, y = model.encode_images(torch.randn(3, IMAGE)), model.encode_sentences(texts)
-    exact = score_all_pairs(model, x, y)
-    monkeypatch.setattr("seesay.runs.all_pairs._precision", lambda device: torch.bfloat16)
-    half = score_all_pairs(model, x, y)
-    assert torch.allclose(half, exact, atol=0.05 * float(exact.abs().max()))
-    assert half.dtype == exact.dtype == torch.float32
+    backend = TorchBackend(model, "cpu")
+    exact = backend.score_encoded(x, y)
+    monkeypatch.setattr("seesay.runs.trained._precision", lambda device: torch.bfloat16)
+    half = backend.score_encoded(x, y)
+    assert np.allclose(half, exact, atol=0.05 * float(np.abs(exact).max()))
+    assert half.dtype == exact.dtype == np.float32
 
 
 def test_its_weights_are_its_members() -> None:

@@ -18,7 +18,8 @@ from seesay.errors import SeesayError
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS
-from seesay.runs.all_pairs import score_all_pairs
+from seesay.runs.scores import score_all_pairs
+from seesay.runs.trained import TorchBackend
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.words import PretrainedVectors
 
@@ -105,7 +106,9 @@ def test_all_pairs_are_the_pairs_one_by_one(level: str) -> None:
             for image in images
         ]
         for block in (1, 6, 1000):
-            assert np.allclose(score_all_pairs(model, x, y, block), alone, atol=1e-5)
+            assert np.allclose(
+                score_all_pairs(TorchBackend(model, "cpu"), x, y, block=block), alone, atol=1e-5
+            )
         i, j = torch.arange(5).repeat_interleave(len(texts)), torch.arange(len(texts)).repeat(5)
         assert np.allclose(model.score_pairs(x[i], y[j]), np.ravel(alone), atol=1e-5)
 

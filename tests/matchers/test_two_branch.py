@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch.nn import functional
 
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
-from seesay.runs.all_pairs import score_all_pairs
+from seesay.runs.scores import score_all_pairs
+from seesay.runs.trained import TorchBackend
 
 
 def sentences(*lengths: int, dim: int = 7) -> Sentences:
@@ -53,5 +55,6 @@ def test_similarity_network_scores_pairs_as_one_by_one() -> None:
         one_by_one = torch.stack([torch.stack([model.head(a * b)[0] for b in y]) for a in x])
         assert torch.allclose(model(images, texts), one_by_one, atol=1e-6)
         for block in (1, 4, 100):
-            assert torch.allclose(score_all_pairs(model, x, y, block), one_by_one, atol=1e-6)
+            scores = score_all_pairs(TorchBackend(model, "cpu"), x, y, block=block)
+            np.testing.assert_allclose(scores, one_by_one, atol=1e-6)
         assert torch.allclose(model.score_pairs(x[:3], y), one_by_one.diagonal(), atol=1e-6)

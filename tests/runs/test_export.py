@@ -22,6 +22,7 @@ from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
 from seesay.runs.folders import included_runs
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
+from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import save_weights
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
@@ -71,16 +72,18 @@ def outputs(run: Run, images: Tensor, sentences: Sentences) -> Iterator[tuple[np
         *(part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
     )
     features = images.numpy()
+    rows, columns = exported.encode_images(features), exported.encode_sentences(texts)
     if isinstance(matcher, EmbeddingMatcher):
-        yield exported.encode_images(features), matcher.embed_images(images)
-        yield exported.encode_sentences(texts), matcher.embed_sentences(sentences)
+        yield rows, matcher.embed_images(images)
+        yield columns, matcher.embed_sentences(sentences)
         yield exported.encode_images(features, query=True), matcher.query_images(images)
         yield exported.encode_sentences(texts, query=True), matcher.query_sentences(sentences)
+        yield rows @ columns.T, matcher(images, sentences)
     else:
         assert isinstance(matcher, PairMatcher)
-        yield exported.encode_images(features), matcher.encode_images(images)
-        yield exported.encode_sentences(texts), matcher.encode_sentences(sentences)
-    yield exported.score_all(features, texts), matcher(images, sentences)
+        yield rows, matcher.encode_images(images)
+        yield columns, matcher.encode_sentences(sentences)
+        yield score_all_pairs(exported, rows, columns), matcher(images, sentences)
 
 
 def test_every_registered_matcher_is_exported_here() -> None:

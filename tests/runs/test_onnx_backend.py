@@ -20,6 +20,7 @@ from seesay.runs.export import export_run
 from seesay.runs.folders import run_folder
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
+from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import DIMS, VECTOR, WORDS
 from tests.runs.exporting import drawn_run
@@ -74,9 +75,9 @@ def test_many_are_embedded_as_each_alone(embedding: Run) -> None:
 
 def test_all_pairs_are_scored_as_each_alone(pairs: Run) -> None:
     matcher, some = read(pairs.folder), texts(*range(1, 41))
-    scores = matcher.score_all(features(60), some)
-    assert scores.shape == (60, 40)
     images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(some)
+    scores = score_all_pairs(matcher, images, sentences, block=200)
+    assert scores.shape == (60, 40)
     alone = matcher.score_pairs(images, sentences, np.array([59, 3]), np.array([0, 39]))
     np.testing.assert_allclose(alone, [scores[59, 0], scores[3, 39]], atol=1e-5)
 

@@ -139,12 +139,6 @@ class ArrayStore:
             )
         return stored
 
-    def clear(self) -> None:
-        """Remove all rows."""
-        with alone(self.folder):
-            _cut(self._index, 0)
-            self._refresh()
-
     def _rows_of(self, key: str) -> dict[str, NDArray[Any]]:
         start, stop, _ = self._ranges[key]
         return {name: rows[start:stop] for name, rows in self._maps.items()}

@@ -197,7 +197,7 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
     if not isinstance(entry, Run):
         return entry.subject(corpus, split)
     inputs = split_inputs(entry.recipe, corpus, split, entry.vocabulary, entry.sentence_encoder)
-    return RunSubject(entry, inputs, split, corpus, keep=True)
+    return RunSubject(entry, inputs, split, corpus, long=True)
 
 
 def measure(subject: Subject, protocol: Protocol | str, options: Options = NO_OPTIONS) -> Result:

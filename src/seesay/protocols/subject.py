@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +12,16 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
-from seesay.runs.scores import EmbeddingScores, RunScores, Selection, SplitScores
+from seesay.metrics.ranks import Ranks
+from seesay.progress import progress
+from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores, Rows, Selection, SplitScores
 from seesay.runs.sentences import count_cut
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
+    from seesay.runs.sentences import PreparedSentences
 
 
 class Subject:
@@ -96,6 +100,65 @@ class Subject:
         return whole.split("train").texts()
 
 
+class RunScores(SplitScores):
+    """The scores of a run, computed when they are needed.
+
+    Args:
+        run: an embedding or a pair matcher.
+        inputs: the split, prepared for the run.
+        long: the split is scored once and may take minutes: show progress, and prefer PyTorch.
+    """
+
+    def __init__(self, run: Run, inputs: Inputs, long: bool = False) -> None:
+        self._run, self._inputs, self._long = run, inputs, long
+        self._whole: MatrixScores | EmbeddingScores | None = None
+
+    def whole(self) -> MatrixScores | EmbeddingScores:
+        """Return the scores of all pairs, or the embeddings behind them."""
+        if self._whole is None:
+            self._whole = self._of(self._inputs)
+        return self._whole
+
+    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
+        """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
+        inputs = self._inputs
+        if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):
+            return self.whole().ranks(images, sentences, own)
+        read = inputs.sentences.take(np.arange(len(inputs.sentences))[sentences])
+        fold = self._of(replace(inputs, features=inputs.features[images], sentences=read))
+        return fold.ranks(slice(None), slice(None), own)
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """See `SplitScores`."""
+        return self.whole().by_direction()
+
+    def embeddings(self) -> EmbeddingScores | None:
+        """See `SplitScores`.
+
+        Raises:
+            SeesayError: the run is a pair matcher.
+        """
+        self._run.dim  # noqa: B018 — raises it, before all pairs are scored
+        return self.whole().embeddings()
+
+    def _of(self, inputs: Inputs) -> MatrixScores | EmbeddingScores:
+        run, features, sentences = self._run, inputs.features, inputs.sentences
+        if not run.embeds:
+            return MatrixScores(self._pairs(features, sentences))
+        rows, columns = run.embed_features(features), run.embed_prepared(sentences)
+        if not run.asymmetric:
+            return EmbeddingScores(rows, columns)
+        queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
+        return EmbeddingScores(rows, columns, *queries)
+
+    def _pairs(self, features: Matrix, sentences: PreparedSentences) -> Matrix:
+        if not self._long:
+            return self._run.score_prepared(features, sentences)
+        self._run.prefer_pytorch()
+        with progress("Scoring", len(features) * len(sentences), "pairs") as advance:
+            return self._run.score_prepared(features, sentences, advance)
+
+
 class RunSubject(Subject):
     """A split with a run, whose scores of whole images or regions are computed when a protocol needs them.
 
@@ -104,13 +167,13 @@ class RunSubject(Subject):
         inputs: the split, prepared for the run.
         split: the name of the split.
         whole: see `Subject`.
-        keep: True to cache the scores of all pairs, see `RunScores`.
+        long: see `RunScores`.
     """
 
     run: Run
 
     def __init__(
-        self, run: Run, inputs: Inputs, split: str, whole: Corpus | None = None, keep: bool = False
+        self, run: Run, inputs: Inputs, split: str, whole: Corpus | None = None, long: bool = False
     ) -> None:
         cut = count_cut(run.config.max_words, inputs.sentences)
         notes = []
@@ -120,6 +183,6 @@ class RunSubject(Subject):
         if broken := inputs.broken:
             first = "; ".join(map(str, broken[:3]))
             notes.append(f"Images that cannot be read, which were left out: {len(broken)} ({first}).")
-        scores = RunScores(run, inputs, keep)
+        scores = RunScores(run, inputs, long)
         super().__init__(run.title, split, inputs.corpus, scores, {**cut}, notes, whole)
         self.run, self.inputs = run, inputs

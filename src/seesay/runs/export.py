@@ -69,7 +69,7 @@ def export_run(run: Run) -> None:
         samples = _Samples(run.config, run.recipe.matcher.instances_per_image, len(run.vocabulary))
         graphs = {name: _write(run.folder, name, matcher, sides, samples) for name in sides}
         exported = OnnxBackend(run.folder, replace(run.config, graphs=graphs))
-        errors = _errors(exported, TorchBackend(matcher, run.recipe.matcher, "cpu"), graphs, samples)
+        errors = _errors(exported, TorchBackend(matcher, "cpu"), graphs, samples)
         graphs = {name: replace(graph, error=errors[name]) for name, graph in graphs.items()}
         dim = exported.encode_images(samples.features(1)).shape[1] if run.embeds else None
         run.update(graphs=graphs, weights=weights, dim=dim)

@@ -32,7 +32,6 @@ Rows = NDArray[np.int64]
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _BATCH = 512  # images or sentences at a time
-_AT_ONCE = 1 << 20  # pairs whose row numbers are held at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
 _PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each has a copy of both vectors
 
@@ -98,18 +97,10 @@ class OnnxBackend:
             advance(len(i))
         return scores
 
-    def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """Score all pairs, (n, m); with `keep`, a `TorchBackend` caches those of a pair matcher."""
-        del keep
-        images, read = self.encode_images(features), self.encode_sentences(sentences)
-        if self._config.embeds:
-            return images @ read.T
-        n, m = len(features), len(sentences)
-        scores = np.empty(n * m, np.float32)
-        for start in range(0, n * m, _AT_ONCE):
-            rows, columns = np.divmod(np.arange(start, min(start + _AT_ONCE, n * m)), m)
-            scores[start : start + _AT_ONCE] = self.score_pairs(images, read, rows, columns)
-        return scores.reshape(n, m)
+    def score_encoded(self, images: Vectors, sentences: Vectors) -> NDArray[np.floating]:
+        """Score all pairs of encoded images and sentences with a pair matcher, (n, m)."""
+        rows, columns = np.indices((len(images), len(sentences)))
+        return self.score_pairs(images, sentences, rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def _side(self, name: str, query: bool) -> str:
         return f"query_{name}" if query and self._config.asymmetric else name

@@ -34,6 +34,7 @@ from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.encoders.stores import Stores, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
+from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
@@ -215,7 +216,7 @@ class Run(Embedder):
         elif self._backend is None:
             from seesay.runs.trained import TorchBackend
 
-            self._backend = TorchBackend(self.matcher, self.recipe.matcher, self.device)
+            self._backend = TorchBackend(self.matcher, self.device)
         return self._backend
 
     @property
@@ -386,21 +387,30 @@ class Run(Embedder):
             return np.zeros((0, self.dim), np.float32)
         return np.asarray(self.backend.encode_sentences(sentences, query))
 
-    def score_prepared(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
+    def score_prepared(
+        self, features: Vectors, sentences: PreparedSentences, advance: Advance = lambda _: None
+    ) -> Vectors:
         """Score images, given as joined features (n, d), and m prepared sentences, (n, m).
 
         Args:
             features: (n, d).
             sentences: m of them.
-            keep: for a pair matcher, use PyTorch if it is installed, show progress and cache the rows, so
-                that scoring can be resumed.
+            advance: called with the numbers of pairs that a pair matcher has scored.
         """
+        from seesay.runs.scores import score_all_pairs
+
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
-        if keep and not self.embeds and find_spec("torch") is not None:
+        images, read = self.backend.encode_images(features), self.backend.encode_sentences(sentences)
+        if self.embeds:
+            return np.asarray(images @ read.T)
+        return score_all_pairs(self.backend, images, read, advance)
+
+    def prefer_pytorch(self) -> None:
+        """Score pairs in PyTorch from now on, if it is installed: several times faster than the graphs."""
+        if not self.embeds and find_spec("torch") is not None:
             with suppress(SeesayError):  # a user's own module may be missing, but not its graphs
-                self.matcher  # noqa: B018 — used from now on: it scores all pairs several times faster
-        return self.backend.score_all(features, sentences, keep)
+                self.matcher  # noqa: B018 — from now on it computes the scores
 
     def _check_embeds(self) -> None:
         if not self.embeds:

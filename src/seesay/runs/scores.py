@@ -1,23 +1,27 @@
-"""The scores of a split's image-sentence pairs, from a run or another source."""
+"""The scores of images and sentences: matrices, vectors, and the loop that scores all pairs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks, tiled
+from seesay.progress import Advance
 
 if TYPE_CHECKING:
-    from seesay.runs.inputs import Inputs
-    from seesay.runs.run import Run
+    from seesay.runs.onnx_backend import OnnxBackend
+    from seesay.runs.trained import TorchBackend
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
 Selection = slice | NDArray[np.int64]  # of a split's images or sentences
 Rows = NDArray[np.int64]
+
+_BLOCK = 1 << 17  # pairs that are scored at a time, roughly
+_IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
 
 
 class SplitScores(ABC):
@@ -87,59 +91,32 @@ class EmbeddingScores(SplitScores):
         return self
 
 
-class RunScores(SplitScores):
-    """The scores of a run, computed when they are needed.
-
-    Args:
-        run: an embedding or a pair matcher.
-        inputs: the split, prepared for the run.
-        keep: cache the scores of a pair matcher, see `Run.score_prepared`.
-    """
-
-    def __init__(self, run: Run, inputs: Inputs, keep: bool = False) -> None:
-        self._run, self._inputs, self._keep = run, inputs, keep
-        self._whole: MatrixScores | EmbeddingScores | None = None
-
-    def whole(self) -> MatrixScores | EmbeddingScores:
-        """Return the scores of all pairs, or the embeddings behind them."""
-        if self._whole is None:
-            self._whole = self._of(self._inputs)
-        return self._whole
-
-    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
-        """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
-        inputs = self._inputs
-        if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):
-            return self.whole().ranks(images, sentences, own)
-        read = inputs.sentences.take(np.arange(len(inputs.sentences))[sentences])
-        fold = self._of(replace(inputs, features=inputs.features[images], sentences=read))
-        return fold.ranks(slice(None), slice(None), own)
-
-    def by_direction(self) -> tuple[Matrix, Matrix]:
-        """See `SplitScores`."""
-        return self.whole().by_direction()
-
-    def embeddings(self) -> EmbeddingScores | None:
-        """See `SplitScores`.
-
-        Raises:
-            SeesayError: the run is a pair matcher.
-        """
-        self._run.dim  # noqa: B018 — raises it, before all pairs are scored
-        return self.whole().embeddings()
-
-    def _of(self, inputs: Inputs) -> MatrixScores | EmbeddingScores:
-        run, features, sentences = self._run, inputs.features, inputs.sentences
-        if not run.embeds:
-            return MatrixScores(run.score_prepared(features, sentences, self._keep))
-        rows, columns = run.embed_features(features), run.embed_prepared(sentences)
-        if not run.asymmetric:
-            return EmbeddingScores(rows, columns)
-        queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
-        return EmbeddingScores(rows, columns, *queries)
-
-
 def _products(rows: Matrix, columns: Matrix) -> Matrix:
     precision = np.result_type(rows, columns, np.float32)
     products: Matrix = tiled(rows, precision) @ tiled(columns, precision).T
     return products[: len(rows), : len(columns)]
+
+
+def score_all_pairs(
+    backend: OnnxBackend | TorchBackend,
+    images: Any,
+    sentences: Any,
+    advance: Advance = lambda _: None,
+    block: int = _BLOCK,
+) -> NDArray[np.float32]:
+    """Score all pairs with a pair matcher, (n, m), in blocks of images.
+
+    Args:
+        backend: of the pair matcher.
+        images: output of its `encode_images`, n rows.
+        sentences: output of its `encode_sentences`, m rows.
+        advance: called with the number of pairs of each block.
+        block: pairs at a time; at least one image's are scored.
+    """
+    scores = np.empty((len(images), len(sentences)), np.float32)
+    few = min(max(block // max(len(sentences), 1), 1), _IMAGES)
+    for top in range(0, len(images) if len(sentences) else 0, few):
+        rows = backend.score_encoded(images[top : top + few], sentences)
+        scores[top : top + few] = rows
+        advance(rows.size)
+    return scores

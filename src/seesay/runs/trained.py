@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from functools import reduce
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,12 +19,10 @@ from seesay.device import checked_device
 from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher, as_matcher
-from seesay.matchers.composed import Ensemble
-from seesay.matchers.settings import MatcherInputs, MatcherSettings
-from seesay.paths import cache_dir, replacing, unusable
+from seesay.matchers.settings import MatcherInputs
+from seesay.paths import replacing, unusable
 from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
-from seesay.runs.all_pairs import matrix_name, resume_all_pairs, score_all_pairs
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.onnx_backend import Rows, Vectors, in_parts, inner_products
 from seesay.runs.sentences import PreparedSentences
@@ -154,12 +151,11 @@ class TorchBackend:
 
     Args:
         matcher: in evaluation mode, on `device`. Concept classifiers neither embed nor score.
-        settings: the matcher's settings, which identify cached scores.
         device: such as "cpu" or "cuda:1".
     """
 
-    def __init__(self, matcher: nn.Module, settings: MatcherSettings, device: str) -> None:
-        self.matcher, self._settings, self._device = matcher, settings, device
+    def __init__(self, matcher: nn.Module, device: str) -> None:
+        self.matcher, self._device = matcher, device
 
     def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `OnnxBackend`."""
@@ -184,37 +180,15 @@ class TorchBackend:
             advance(len(i))
         return np.concatenate(parts)
 
-    def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """See `OnnxBackend`; the scores of an ensemble's members are cached separately."""
-        matcher = self.matcher
-        if not isinstance(matcher, PairMatcher):
-            scores: Vectors = self.encode_images(features) @ self.encode_sentences(sentences).T
-            return scores
-        if not keep:
-            return score_all_pairs(
-                matcher, self.encode_images(features), self.encode_sentences(sentences)
-            ).numpy()
-        if isinstance(matcher, Ensemble):
-            settings: Sequence[MatcherSettings] = getattr(self._settings, "matchers", ())
-            both = zip(matcher.pair_matchers(), settings, strict=True)
-            members = [TorchBackend(*member, self._device) for member in both]
-            return reduce(np.add, (member._kept(features, sentences) for member in members))
-        return self._kept(features, sentences)
-
-    def _kept(self, features: Vectors, sentences: PreparedSentences) -> Vectors:
-        """Score all pairs, reading the rows that are cached."""
+    @torch.inference_mode()
+    def score_encoded(self, images: Any, sentences: Any) -> NDArray[np.floating]:
+        """See `OnnxBackend`; activations are in half precision on a GPU, and scores in single precision."""
         assert isinstance(self.matcher, PairMatcher)
-        name = matrix_name(self._origin(features, sentences))
-        images, texts = self.encode_images(features), self.encode_sentences(sentences)
-        return resume_all_pairs(self.matcher, images, texts, cache_dir() / "scores" / name)
-
-    def _origin(self, features: Vectors, sentences: PreparedSentences) -> Iterator[str | NDArray[Any]]:
-        """Iterate over everything that a score matrix depends on."""
-        yield f"{self._device.partition(':')[0]} {self._settings!r}"  # without its number: GPUs share scores
-        for key, weights in self.matcher.state_dict().items():
-            yield from (key, weights.cpu().numpy())
-        yield features
-        yield from (sentences.words, sentences.lengths, sentences.vectors)
+        kind = images.device.type
+        precision = _precision(kind)
+        with torch.autocast(kind, precision, enabled=precision != torch.float32):
+            scores = self.matcher.score_encoded(images.to(precision), sentences.to(precision))
+        return np.asarray(scores.float().cpu().numpy())
 
     @torch.inference_mode()
     def _encoded(self, side: str, parts: Iterable[Any], query: bool) -> Any:
@@ -227,3 +201,7 @@ class TorchBackend:
             raise SeesayError(f"{type(matcher).__name__} has no embeddings.")
         embed = getattr(matcher, f"query_{side}" if query else f"embed_{side}")
         return torch.cat([embed(part.to(self._device)).float().cpu() for part in parts]).numpy()
+
+
+def _precision(device: str) -> torch.dtype:
+    return torch.float32 if device == "cpu" else torch.float16
