@@ -39,9 +39,9 @@ from seesay.onnx import onnx_session
 from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
-from tools.quantise import FOLDER, TOKENIZER
-from tools.quantise_cnn import export_lite
-from tools.quantise_minilm import export_minilm
+from seesay_weights.quantise import FOLDER, TOKENIZER
+from seesay_weights.quantise_cnn import export_lite
+from seesay_weights.quantise_minilm import export_minilm
 
 OUTPUTS = ["pooled", "logits"]
 CHUNK = 8  # images a call, as seesay encodes them

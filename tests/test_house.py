@@ -10,8 +10,6 @@ from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
-from seesay.runs.run import Run
-
 ROOT = Path(__file__).parents[1]
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
 
@@ -61,9 +59,3 @@ def tool(name: str) -> ModuleType:
 
 def test_the_gallery_page_is_fresh():
     assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == tool("gallery").page()
-
-
-def test_a_shipped_run_can_be_loaded(tmp_path: Path):
-    run = Run.load("seesay-small", "cpu")
-    tool("ship").ship(run.folder, tmp_path)
-    assert Run.load(str(tmp_path), "cpu").fingerprint == run.fingerprint

@@ -11,7 +11,7 @@ from seesay.data.readers import read_corpus
 from seesay.errors import naming_extras
 from seesay.paths import home_expanded
 from seesay.protocols.evaluate import evaluate
-from seesay.recipes.load import load_recipe, recipe_with
+from seesay.recipes.load import learns_phrases, recipe_with
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def train(
 
     Args:
         recipe: the name of an included recipe (`seesay recipes` lists them), or a YAML file.
-        corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path. To
-            learn from additional corpora, open them and pass `replace(corpus, beside=(…,))`.
+        corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path.
         out: the run's folder, which must not contain a run unless `resume` is set.
         resume: continue after the last finished epoch; the result is the same, bit for bit.
         module: your own module with `embed_images` and `embed_sentences`; a copy is trained instead of the
@@ -94,8 +93,7 @@ def train(
     with naming_extras():
         from seesay.training.train import train as train_recipe
     if isinstance(corpus, str | Path):
-        grounds = load_recipe(str(recipe)).regions is not None
-        corpus = read_corpus(corpus, phrases=grounds)
+        corpus = read_corpus(corpus, phrases=learns_phrases(str(recipe)))
     resolved = recipe_with(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
         start_from = Run.load(str(start_from), module=module)

@@ -77,8 +77,7 @@ def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:
     record_row(tmp_path / "results", "flickr8k", row("irmatch-s", 28.0))
     shown = seesay("table", "flickr8k", "--out", "table.csv", cwd=tmp_path).stdout
     assert re.search(r"irmatch-s +28\.0 +30\.0 +48\.0 +60\.1", shown)
-    ours = "seesay-small, seesay-small-joint, seesay-small-tuned, seesay-small-frozen, projection"
-    assert f"Not measured: {ours}, irmatch-h," in shown
+    assert "Not measured: seesay-small, projection, irmatch-h," in shown
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
         lines = {line["recipe"]: line for line in csv.DictReader(file)}
     assert (lines["irmatch-s"]["seeds"], lines["sco-full"]["seeds"]) == ("1", "0")

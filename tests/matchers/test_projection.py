@@ -112,19 +112,6 @@ def test_a_name_counts_more_than_a_long_sentence_and_nonsense_least() -> None:
     assert 2.0 > weights[0] > 2 * weights[1] > 2 * weights[2] > 0
 
 
-def test_a_joint_projection_takes_over_an_ensemble() -> None:
-    """On all axes nothing is lost but what members' vectors differ in length from their mean."""
-    images, sentences = inputs()
-    ensemble = matcher(members=2, class_names=0.5)
-    sizes = {"hidden": 6, "word_dim": 4, "members": 2, "class_names": 0.5}
-    joint = JointProjection((5, 1000, 7, 1000), 20, 384, dim=1016, **sizes).eval()
-    image, sentence = images[:1], sentences.take(torch.tensor([1]))
-    joint.take_over(ensemble, torch.eye(1016), torch.eye(1016), image, sentence)
-    torch.testing.assert_close(joint(image, sentence), ensemble(image, sentence), atol=1e-4, rtol=0)
-    vectors = joint.embed_images(images)
-    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
-
-
 @pytest.mark.parametrize("kind", [Projection, JointProjection])
 @pytest.mark.parametrize(("dims", "said"), [((6,), "add logits"), ((1000,), "add pooled")])
 def test_class_evidence_needs_logits_and_features(kind: Any, dims: tuple[int, ...], said: str) -> None:

@@ -12,7 +12,15 @@ import yaml
 
 from seesay.errors import SeesayError
 from seesay.recipes.files import included_recipes
-from seesay.recipes.load import dump_recipe, is_same, load_recipe, member_recipes, recipe_with, settings_line
+from seesay.recipes.load import (
+    dump_recipe,
+    is_same,
+    learns_phrases,
+    load_recipe,
+    member_recipes,
+    recipe_with,
+    settings_line,
+)
 from seesay.recipes.schema import Recipe
 
 SHIPPED = [f"{corpus}/{name}" for name, values in included_recipes().items() for corpus in values["corpora"]]
@@ -425,12 +433,9 @@ def test_a_recipe_of_ones_own_takes_the_corpus_at_hand(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SMALL.replace("corpus: photos\nabout: of one's own\n", ""))
     assert load_recipe(str(path), "photos").corpus == "photos"
+    assert not learns_phrases(str(path))
     with pytest.raises(SeesayError, match="key 'corpus'"):
         load_recipe(str(path))
-
-
-def test_a_recipe_that_learns_from_several_corpora_can_learn_from_one() -> None:
-    assert recipe_with("seesay-small-joint", "flickr8k", {"beside": {}}).beside == {}
 
 
 def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
@@ -441,9 +446,7 @@ def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
         recipe_with("irmatch-s", "flickr8k", {"seed": -1})
 
 
-def test_keywords_may_hold_paths_numpy_scalars_and_names_with_dots() -> None:
-    given = {"beside": {"museum.v2": {"pairs": np.int64(100), "weight": 0.5}}, "nouns": None}
-    assert list(recipe_with("seesay-small-joint", "flickr8k", given).beside) == ["museum.v2"]
+def test_keywords_may_hold_paths_and_numpy_scalars() -> None:
     widths = recipe_with("irmatch-s", "flickr8k", {"matcher": {"widths": [np.int64(1), 2]}})
     assert widths.matcher.model_dump()["widths"] == (1, 2)
     vectors = recipe_with("irmatch-s", "flickr8k", {"words": {"vectors": Path("v.txt")}}).words

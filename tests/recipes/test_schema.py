@@ -102,8 +102,9 @@ def test_what_does_not_fit_is_refused_with_its_key(change: str, message: str) ->
         load_recipe("mcnn-wd", changes=[change])
 
 
-def test_class_pairs_need_logits_and_no_teacher() -> None:
-    with pytest.raises(SeesayError, match="set arrays: \\[pooled, logits\\], or class_pairs: 0"):
-        load_recipe("projection", "flickr8k", ["arrays=[pooled]"])
-    with pytest.raises(SeesayError, match="a teacher has no scores for images of classes"):
-        load_recipe("projection", "flickr8k", ["loss={kind: distillation, teacher: a, scale: 30.0}"])
+def test_further_losses_fit_the_matcher_too() -> None:
+    further = ["losses=[{kind: contrastive}, {kind: logistic}]"]
+    with pytest.raises(SeesayError, match="key 'losses': logistic needs a matcher with encode_images"):
+        load_recipe("projection", "flickr8k", further)
+    with pytest.raises(SeesayError, match="key 'losses': they are added to a loss of mini-batches"):
+        load_recipe("cca-mean", "flickr8k", ["losses=[{kind: correlation}]"])

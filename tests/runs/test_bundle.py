@@ -35,7 +35,6 @@ def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "encoders=[efficientnet-lite0]",
         "matcher.kind=projection",
         "matcher.hidden=16",
-        "class_pairs=0",
     ]
     train(load_recipe("projection", "scenes", changes), read_corpus(scenes), folder)
     return folder
@@ -174,7 +173,7 @@ def test_a_run_that_reads_concepts_names_no_folder(scenes: Path, tmp_path: Path)
     )
     encoders = f"encoders=[efficientnet-lite0, concepts:{tmp_path / 'mine' / 'concepts'}]"
     changes = ["schedule.epochs=1", "batch_size=20", encoders, "matcher.kind=projection", "matcher.hidden=16"]
-    recipe = load_recipe("projection", "scenes", [*changes, "class_pairs=0", "sentence_encoder=minilm"])
+    recipe = load_recipe("projection", "scenes", [*changes, "sentence_encoder=minilm"])
     train(recipe, corpus, tmp_path / "mine" / "run")
     bundle = write_bundle(str(tmp_path / "mine" / "run"), tmp_path / "given")
     assert str(tmp_path) not in (bundle.folder / "run.json").read_text()

@@ -34,7 +34,6 @@ SMALL = (
     "min_count=1",
     "sentence_encoder=minilm-int8",
     "batch_size=8",
-    "class_pairs=4",
     "schedule.epochs=1",
     "matcher.dim=16",
     "matcher.hidden=16",
@@ -43,6 +42,24 @@ SMALL = (
     "matcher.views=2",
 )
 SPLITS = {"train": 12, "val": 4, "test": 4}
+RECIPE = """
+name: tuned
+encoders: [efficientnet-lite0]
+arrays: [pooled, logits]
+sentence_encoder: minilm-int8
+matcher: {kind: fine-tuned, members: [projection], views: 3, keep_classes: 3.0}
+loss: {kind: contrastive, scale: 20.0}
+optimizer: {lr: 0.0003, weight_decay: 0.01, grad_clip: 5.0}
+sampler: images
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A recipe that tunes the CNN of a projection."""
+    path = tmp_path_factory.mktemp("recipe") / "tuned.yaml"
+    path.write_text(RECIPE)
+    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +76,9 @@ def few(corpus: Corpus) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def tuned(few: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(recipe: str, few: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned") / "run"
-    train(load_recipe("seesay-small-tuned", changes=SMALL), few, folder)
+    train(load_recipe(recipe, few.name, changes=SMALL), few, folder)
     return folder
 
 
@@ -135,17 +152,17 @@ def test_it_measures_as_training_did(tuned: Path, few: Corpus) -> None:
 
 
 @pytest.mark.slow
-def test_ten_crops_are_views(few: Corpus, tmp_path: Path) -> None:
+def test_ten_crops_are_views(recipe: str, few: Corpus, tmp_path: Path) -> None:
     """A step sees one of them; what is measured is their mean, as the trained encoder has it."""
     others = [change for change in SMALL if not change.startswith(("encoders", "matcher.views"))]
     changes = (*others, f"encoders=['{NETWORK}:ten']", "matcher.views=10", "optimizer.lr=1e-8")
-    run = train(load_recipe("seesay-small-tuned", changes=changes), few, tmp_path / "ten")
+    run = train(load_recipe(recipe, few.name, changes=changes), few, tmp_path / "ten")
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     assert abs(found["metrics"]["mR"] - TrainingSummary.load(run.folder).best_val["metrics"]["mR"]) < 5
 
 
 @pytest.mark.slow
-def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
+def test_a_large_weight_keeps_the_classes(recipe: str, few: Corpus, tmp_path: Path) -> None:
     """Of two runs with a great rate, the answers of the classifier move less in that which keeps them."""
 
     @torch.inference_mode()
@@ -155,7 +172,7 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
     moved = []
     for keep in (0.0, 100.0):
         changes = (*SMALL, f"matcher.keep_classes={keep}", "optimizer.lr=0.001", "schedule.epochs=2")
-        run = train(load_recipe("seesay-small-tuned", changes=changes), few, tmp_path / str(keep))
+        run = train(load_recipe(recipe, few.name, changes=changes), few, tmp_path / str(keep))
         moved.append(float((answers(run.recipe.encoders[0]) - answers(NETWORK)).abs().sum()))
     assert moved[1] < moved[0]
 
@@ -165,12 +182,12 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
     [
         (["matcher.views=9", f"encoders=['{NETWORK}:ten']"], "views is 9; set it to 10 or more"),
         ([f"encoders=['{NETWORK}:ten', '{NETWORK}']"], "same crops of an image"),
-        (["arrays=[pooled]", "class_pairs=0"], "keep_classes is of logits"),
+        (["arrays=[pooled]"], "keep_classes is of logits"),
     ],
 )
-def test_what_cannot_be_tuned_from_maps(changes: list[str], said: str) -> None:
+def test_what_cannot_be_tuned_from_maps(recipe: str, changes: list[str], said: str) -> None:
     with pytest.raises(SeesayError, match=said):
-        check_tunable(load_recipe("seesay-small-tuned", changes=changes))
+        check_tunable(load_recipe(recipe, "scenes", changes=changes))
 
 
 def test_what_was_never_seen_cannot_be_kept() -> None:

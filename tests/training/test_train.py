@@ -161,7 +161,6 @@ def test_runs_are_listed(finished: Path) -> None:
 @pytest.mark.parametrize("name", ["vse++", pytest.param("projection", marks=pytest.mark.slow)])
 def test_other_matchers_train_and_search(corpus: Corpus, tmp_path: Path, name: str) -> None:
     changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "matcher.dim=24", "matcher.word_dim=8"]
-    changes += ["class_pairs=0"]
     run = train(load_recipe(name, changes=changes), corpus, tmp_path / "run")
     source = corpus.images[0].source
     assert source is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,12 +27,9 @@ def train(
         typer.Argument(metavar="RECIPE", help="A recipe's name or YAML file; `seesay recipes` lists them."),
     ],
     data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="The corpus: a folder, or a JSON, CSV or tar file; by default the current folder. Repeat it "
-            "to learn from several."
-        ),
-    ] = None,
+        Path,
+        typer.Option(help="The corpus: a folder, or a JSON, CSV or tar file; by default the current folder."),
+    ] = opt.HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
     change: opt.Changes = None,
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
@@ -51,20 +47,15 @@ def train(
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import read_corpus
-    from seesay.recipes.load import load_recipe, settings_line
+    from seesay.recipes.load import learns_phrases, load_recipe, settings_line
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
     from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
     start = Run.load(start_from) if start_from is not None else None
-    grounds = load_recipe(recipe).regions is not None
-    corpus, *beside = [
-        read_corpus(each, phrases=grounds, images=images, format=data_format) for each in data or [opt.HERE]
-    ]
-    corpus = replace(corpus, beside=tuple(beside))
-    for each in (corpus, *beside):
-        console.print_left_out(each.issues)
+    corpus = read_corpus(data, phrases=learns_phrases(recipe), images=images, format=data_format)
+    console.print_left_out(corpus.issues)
     console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
     if line := settings_line(resolved.name, [resolved]):

@@ -111,7 +111,7 @@ class Corpus:
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
-    None. Training also uses the train splits of the corpora `beside`. `format` names the reader if it reads
+    None. `format` names the reader if it reads
     less than the reader that recognises these files; the columns are those that the user named.
 
     Example:
@@ -135,7 +135,6 @@ class Corpus:
     issues: Issues = field(default_factory=Issues)
     features: NDArray[np.float32] | FeatureRows | None = None
     images_root: Path | None = None
-    beside: tuple[Corpus, ...] = ()
     format: str | None = None
     image_column: str | None = None
     caption_column: str | None = None
@@ -173,10 +172,6 @@ class Corpus:
     def texts(self) -> Sequence[str]:
         """Return the texts of the sentences, in order."""
         return [s.text for s in self.sentences]
-
-    def train_texts(self) -> list[str]:
-        """Return the texts of the train split, followed by those of the corpora beside."""
-        return [text for corpus in (self, *self.beside) for text in corpus.split("train").texts()]
 
     def enclosing_boxes(self) -> NDArray[np.float32]:
         """Return the enclosing box of each phrase, (n_sentences, 4)."""

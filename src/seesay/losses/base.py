@@ -162,6 +162,16 @@ class Loss(nn.Module):
         """Return the loss of a matcher on a mini-batch, or one loss for each separately trained member."""
         raise NotImplementedError
 
+    def begin(self, task: Any) -> None:
+        """Prepare before the first step, as one of a recipe's further `losses`.
+
+        Args:
+            task: the `SentenceTask`: the recipe, the train split, what reads its words, and the other losses.
+        """
+
+    def begin_epoch(self, seed: int, epoch: int) -> None:
+        """Begin an epoch, as one of a recipe's further `losses`: restart random numbers."""
+
 
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.

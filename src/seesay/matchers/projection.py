@@ -3,7 +3,7 @@
 Each member of the ensemble maps the joined image features linearly, and the sentence vector, joined with the
 mean of learned word vectors, by a perceptron. Class evidence, which is not learned, is added; its weight
 depends on the sentence. The score is the inner product of the concatenated, weighted vectors of all parts.
-`JointProjection`, the matcher of `seesay-small`, compresses such an ensemble.
+`JointProjection`, the matcher of `seesay-small`, has one pair of maps and fewer numbers.
 
 Class evidence compares the classes that a classifier sees in an image with those that a sentence may mean. It
 reverses ConSE (Norouzi et al. 2014), in which an image becomes a mixture of the vectors of class names: here
@@ -67,10 +67,10 @@ class Member(nn.Module):
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Return unit vectors (m, dim)."""
-        return unit_vectors(self.sentence_map(_joined(self.words, sentences)))
+        return unit_vectors(self.sentence_map(joined_words(self.words, sentences)))
 
 
-def _joined(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
+def joined_words(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
     """Return the input of a perceptron: the vectors of sentences and the means of their words, (m, d)."""
     # Scaled so that the components of unit sentence vectors are about as large as those of words.
     vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
@@ -148,7 +148,8 @@ class _OfPackagedVectors(EmbeddingMatcher):
         read_vectors(read, self.sentence_dim)
         return read
 
-    def _pooled(self, images: Tensor) -> Tensor:
+    def pooled(self, images: Tensor) -> Tensor:
+        """Return the pooled features, each encoder's scaled to one length, (n, width)."""
         check_images(images, sum(self.image_dims), next(self.parameters()))
         parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
         joined = torch.cat([unit_vectors(part) for part in parts], dim=1)
@@ -225,7 +226,7 @@ class Projection(_OfPackagedVectors):
         Members are trained separately, so that their errors differ, and learn to complement class evidence.
         Images whose logits are all 0 have no class evidence.
         """
-        sentences, pooled = self._read(sentences), self._pooled(images)
+        sentences, pooled = self._read(sentences), self.pooled(images)
         scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
         if self.evidence is None:
             return scores
@@ -237,7 +238,7 @@ class Projection(_OfPackagedVectors):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, members·dim), or with class evidence (n, members·dim + 1000)."""
-        pooled = self._pooled(images)
+        pooled = self.pooled(images)
         members = self._mean([member.embed_images(pooled) for member in self.parts()])
         if self.evidence is None:
             return members
@@ -263,10 +264,10 @@ class Projection(_OfPackagedVectors):
 
 @register_matcher("joint-projection")
 class JointProjection(_OfPackagedVectors):
-    """One pair of maps whose inputs include class evidence: a compressed `Projection`.
+    """One pair of maps whose inputs include class evidence: a compressed `Projection`, as `seesay-small` is.
 
     Images are mapped linearly. Sentences pass through `members` hidden layers, each with its own word
-    vectors, and a linear map of their concatenation. `take_over` initialises it from an ensemble.
+    vectors, and a linear map of their concatenation.
 
     Args:
         image_dims: widths of the joined arrays, as for `Projection`.
@@ -275,7 +276,7 @@ class JointProjection(_OfPackagedVectors):
         dim: width of the embeddings.
         hidden: width of each hidden layer.
         word_dim: width of each word embedding.
-        members: the number of hidden layers, and of the members of the ensemble.
+        members: the number of hidden layers.
         image_dropout: on the image features.
         sentence_dropout: on the sentence vectors.
         hidden_dropout: on the hidden layers.
@@ -326,81 +327,16 @@ class JointProjection(_OfPackagedVectors):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         seen = self.evidence.embed_images(self._logits(images))
-        pooled = self.image_dropout(self._pooled(images))
+        pooled = self.image_dropout(self.pooled(images))
         return unit_vectors(self.image_map(pooled) + self.image_classes(seen))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
         read = self._read(sentences)
         layers = [
-            layer(_joined(cast(nn.EmbeddingBag, words), read))
+            layer(joined_words(cast(nn.EmbeddingBag, words), read))
             for layer, words in zip(self.hidden, self.words, strict=True)
         ]
         meant = self.sentence_classes(self._classes_of(self.evidence, read))
         joined = self.hidden_dropout(torch.cat(layers, dim=1))
         return unit_vectors(self.sentence_map(joined) + meant)
-
-    @torch.no_grad()
-    def take_over(
-        self, ensemble: Projection, image_axes: Tensor, sentence_axes: Tensor, images: Tensor, read: Sentences
-    ) -> None:
-        """Initialise as an ensemble whose vectors are projected onto axes.
-
-        Members normalise their vectors to unit length, which these maps cannot; instead, each map is divided
-        by the mean length of its outputs.
-
-        Args:
-            ensemble: with class evidence, and of the same widths.
-            image_axes: of its image vectors, (its dim, dim).
-            sentence_axes: of its sentence vectors, (its dim, dim).
-            images: features (n, d) of typical images.
-            read: typical sentences.
-        """
-        members = ensemble.parts()
-        width = len(image_axes) - CLASSES
-        of_images, of_sentences = (
-            image_axes[:width].chunk(len(members)),
-            sentence_axes[:width].chunk(len(members)),
-        )
-        image_map, sentence_map = self.image_map, self.sentence_map
-        pooled = ensemble._pooled(images)
-        weight, bias, outer = torch.zeros_like(image_map.weight), torch.zeros_like(image_map.bias), []
-        sentence_bias = torch.zeros_like(sentence_map.bias)
-        share = math.sqrt(1 / len(members))
-        for number, member in enumerate(members):
-            mapped = member.image_map(pooled).norm(dim=1).mean()
-            axes = of_images[number].T * (share * math.sqrt(0.5) / mapped)
-            weight += axes @ _linear(member.image_map, 1).weight
-            bias += axes @ _linear(member.image_map, 1).bias
-            mapped = member.sentence_map(_joined(member.words, read)).norm(dim=1).mean()
-            axes = of_sentences[number].T * (share / mapped)
-            outer.append(axes @ _linear(member.sentence_map, 4).weight)
-            sentence_bias += axes @ _linear(member.sentence_map, 4).bias
-            self.words[number].load_state_dict(member.words.state_dict())
-            cast(nn.Sequential, self.hidden[number])[1].load_state_dict(member.sentence_map[1].state_dict())
-        assert ensemble.evidence is not None
-        self.evidence.load_state_dict(ensemble.evidence.state_dict())
-        inner, outer_map = _linear(members[0].image_map, 1), _linear(members[0].sentence_map, 4)
-        classes = image_axes[width:].T * math.sqrt(0.5)
-        _copy_as_large(
-            inner, (image_map.weight, weight), (image_map.bias, bias), (self.image_classes.weight, classes)
-        )
-        of_layers = (sentence_map.weight, torch.cat(outer, dim=1))
-        of_classes = (self.sentence_classes.weight, sentence_axes[width:].T)
-        _copy_as_large(outer_map, of_layers, (sentence_map.bias, sentence_bias), of_classes)
-
-
-def _linear(layers: nn.Sequential, at: int) -> nn.Linear:
-    return cast(nn.Linear, layers[at])
-
-
-def _copy_as_large(like: nn.Linear, *found: tuple[Tensor, Tensor]) -> None:
-    """Copy weights, whose common factor is arbitrary, at the scale of a trained layer, for the optimizer.
-
-    Args:
-        like: the trained layer.
-        found: pairs of a parameter and its new values; the first pair's are scaled to the layer's size.
-    """
-    factor = like.weight.std() / found[0][1].std()
-    for parameter, values in found:
-        parameter.copy_(values * factor)

@@ -25,14 +25,11 @@ class RecipeKeys(TypedDict, total=False):
     word_dropout: float
     matcher: Mapping[str, Any]
     loss: Mapping[str, Any]
+    losses: Sequence[Mapping[str, Any]]
     optimizer: Mapping[str, Any]
     schedule: Mapping[str, Any]
     batch_size: int
     sampler: str
-    class_pairs: int
-    beside: Mapping[str, Any]
-    nouns: Mapping[str, Any] | None
-    keep: Mapping[str, Any] | None
     regions: Mapping[str, Any] | None
     val_images: int | None
     seed: int
@@ -51,10 +48,6 @@ class RecipeKeys(TypedDict, total=False):
     step_epoch: int
     average: float | None
     scale: float
-    weight: float
-    offset: float
-    phrases: int
-    phrase_weight: float
     proposals: int
     train_nms: float | None
     positives: Literal["single", "augmented", "jittered"]

@@ -150,6 +150,11 @@ def _canonical(change: str) -> str:
         return change
 
 
+def learns_phrases(name: str) -> bool:
+    """Return whether a recipe is for phrases with boxes, before its corpus is known."""
+    return find_recipe(name, None).get("regions") is not None
+
+
 def member_recipes(composed: Recipe) -> list[Recipe]:
     """Return the recipes of a composed matcher's members, for its corpus, with its changes and its seed.
 
@@ -271,7 +276,7 @@ def settings_digest(recipe: Recipe) -> str:
         for key, usual in (("word_dim", None), ("frozen", False)):
             if matcher.get(key) is usual:
                 matcher.pop(key, None)
-    values = {key: value for key, value in values.items() if value or key not in ("beside", "keep", "nouns")}
+    values = {key: value for key, value in values.items() if value or key != "losses"}
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

@@ -79,54 +79,6 @@ class WordSettings(Settings):
     std: float = Field(0.1, gt=0)
 
 
-class BesideSettings(Settings):
-    """How a recipe learns from an additional corpus.
-
-    Attributes:
-        pairs: images in the additional mini-batch of each step, each with one of its sentences.
-        weight: of its loss; that of the main corpus is 1.
-    """
-
-    pairs: int = Field(100, gt=1)
-    weight: float = Field(0.3, gt=0, allow_inf_nan=False)
-
-
-class KeepSettings(Settings):
-    """How training preserves the scores of the run that it starts from (`--from`).
-
-    An additional loss is the Kullback–Leibler divergence between the softmax of the matcher's scores and that
-    of the run's.
-
-    Attributes:
-        scale: factor applied to both scores.
-        weight: of the loss on the mini-batch's own pairs.
-        phrases: names of ImageNet classes and words drawn for each mini-batch, scored against mixtures of its
-            images.
-        phrase_weight: of the loss on these.
-    """
-
-    scale: float = Field(30.0, gt=0, allow_inf_nan=False)
-    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    phrases: int = Field(500, gt=0)
-    phrase_weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-
-
-class NounSettings(Settings):
-    """How training uses nouns of the sentences as queries (`seesay.training.noun_queries.NounQueries`).
-
-    Attributes:
-        count: nouns drawn for each mini-batch, each a query for all its images.
-        weight: of their loss; that of the corpus is 1.
-        scale: the factor that converts the difference between a score and the offset to log-odds.
-        offset: the score at which an image shows the noun with a probability of one half.
-    """
-
-    count: int = Field(300, gt=0)
-    weight: float = Field(0.3, gt=0, allow_inf_nan=False)
-    scale: float = Field(12.5, gt=0, allow_inf_nan=False)
-    offset: float = Field(0.5, allow_inf_nan=False)
-
-
 class RegionSettings(Settings):
     """Phrase localization: the regions to match phrases with.
 
@@ -171,12 +123,7 @@ class Recipe(Settings):
         sampler: `rounds` puts each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
-        class_pairs: the number of artificial images of ImageNet classes that are added to a mini-batch, with
-            class names as sentences (`seesay.training.further.ClassPairs`).
-        beside: how training learns from the train split of each additional corpus, by name; the first corpus
-            chooses the epoch (`seesay.training.further.BesidePairs`).
-        nouns: how training uses single nouns as queries in addition to sentences; None if it does not.
-        keep: how the scores of the initial run are preserved; None if only its weights are used.
+        losses: further losses, which are added to `loss` in each mini-batch of images and sentences.
         regions: settings of grounding recipes, whose encoder is a region encoder.
         val_images: the epoch is chosen on this many images of val; None for all. On a CPU, a pair matcher may
             take longer for all pairs of val than for an epoch.
@@ -200,14 +147,11 @@ class Recipe(Settings):
     word_dropout: float = Field(0.0, ge=0, lt=1)
     matcher: AnyMatcherSettings
     loss: AnyLossSettings
+    losses: tuple[AnyLossSettings, ...] = ()
     optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     batch_size: int = Field(128, gt=1)
     sampler: str = "rounds"
-    class_pairs: int = Field(0, ge=0, le=1000)
-    beside: dict[str, BesideSettings] = Field(default_factory=dict)
-    nouns: NounSettings | None = None
-    keep: KeepSettings | None = None
     regions: RegionSettings | None = None
     val_images: int | None = Field(None, gt=0)
     seed: int = Field(1, ge=0, lt=1 << 32)
@@ -257,15 +201,6 @@ Misfits: TypeAlias = Iterator[tuple[str, str]]
 def _misfits(recipe: Recipe) -> Misfits:
     if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
-    if recipe.class_pairs and recipe.arrays != ("pooled", "logits"):
-        yield (
-            "class_pairs",
-            "images of classes are made with logits; set arrays: [pooled, logits], or class_pairs: 0",
-        )
-    if recipe.class_pairs and recipe.loss.teacher_run is not None:
-        yield "class_pairs", "a teacher has no scores for images of classes; take another loss"
-    if recipe.beside and recipe.loss.teacher_run is not None:
-        yield "beside", "a teacher has no scores for pairs of other corpora; take another loss"
     if recipe.regions is not None and len(recipe.encoders) > 1:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
 
@@ -279,8 +214,11 @@ def _loss_misfits(recipe: Recipe) -> Misfits:
         yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
     if labels and len(recipe.encoders) > 1:
         yield "loss", "concepts are predicted from the features of one encoder; name a single one"
-    if matcher.kind != "external" and (missing := missing_methods(loss.loss_class, matcher.matcher_class)):
-        yield "loss", f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
+    if matcher.kind == "external":
+        return
+    for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
+        if missing := missing_methods(each.loss_class, matcher.matcher_class):
+            yield key, f"{each.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
 
 
 def _region_misfits(recipe: Recipe) -> Misfits:
@@ -307,17 +245,8 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
         yield "word_dropout", f"no words are left out, as {what}; leave it out"
     if recipe.schedule.average is not None and solved:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
-    if recipe.beside and (matcher.is_composed or concepts or solved or recipe.regions is not None):
-        yield (
-            "beside",
-            "only matchers of images and sentences learn from several corpora, by mini-batches and with "
-            "fixed encoders; leave it out",
-        )
-    embeds = matcher.indexable and not (matcher.is_composed or concepts or solved)
-    if recipe.keep is not None and not embeds:
-        yield "keep", "scores of a run are kept in an embedding matcher of images and sentences; leave it out"
-    if recipe.nouns is not None and not embeds:
-        yield "nouns", "they are asked of an embedding matcher of images and sentences; leave it out"
+    if recipe.losses and (concepts or solved or recipe.regions is not None):
+        yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

@@ -90,7 +90,6 @@ class TrainingSummary(_Summary):
     """The summary of a training, with the best epoch on val.
 
     Attributes:
-        beside: the number of images of each additional corpus.
         monitor: the val metric that chose the epoch; `best` is its value.
         best_val: the result of that epoch on val.
         seconds: of training, the members' included.
@@ -103,7 +102,6 @@ class TrainingSummary(_Summary):
     recipe: str
     seed: int
     corpus: CorpusPlace
-    beside: dict[str, int] | None = None
     epochs: int | None = None
     best_epoch: int | None = None
     seconds: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher
@@ -22,12 +22,10 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, prepare_texts, split_inputs
+from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.further import BesidePairs, ClassPairs, FurtherLoss, Step
-from seesay.training.noun_queries import NounQueries
 from seesay.training.task import Task
 from seesay.training.words import learned_words
 
@@ -87,7 +85,7 @@ class Teacher:
         matcher = run.matcher
         if not isinstance(matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
-        texts = corpus.train_texts()
+        texts = corpus.split("train").texts()
         if run.recipe.corpus and learned_words(run.recipe, texts)[0].words != run.vocabulary.words:
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
@@ -112,16 +110,27 @@ class Teacher:
 
 @dataclass
 class SentenceTask(Task):
-    """Matching whole images with the sentences that describe them."""
+    """Matching whole images with the sentences that describe them.
+
+    Attributes:
+        vocabulary: the words that the matcher reads.
+        encoder: the sentence encoder, if the matcher reads vectors.
+        images: the features of the train split.
+        teacher: the run whose scores the loss learns from, if any.
+        further: losses of the recipe that are added to the first one.
+        progress: 0 in the first epoch, 1 in the last.
+    """
 
     recipe: Recipe
     loss: Loss
     data: Inputs
     val: Inputs
+    vocabulary: Vocabulary
+    encoder: SentenceEncoder | None
     images: TrainImages
     teacher: Teacher | None = None
-    further: list[FurtherLoss] = field(default_factory=list)
-    progress: float = 0.0  # 0 in the first epoch, 1 in the last
+    further: Sequence[Loss] = ()
+    progress: float = 0.0
 
     @classmethod
     def from_corpus(
@@ -138,8 +147,11 @@ class SentenceTask(Task):
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         images = TrainImages(train.features)
-        further = _further_losses(recipe, corpus, train, vocabulary, encoder)
-        return cls(recipe, recipe.loss.build(), train, val, images, teacher, further)
+        further = [each.build() for each in recipe.losses]
+        task = cls(recipe, recipe.loss.build(), train, val, vocabulary, encoder, images, teacher, further)
+        for each in further:
+            each.begin(task)
+        return task
 
     def batches(self, epoch: int) -> Sequence[Positions]:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
@@ -160,14 +172,16 @@ class SentenceTask(Task):
         read = sentences.with_unknown(self.recipe.word_dropout)
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
-        losses = self.loss.batch_losses(matcher, Batch(features, read, image_ids, teacher_scores))
+        given = Batch(features, read, image_ids, teacher_scores)
+        losses = self.loss.batch_losses(matcher, given)
         assert isinstance(matcher, Matcher)
         auxiliary = matcher.auxiliary_loss(features, sentences, self.progress)
-        if auxiliary is not None:
-            losses = [losses[0] + auxiliary, *losses[1:]]
-        step = Step(matcher, self.loss, features, sentences, batch[0])
-        for each in self.further:
-            losses = each.add_to(losses, step)
+        terms = [] if auxiliary is None else [[auxiliary]]
+        terms += [each.batch_losses(matcher, given) for each in self.further]
+        for term in terms:  # of each member, or of all together, which is added to that of the first
+            losses = [
+                loss + more for loss, more in zip_longest(losses, term, fillvalue=features.new_zeros(()))
+            ]
         return losses
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
@@ -216,21 +230,3 @@ def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
                 features[:, start : start + width] = scores[array]
             start += width
     return replace(train, features=features)
-
-
-def _further_losses(
-    recipe: Recipe, corpus: Corpus, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> list[FurtherLoss]:
-    """Return the further losses of a recipe, encoding missing features of additional corpora."""
-    found: list[FurtherLoss] = []
-    if recipe.class_pairs:
-        phrases = class_phrases()
-        named = prepare_texts(phrases.texts, vocabulary, encoder)
-        features = np.asarray(train.features, np.float32)
-        found.append(ClassPairs(features, train.image_dims, named, phrases.classes, recipe.class_pairs))
-    for number, each in enumerate(corpus.beside):
-        inputs = split_inputs(recipe, each, "train", vocabulary, encoder)
-        found.append(BesidePairs(inputs, recipe.beside[each.name], number))
-    if recipe.nouns is not None:
-        found.append(NounQueries(train, vocabulary, encoder, recipe.nouns))
-    return found

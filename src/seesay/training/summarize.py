@@ -60,7 +60,6 @@ def summarize(
             image_column=corpus.image_column,
             caption_column=corpus.caption_column,
         ),
-        beside={each.name: len(each.split("train").images) for each in corpus.beside} or None,
         epochs=len(history) or None,
         best_epoch=best_epoch.epoch if best_epoch else None,
         seconds=round(seconds, 1),

@@ -33,7 +33,6 @@ from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
-from seesay.training.further import check_beside
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.start import recipe_from, start_matcher, started_from
 from seesay.training.summarize import finish, summarize
@@ -60,8 +59,7 @@ def train(
 
     Args:
         recipe: the resolved recipe.
-        corpus: images and sentences, or phrases with boxes; with the corpora beside it, if the recipe learns
-            from several.
+        corpus: images and sentences, or phrases with boxes.
         out: the run's folder.
         resume: continue a training. An included recipe without changes means the run's own recipe, unless its
             matcher is composed.
@@ -74,11 +72,8 @@ def train(
         SeesayError: `out` already contains a run, the run to resume has another recipe, the recipe is for
             another kind of corpus, or its matcher cannot start from that run's weights.
     """
-    check_beside(recipe, corpus)
     if start_from is not None:
         recipe = recipe_from(start_from, recipe)
-    elif recipe.keep is not None:
-        raise SeesayError(f"Recipe '{recipe.name}' starts from another run; name it with --from.")
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
@@ -154,7 +149,7 @@ def _begin(
 ) -> tuple[Run, Task]:
     """Prepare the task and the matcher, and write the folder except for the weights."""
     split = corpus.split("train")
-    vocabulary, concepts = learned_words(recipe, corpus.train_texts())
+    vocabulary, concepts = learned_words(recipe, corpus.split("train").texts())
     if start_from is not None:
         vocabulary, encoder = start_from.vocabulary, start_from.sentence_encoder
     if resume and (out / VOCABULARY).exists():
@@ -165,7 +160,7 @@ def _begin(
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
     if start_from is not None:
-        start_matcher(start_from, matcher, recipe, task)
+        start_matcher(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary, recipe.encoders)
         # Computing vectors may draw random numbers, but loading them from the cache does not.

@@ -57,7 +57,7 @@ def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
     if not is_same(there, recipe.model_copy(update=described)):
         how = differences(there, recipe, every=True) or "its name or changes differ"
         raise SeesayError(f"{folder / RUN}: another recipe was trained there: {how}. Choose another folder.")
-    check_words(folder, learned_words(recipe, corpus.train_texts())[0], corpus)
+    check_words(folder, learned_words(recipe, corpus.split("train").texts())[0], corpus)
     return there
 
 

@@ -264,7 +264,7 @@ class CorpusBuilder:
         found = root, images, sentences, self.issues, self.features, self._images_root
         _, *columns = read_options()
         name = known_name(self.name, images, has_boxes)
-        return Corpus(name, *found, (), self.format, *columns)
+        return Corpus(name, *found, self.format, *columns)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

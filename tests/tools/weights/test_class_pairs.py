@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.sentences.class_names import CLASSES
 from seesay.runs.sentences import PreparedSentences
-from seesay.training.further import ClassPairs
+from seesay_weights.class_pairs import ClassPairs
 
 WIDTH, COUNT = 64, 40
 
@@ -33,7 +33,9 @@ def pairs(photographs: NDArray[np.float32]) -> ClassPairs:
     # Two phrases for each class: words 2c and 2c + 1.
     words = np.arange(2 * CLASSES)
     phrases = PreparedSentences(words, np.ones_like(words), np.zeros((len(words), 0), np.float32))
-    return ClassPairs(photographs, (WIDTH, CLASSES), phrases, words // 2, COUNT)
+    found = ClassPairs(COUNT)
+    found.learn(photographs, (WIDTH, CLASSES), phrases, words // 2)
+    return found
 
 
 def test_a_phrase_names_the_class_of_its_image(pairs: ClassPairs) -> None:

@@ -34,7 +34,14 @@ from torch import Tensor, nn
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks.lite import first_stages, through_last_blocks
-from tools.onnx_graph import OPSET, Floats, GraphWriter, constants_of, eight_bits, session_with_outputs
+from seesay_weights.onnx_graph import (
+    OPSET,
+    Floats,
+    GraphWriter,
+    constants_of,
+    eight_bits,
+    session_with_outputs,
+)
 
 SAMPLES = 500  # values of a tensor that are kept per image
 FRACTIONS = np.linspace(0.3, 1, 15)  # of the smallest and largest value that are tried as ends of the range

@@ -1,6 +1,6 @@
 """Write the encoders that seesay ships, in 8 bits, as ONNX files: a run's tuned networks, and MiniLM.
 
-python -m tools.quantise RUN [DATA] [FOLDER]
+python -m seesay_weights.quantise RUN [DATA] [FOLDER]
 
 RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose train
 split is used for calibration; FOLDER is src/seesay/weights/encoders by default. This is run once per release:
@@ -31,8 +31,8 @@ from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
 from seesay.encoders.spec import EncoderSpec
 from seesay.runs.run import Run
-from tools.quantise_cnn import export_lite, quantise_lite
-from tools.quantise_minilm import export_minilm, quantise_minilm
+from seesay_weights.quantise_cnn import export_lite, quantise_lite
+from seesay_weights.quantise_minilm import export_minilm, quantise_minilm
 
 DATA, FOLDER = Path("../shared/flickr8k"), Path("src/seesay/weights/encoders")
 IMAGES, SENTENCES = 256, 400

@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 from seesay.encoders.networks.sentences import load_minilm
 from seesay.encoders.sentences.minilm import MAX_LENGTH, packaged_folder
-from tools.onnx_graph import (
+from seesay_weights.onnx_graph import (
     MICROSOFT,
     OPSET,
     Floats,

@@ -1,8 +1,9 @@
 """Put a trained run into the package as shipped weights, in half precision, with its export to ONNX.
 
-python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
+python -m seesay_weights.ship runs/seesay-small src/seesay/weights/seesay-small
 
-Encoders that the run has tuned are renamed to the 8-bit ones that `tools.quantise` makes from them.
+Encoders that the run has tuned are renamed to the 8-bit ones that `seesay_weights.quantise` makes from them.
+The further losses of its recipe, which only this plug-in knows, are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def ship(run: Path, target: Path) -> int:
     config = run_config(run)
     for name in filter(lambda name: str(EncoderSpec.parse(name).untuned) != name, config.encoders):
         config = config.renamed(name, str(EncoderSpec.parse(name).untuned) + EIGHT_BITS)
-    replace(config, graphs={}, weights=None).save(target)
+    recipe = {**config.recipe, "losses": []}
+    replace(config, recipe=recipe, graphs={}, weights=None).save(target)
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():
         path.chmod(0o644)

@@ -1,4 +1,4 @@
-"""Corpora beside the one that a recipe is trained on, on drawn scenes."""
+"""Mini-batches of another corpus than the one that a recipe is trained on, on drawn scenes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import BesideSettings, Recipe
+from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
-from seesay.runs.summary import TrainingSummary
-from seesay.training.further import BesidePairs
+from seesay.training.epochs import read_history
 from seesay.training.train import train
+from seesay_weights.other_corpus import OtherCorpus
 
-SMALL = ("encoders=[efficientnet-lite0]", "arrays=[pooled]", "class_pairs=0", "sentence_encoder=null")
+SMALL = ("encoders=[efficientnet-lite0]", "arrays=[pooled]", "sentence_encoder=null")
 TINY = (
     "matcher={kind: projection, dim: 8, hidden: 8, word_dim: 8, members: 2, class_names: 0}",
     "schedule.epochs=1",
@@ -34,7 +34,7 @@ def recipe(*changes: str) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Scenes that are named "zebra" or "yak", and nothing else."""
     folder = tmp_path_factory.mktemp("named")
     write_scenes(folder / "scenes", images=12, seed=4)
@@ -43,8 +43,15 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
         {"image": each.name, "name": ("zebra", "yak")[number % 2], "split": "train"}
         for number, each in enumerate(images)
     ]
-    (folder / "names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_corpus(folder / "names.jsonl", images=folder / "scenes")
+    table = folder / "scenes" / "names.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return table
+
+
+def pairs_of(data: Inputs, count: int) -> OtherCorpus:
+    found = OtherCorpus("things", pairs=count)
+    found.learn(data)
+    return found
 
 
 def inputs() -> Inputs:
@@ -67,7 +74,7 @@ def inputs() -> Inputs:
 
 def test_each_image_is_drawn_with_one_of_its_sentences() -> None:
     data = inputs()
-    pairs = BesidePairs(data, BesideSettings(pairs=3), 0)
+    pairs = pairs_of(data, 3)
     seen = set()
     for _ in range(40):
         batch = pairs.draw("cpu")
@@ -80,45 +87,31 @@ def test_each_image_is_drawn_with_one_of_its_sentences() -> None:
 
 
 def test_images_with_one_first_sentence_are_no_negatives_of_each_other() -> None:
-    batch = BesidePairs(inputs(), BesideSettings(pairs=9), 0).draw("cpu")  # there are only four
+    batch = pairs_of(inputs(), 9).draw("cpu")  # there are only four
     subject = dict(zip(batch.images[:, 0].long().tolist(), batch.image_ids.tolist(), strict=True))
     assert subject[0] == subject[3]
     assert len(set(subject.values())) == 3
 
 
-def test_draws_depend_on_seed_epoch_and_corpus_alone() -> None:
-    first, other = (BesidePairs(inputs(), BesideSettings(pairs=3), number) for number in (0, 1))
-    drawn = []
-    for pairs, epoch in ((first, 1), (first, 1), (first, 2), (other, 1)):
+def test_draws_depend_on_seed_and_epoch_alone() -> None:
+    pairs, drawn = pairs_of(inputs(), 3), []
+    for epoch in (1, 1, 2):
         pairs.begin_epoch(1, epoch)
         drawn.append(torch.cat([pairs.draw("cpu").images[:, 0] for _ in range(5)]).tolist())
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]
-    assert drawn[0] != drawn[3]
 
 
-def test_a_matcher_learns_the_words_of_both_corpora(corpus: Corpus, named: Corpus, tmp_path: Path) -> None:
-    both = replace(corpus, beside=(named,))
-    run = train(recipe("beside={names: {pairs: 6, weight: 2}}", "min_count=1"), both, tmp_path / "run")
-    assert {"zebra", "yak"} < set(run.vocabulary.words)
-    assert run.recipe.beside["names"].weight == 2
-    assert TrainingSummary.load(run.folder).beside == {"names": 12}
+def test_a_run_learns_from_another_corpus(corpus: Corpus, named: Path, tmp_path: Path) -> None:
+    further = f"losses=[{{kind: other-corpus, data: {named}, pairs: 6, weight: 2, names: 0.5}}]"
+    run = train(recipe(further, "min_count=1"), corpus, tmp_path / "run")
     alone = train(recipe("min_count=1"), corpus, tmp_path / "alone")
-    assert "zebra" not in alone.vocabulary.words
+    assert run.vocabulary.words == alone.vocabulary.words
+    losses = [read_history(each.folder)[0].loss for each in (run, alone)]
+    assert losses[0] > losses[1] + 1
 
 
-def test_corpora_and_recipe_must_name_the_same(corpus: Corpus, named: Corpus, tmp_path: Path) -> None:
-    both = replace(corpus, beside=(named,))
-    with pytest.raises(SeesayError, match=r"no settings for the additional corpus names; set beside\.names="):
-        train(recipe(), both, tmp_path / "run")
-    with pytest.raises(SeesayError, match="also learns from zoo; name each with a --data"):
-        train(recipe("beside={zoo: {}}"), corpus, tmp_path / "run")
-    with pytest.raises(SeesayError, match="Two corpora are named names"):
-        train(recipe("beside={names: {}}"), replace(both, beside=(named, named)), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("name", ["gvse-common-finetuned", "ground-full", "cca-mean"])
-def test_other_kinds_of_training_take_no_corpus_beside(name: str) -> None:
-    with pytest.raises(SeesayError, match="key 'beside'"):
-        load_recipe(name, changes=["beside={names: {}}"])
+@pytest.mark.parametrize("name", ["cca-mean", "ground-full"])
+def test_what_is_not_learned_from_pairs_of_a_batch_has_no_further_losses(name: str) -> None:
+    with pytest.raises(SeesayError, match="key 'losses'"):
+        load_recipe(name, changes=["losses=[{kind: other-corpus, data: names}]"])

@@ -1,7 +1,7 @@
 """Fit a run's probabilities to splits of corpora, and store them with the run.
 
-python tools/calibrate.py src/seesay/weights/seesay-small ../shared/flickr8k:val
-python tools/calibrate.py src/seesay/weights/seesay-ground ../shared/flickr8k-phrases:val
+python -m seesay_weights.calibrate src/seesay/weights/seesay-small ../shared/flickr8k:val
+python -m seesay_weights.calibrate src/seesay/weights/seesay-ground ../shared/flickr8k-phrases:val
     --images ../shared/flickr8k
 """
 
