@@ -2,8 +2,8 @@
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; similarity of the features;
 and recall of the shipped weights with each of them. On splits other than val, only the recall is measured.
-Needs a captioned corpus, and the run of `seesay train seesay-small-tuned` from which the encoders were made,
-which has the networks in 32 bits:
+Needs a captioned corpus, and the run of `tools/weights/train.sh` from which the encoders were made, which has
+the networks in 32 bits:
 
     python -m benchmarks.int8 [--data ../shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
 """

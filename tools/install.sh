@@ -52,4 +52,7 @@ if [[ $extras =~ train|dev|hub ]]; then
 fi
 echo "Installing seesay${extras:+[$extras]} and what it needs …"
 pip install -q $no_compile -e ".${extras:+[$extras]}"
+if [[ $extras =~ dev ]]; then
+    pip install -q $no_compile --no-deps -e tools/weights # what makes the included weights
+fi
 echo "Installed in .venv: .venv/bin/seesay --help"

@@ -142,7 +142,7 @@ def test_graphs_hold_no_weights(name: str, half: bool, exported: Callable[..., R
 def test_exports_of_shipped_runs_are_current_and_small() -> None:
     for folder in included_runs():
         graphs = RunConfig.load(folder).graphs
-        assert graphs, f"{folder}: export it again with tools/ship.py"
+        assert graphs, f"{folder}: export it again with seesay_weights.ship"
         assert sum((folder / f"{name}.onnx").stat().st_size for name in graphs) < 40_000
 
 

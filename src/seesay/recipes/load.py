@@ -64,9 +64,7 @@ def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> R
     """
     changes: list[str] = []
     for key, value in keywords.items():
-        # An empty `beside` removes all corpora; other empty mappings, whose keys are fixed, change nothing.
-        whole = key == "beside" and (not value or any("." in name for name in value))
-        if isinstance(value, Mapping) and "kind" not in value and not whole:
+        if isinstance(value, Mapping) and "kind" not in value:
             changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
         else:
             changes.append(f"{key}={_flow(value)}")
