@@ -96,8 +96,10 @@ def of_matrix(kind: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda scores, ids, teacher: loss(scores, ids, *([teacher] if kind == "distillation" else []))
 
 
-def test_every_registered_loss_is_tested_here() -> None:
-    assert set(LOSSES) == set(CASES)
+def test_every_loss_of_seesay_is_tested_here() -> None:
+    assert {kind for kind in LOSSES if LOSSES[kind].implementation.__module__.startswith("seesay.")} == set(
+        CASES
+    )
 
 
 @pytest.mark.parametrize("kind", TRAINED)

@@ -47,6 +47,7 @@ name: tuned
 encoders: [efficientnet-lite0]
 arrays: [pooled, logits]
 sentence_encoder: minilm-int8
+min_count: 3
 matcher: {kind: fine-tuned, members: [projection], views: 3, keep_classes: 3.0}
 loss: {kind: contrastive, scale: 20.0}
 optimizer: {lr: 0.0003, weight_decay: 0.01, grad_clip: 5.0}
@@ -182,7 +183,7 @@ def test_a_large_weight_keeps_the_classes(recipe: str, few: Corpus, tmp_path: Pa
     [
         (["matcher.views=9", f"encoders=['{NETWORK}:ten']"], "views is 9; set it to 10 or more"),
         ([f"encoders=['{NETWORK}:ten', '{NETWORK}']"], "same crops of an image"),
-        (["arrays=[pooled]"], "keep_classes is of logits"),
+        (["arrays=[pooled]", f"encoders=[{NETWORK}]"], "keep_classes is of logits"),
     ],
 )
 def test_what_cannot_be_tuned_from_maps(recipe: str, changes: list[str], said: str) -> None:
