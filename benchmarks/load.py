@@ -35,9 +35,7 @@ SERVE = """
 import sys
 from seesay.search.index import Index
 from seesay.web.app import serve
-from seesay.web.batches import Batches
 from seesay.web.options import ServerOptions
-Batches.most = int(sys.argv[2])
 serve(Index.open(sys.argv[1]), port=0, options=ServerOptions(warm_up=True, ground_run="seesay-ground"))
 """
 
@@ -76,19 +74,14 @@ def measure(folder: Path, count: int, seconds: float, requests: int) -> list[dic
         rows += [
             row("bare FastAPI endpoint", each, partial(ask, port, each, seconds), seconds) for each in CLIENTS
         ]
-    for name, most in (("search, one query at a time", 1), ("search", 32)):
-        with serving(SERVE, path, most) as port:
-            rows += [row(name, each, partial(ask, port, each, seconds), seconds) for each in CLIENTS]
-            if most > 1:
-                with indexing(folder):
-                    rows.append(
-                        row(
-                            "search while another process indexes", 8, partial(ask, port, 8, seconds), seconds
-                        )
-                    )
-                use(port, requests)
-                way = f"search after {requests:,} requests"
-                rows.append(row(way, 8, partial(ask, port, 8, seconds), seconds))
+    with serving(SERVE, path) as port:
+        rows += [row("search", each, partial(ask, port, each, seconds), seconds) for each in CLIENTS]
+        with indexing(folder):
+            busy = "search while another process indexes"
+            rows.append(row(busy, 8, partial(ask, port, 8, seconds), seconds))
+        use(port, requests)
+        used = f"search after {requests:,} requests"
+        rows.append(row(used, 8, partial(ask, port, 8, seconds), seconds))
     return rows
 
 

@@ -1,20 +1,16 @@
-"""Up to ten million vectors in the stores of vectors, and a plan for up to ten billion.
+"""Up to ten million vectors in the stores of vectors.
 
 Filling, building and searching run in processes of their own, so that the memory is that of each alone.
 Recorded rows that are not measured again are kept. PostgreSQL is a server that the tests start; the other
-databases run within the process. The plan is computed from the recorded rows of this benchmark,
-`benchmarks.indexing` and `benchmarks.cluster`, and from two assumed prices: of a core for an hour, and of a
-GB of memory for an hour.
+databases run within the process.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 import time
-from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -26,11 +22,6 @@ from psycopg.sql import SQL, Literal
 
 from benchmarks._harness import RESULTS, arguments, peak_mib, report
 from benchmarks.search import DIM, K, Space, Vectors, fill, timed
-from seesay.data.images import EncodedImage
-from seesay.data.readers import read_corpus
-from seesay.encoders.stores import RECORD, sources_of
-from seesay.runs.run import Run
-from seesay.search import thumbnails
 from seesay.search.ann import Neighbours
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors
@@ -40,7 +31,6 @@ from tests.search.stores import SERVERS, address
 T = TypeVar("T")
 UPDATE = 10_000
 QUERIES = 200
-PHOTOS = 200
 RECALL = 0.9
 _ROWS = 100_000  # drawn at once
 
@@ -54,20 +44,9 @@ WAYS = {
 }
 DATABASES = ("qdrant", "milvus", "postgresql")
 
-# What stops working first, by the number of images, and the remedy.
-BREAKS = {
-    10**6: "nothing: one process",
-    10**7: "lists of vectors fill a small machine's memory: `--recall`",
-    10**8: "an eighth of the lists is too many to read: `--recall`, or a graph in a database",
-    10**9: "the vectors no longer fit in one machine's memory: `--recall`, or shards of a database",
-    10**10: "one process searches all shards, and a database leaves one SQLite file: indexes side by side",
-}
-
 
 def main() -> None:
-    parser = arguments(
-        "Vectors in the stores of vectors; a plan to 10¹⁰ images", "photographs, for thumbnails"
-    )
+    parser = arguments("Vectors in the stores of vectors")
     parser.add_argument(
         "measured",
         nargs="*",
@@ -75,21 +54,14 @@ def main() -> None:
         metavar="WAY:COUNT",
         help=f"{', '.join(WAYS)}, and a number of vectors",
     )
-    parser.add_argument("--plan", action="store_true", help="compute the plan from recorded rows only")
-    parser.add_argument(
-        "--core-hour", type=float, default=0.04, help="assumed price of a core for an hour, $"
-    )
-    parser.add_argument("--gb-hour", type=float, default=0.005, help="assumed price of a GB of memory, $")
     options = parser.parse_args()
     rows = {_key(row): row for row in _recorded() if row["benchmark"] == "scale"}
-    if not options.plan:
-        for way, count in (each.split(":") for each in options.measured):
-            row = measured(way, int(count))
-            rows[_key(row)] = row
-        order = list(WAYS.values())
-        rows = dict(sorted(rows.items(), key=lambda each: (each[0][1], order.index(each[0][0]))))
-        report("scale", list(rows.values()), options)
-    report("scale-plan", plan(list(rows.values()), options), options)
+    for way, count in (each.split(":") for each in options.measured):
+        row = measured(way, int(count))
+        rows[_key(row)] = row
+    order = list(WAYS.values())
+    rows = dict(sorted(rows.items(), key=lambda each: (each[0][1], order.index(each[0][0]))))
+    report("scale", list(rows.values()), options)
 
 
 def _key(row: dict[str, Any]) -> tuple[str, int]:
@@ -225,82 +197,6 @@ def _half(vectors: Vectors) -> Vectors:
 
 def _recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-
-
-def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]:
-    """Compute the plan for numbers of images, from measured figures or in proportion to them."""
-    image_ms = _indexing_ms()
-    thumbnail = thumbnail_bytes(options.data)
-    cached = cached_bytes()
-    planned = []
-    for images, breaks in BREAKS.items():
-
-        def of(way: str, figure: str, images: int = images) -> float:
-            return _extrapolated([row for row in rows if row["store"] == WAYS[way]], figure, images)
-
-        core_hours = images * image_ms / 3.6e6
-        memory = of("embedded", "peak MiB") * 2**20 / 1e9
-        stored = of("embedded", "SQLite MB") + of("embedded", "vectors MB")
-        planned.append(
-            {
-                "images": f"{images:.0e}".replace("e+0", "e").replace("e+", "e"),
-                "indexing, core hours": _short(core_hours),
-                "indexing, $": _short(core_hours * options.core_hour),
-                "building lists, hours": _short(of("embedded", "build s") / 3600),
-                "the same, `--recall`": _short(of("recall", "build s") / 3600),
-                "vectors and facts, GB": _short(stored / 1e3),
-                "thumbnails, GB": _short(images * thumbnail / 1e9),
-                "cached features, GB": _short(images * cached / 1e9),
-                "memory GB": _short(memory),
-                "memory, $ a month": _short(memory * options.gb_hour * 730),
-                "p50 ms, an eighth read": _short(of("embedded", "p50 ms")),
-                "memory GB, `--recall`": _short(of("recall", "peak MiB") * 2**20 / 1e9),
-                "p50 ms, `--recall`": _short(of("recall", "p50 ms")),
-                "what breaks next": breaks,
-            }
-        )
-    return planned
-
-
-def _extrapolated(rows: list[dict[str, Any]], figure: str, images: int) -> float:
-    """A figure for a number of images: as measured, else extrapolated from the largest row.
-
-    Figures are in proportion to the images, except builds, which grow by the power of the two largest rows.
-    """
-    *_, second, largest = sorted(rows, key=lambda row: int(row["vectors"]))
-    for row in rows:
-        if row["vectors"] == images:
-            return float(row[figure])
-    power = 1.0
-    if figure == "build s":
-        power = math.log(largest[figure] / second[figure]) / math.log(largest["vectors"] / second["vectors"])
-    return float(largest[figure] * (images / largest["vectors"]) ** power)
-
-
-def _indexing_ms() -> float:
-    """Milliseconds of a core for a photo of 12 megapixels on a Ray cluster, with its thumbnail."""
-    recorded = _recorded()
-    (image_ms,) = (row["seesay, ms"] for row in recorded if row["benchmark"] == "indexing")
-    rates = {row["way"]: row["images/s once it runs"] for row in recorded if row["benchmark"] == "cluster"}
-    return float(image_ms * rates["without Ray, 2 cores"] / rates["Ray, 2 workers"])
-
-
-def thumbnail_bytes(data: Path) -> float:
-    """Return the mean size of the thumbnails of photographs in bytes."""
-    images = [(image.name, image.source) for image in read_corpus(data).images[:PHOTOS]]
-    photos = [EncodedImage(of.read(), name).photo(thumbnails.SIDE) for name, of in images if of is not None]
-    return float(np.mean([len(thumbnails.make(photo)) for photo in photos]))
-
-
-def cached_bytes() -> int:
-    """Return the bytes of a photo in the stores of the features that `seesay-small` uses."""
-    sources = sources_of(Run.load("seesay-small").encoders).values()
-    return sum(2 * sum(source.dims.values()) + RECORD.itemsize for source in sources)
-
-
-def _short(number: float) -> float:
-    """Round to two significant digits, since it is an extrapolation."""
-    return float(f"{number:.2g}")
 
 
 if __name__ == "__main__":

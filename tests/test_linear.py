@@ -28,8 +28,8 @@ from seesay.text.chunker import noun_phrases
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import Vocabulary, replace_words
 from seesay.text.words import unknown_words, words_or_signs
-from seesay.web.connections import host_allowed
 from seesay.web.routes.parameters import place_of
+from seesay.web.security import host_allowed
 from tests.data.readers.conftest import jpeg
 from tests.linear import check_linear
 

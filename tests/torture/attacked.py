@@ -32,7 +32,6 @@ PROCESSES = {
     "runs": 3.0,
 }
 REQUESTS = {
-    "slow clients": 1.5,
     "hostile uploads": 1.5,
     "operations": 1.5,
     "many requests": 1.5,

@@ -88,3 +88,19 @@ def test_behind_a_proxy(proxy, index_path: Path, tmp_path: Path) -> None:
     assert refused.status_code == 400
     assert f"does not answer to '{NAME}" in refused.json()["detail"]
     assert "--allow-host" in refused.json()["detail"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proxy", [nginx, caddy])
+def test_a_proxy_ends_a_client_that_sends_half_of_a_request(proxy, index_path: Path, tmp_path: Path) -> None:
+    if shutil.which(proxy.__name__) is None:
+        pytest.skip(f"{proxy.__name__} is not installed")
+    port = free_port()
+    with (
+        serving(index_path, proxies=["127.0.0.1"], hosts=[NAME]) as server,
+        running(proxy(port, server, tmp_path), port),
+        socket.create_connection(("127.0.0.1", port), timeout=30) as half,
+    ):
+        half.sendall(f"GET /api/v1/status HTTP/1.1\r\nHost: {NAME}:{port}\r\nX-Half: ".encode())
+        while half.recv(10_000):
+            pass

@@ -1,15 +1,14 @@
-"""A server under slow clients and hostile uploads, while somebody searches."""
+"""A server under hostile uploads, while somebody searches."""
 
 from __future__ import annotations
 
 import io
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
@@ -100,34 +99,6 @@ def memory(process: int) -> int:
     """Return the bytes that a process has in RAM."""
     with Path(f"/proc/{process}/status").open() as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
-
-
-@attack("slow clients", "300 half-sent requests at a time during searches")
-def slow_clients(stage: Stage) -> Outcome:
-    """Keep connections open with half of a request."""
-    outcome = Outcome()
-
-    def hold(port: int) -> None:
-        held: list[socket.socket] = []
-        while stage.goes_on:
-            with suppress(OSError):
-                # From several addresses: who shares one with an attacker shares its connections, too.
-                own = f"127.0.0.{stage.draw.randint(2, 7)}" if sys.platform == "linux" else "127.0.0.1"
-                one = socket.create_connection(("127.0.0.1", port), 5, source_address=(own, 0))
-                one.sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nX: ")
-                held.append(one)
-            while len(held) > 300:
-                held.pop(0).close()
-            time.sleep(0.002)
-        for one in held:
-            one.close()
-
-    with serving(stage.folder) as (port, _):
-        thread = threading.Thread(target=hold, args=(port,))
-        thread.start()
-        _searches(stage, port, outcome)
-        thread.join()
-    return outcome
 
 
 @attack("hostile uploads", "four clients that upload bombs during searches")

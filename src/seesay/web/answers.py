@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Self, TypeAlias
@@ -329,10 +330,10 @@ class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
 
-def problem(status: int, detail: str, close: bool = False) -> ProblemResponse:
-    """Return the response to a failure; with `close`, the connection is closed afterwards."""
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> ProblemResponse:
+    """Return the response to a failure."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
-    return ProblemResponse(body.model_dump(), status, {"Connection": "close"} if close else None)
+    return ProblemResponse(body.model_dump(), status, headers)
 
 
 def failures(*statuses: int) -> Responses:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import Receive, Scope, Send
 
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
@@ -29,18 +30,17 @@ from seesay.paths import failure_of_disk
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks
 from seesay.web import log_line
-from seesay.web.access import Access, is_open
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
-from seesay.web.connections import Connection, is_local, networks
-from seesay.web.guard import Compressed, Guard
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
-from seesay.web.options import MAX_HEADER_BYTES, ServerOptions
+from seesay.web.options import ServerOptions
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
+from seesay.web.security import MAX_HEADER_BYTES, Guard, Tokens, check_proxies, is_local, is_open
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
+_FILES = ("/original", "/jpeg", "/thumbnail", "/archive")  # images, which are compressed already
 _M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
@@ -65,7 +65,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     if options.rerank_run is not None:
         check_reranks(options.rerank_run)
     service = Service(by_name, options)
-    access = Access(options.token_file) if options.token_file is not None else None
+    tokens = Tokens(options.token_file) if options.token_file is not None else None
     metrics = Metrics()
     metrics.registry.register(IndexMetrics(service))
 
@@ -96,17 +96,32 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         responses=failures(400, 401, 403, 429, 431, 500, 503),
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.service, app.state.access = service, access
+    app.state.service, app.state.tokens = service, tokens
     app.add_middleware(Compressed, minimum_size=1000, compresslevel=6)
-    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
+    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, tokens=tokens)
     app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)
     for module in (queries, images, indexes):
         app.include_router(module.router, dependencies=[Depends(check_parameters)], responses=failures(422))
     app.include_router(probe_routes(metrics))
-    app.include_router(page_routes(access, prefix))
+    app.include_router(page_routes(tokens, prefix))
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+class Compressed(GZipMiddleware):
+    """ASGI middleware that compresses responses with gzip, except images, archives and parts of files.
+
+    If a response contains a secret and text of an attacker's choice, its compressed size can reveal the
+    secret despite TLS (BREACH). Here tokens are only in headers, which are not compressed, and pages of other
+    sites cannot send requests to the API, see `Guard`.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        is_file = scope["type"] != "http" or scope["path"].endswith(_FILES)
+        is_part = is_file or any(name == b"range" for name, _ in scope["headers"])
+        await (self.app if is_part else super().__call__)(scope, receive, send)
 
 
 class _Application(FastAPI):
@@ -116,7 +131,7 @@ class _Application(FastAPI):
             schema = super().openapi()
             components = schema.setdefault("components", {})
             components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
-            if self.state.access is not None:
+            if self.state.tokens is not None:
                 components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
                 for path, operations in schema["paths"].items():
                     for operation in operations.values():
@@ -194,6 +209,7 @@ def serve(
     """
     _share_heaps()
     options = options or ServerOptions()
+    check_proxies(options.proxies)
     if options.ground_run != GROUND_RUN and not can_ground(options.ground_run):
         raise SeesayError(
             f"{options.ground_run}: not a run of a grounding recipe (ground-…); name one with --ground, "
@@ -206,16 +222,16 @@ def serve(
     app = create_app(served, replace(options, hosts=hosts))
     config = uvicorn.Config(
         app,
-        http=partial(Connection, options.limits, networks(options.proxies)),  # type: ignore[arg-type]  # called like a class
+        http="h11",
         forwarded_allow_ips=list(options.proxies),
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         log_level="warning",
         server_header=False,
         access_log=False,  # `Observed` has one without queries
-        limit_concurrency=options.limits.connections + 1,
+        limit_concurrency=2 * options.limits.requests,  # connections, also idle ones; `Guard` limits requests
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    with _listen(host, port) as listening, _rereading(app.state.access):
+    with _listen(host, port) as listening, _rereading(app.state.tokens):
         if options.token_file is None and not is_local(host):
             log_line(
                 f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
@@ -229,16 +245,16 @@ def serve(
 
 
 @contextmanager
-def _rereading(access: Access | None) -> Iterator[None]:
+def _rereading(tokens: Tokens | None) -> Iterator[None]:
     """Reload the tokens on SIGHUP, which would otherwise end the process."""
     is_main = threading.current_thread() is threading.main_thread()
-    if access is None or not is_main or not hasattr(signal, "SIGHUP"):
+    if tokens is None or not is_main or not hasattr(signal, "SIGHUP"):
         yield
         return
 
     def reread(*_: object) -> None:
         try:
-            log_line(f"Tokens read again: {access.reread()}.")
+            log_line(f"Tokens read again: {tokens.reread()}.")
         except SeesayError as error:
             log_line(f"{error} The tokens stay as they were.")
 
@@ -269,7 +285,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SeesayError(f"{host}: not an address of this machine; try --host 127.0.0.1.") from error
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server(address, family=family, backlog=256, dualstack_ipv6=both)
+        made = socket.create_server(address, family=family, backlog=256, dualstack_ipv6=both)
     except OSError as error:
         refusals = {
             errno.EADDRINUSE: f"is taken; stop what runs there, or try --port {port % 65535 + 1}.",
@@ -277,3 +293,6 @@ def _listen(host: str, port: int) -> socket.socket:
         }
         why = refusals.get(error.errno or 0, f"cannot be used ({error.strerror}); try --host 127.0.0.1.")
         raise SeesayError(f"Port {port} on {host} {why}") from error
+    # Only for sockets that name their protocol does asyncio disable Nagle's algorithm, which holds the body
+    # back until the client has acknowledged the headers, for 40 ms.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())

@@ -182,11 +182,6 @@ class IndexMetrics(Collector):
             "When an update last ended with that outcome; 0 for never.",
             labels=["index", "outcome"],
         )
-        batches = CounterMetricFamily(
-            "seesay_query_batches",
-            "Batches of queries that were embedded together, by their size.",
-            labels=["index", "queries"],
-        )
         for served in self._service.served.values():
             values = {"updating": served.updates.state().running, "readable": 0.0} | _counts(served)
             for name, value in values.items():
@@ -194,9 +189,7 @@ class IndexMetrics(Collector):
             for outcome, times in served.updates.outcomes().items():
                 updates.add_metric([served.name, outcome], times.often)
                 ended.add_metric([served.name, outcome], times.last)
-            for size, count in sorted(served.queries.sizes.items()):
-                batches.add_metric([served.name, str(size)], count)
-        yield from (*gauges.values(), updates, ended, batches)
+        yield from (*gauges.values(), updates, ended)
 
 
 def _counts(served: Served) -> dict[str, float]:

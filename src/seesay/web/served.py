@@ -1,4 +1,4 @@
-"""A served index: its queries, in batches and with caches, and its updates."""
+"""A served index: its queries, with caches, and its updates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -21,7 +20,6 @@ from seesay.search.index import Index
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
 from seesay.search.store import Facts, Item
-from seesay.web.batches import Batches
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
@@ -61,36 +59,31 @@ class Served:
     Args:
         name: the name of the index for clients.
         index: the index.
-        threads: the threads for queries.
         photos: folders of images that updates add.
     """
 
-    def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path]) -> None:
+    def __init__(self, name: str, index: Index, photos: Sequence[Path]) -> None:
         self.name, self.index = name, index
         self.updates = Updates(index, photos, name)
         self._uploads: Recent[str, Vector] = Recent()  # so that further pages need no upload
         self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
-        self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads)
 
-    def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
-        """Correct and embed queries that are not cached.
+    def prepared(self, query: Query) -> PreparedQuery:
+        """Correct and embed a query, unless it was asked lately, as for a further page.
 
-        The cache is needed because the last bits of a sentence's vector depend on its batch, but consecutive
-        pages need identical scores.
+        Raises:
+            SeesayError: the query cannot be answered.
         """
-        generation = self.index.store.generation()
-        asked = {_key(query, generation): query for query in queries}
-        found: dict[tuple[str, int], PreparedQuery | Exception] = {
-            key: known for key in asked if (known := self._asked.get(key)) is not None
-        }
-        new = [key for key in asked if key not in found]
-        for key, prepared in zip(new, self.index.prepare([asked[key] for key in new]), strict=True):
-            found[key] = prepared
-            if not isinstance(prepared, Exception):
-                self._asked.put(key, prepared)
-        return [found[_key(query, generation)] for query in queries]
+        key = _key(query, self.index.store.generation())
+        if known := self._asked.get(key):
+            return known
+        (prepared,) = self.index.prepare([query])
+        if isinstance(prepared, Exception):
+            raise prepared
+        self._asked.put(key, prepared)
+        return prepared
 
     def remember(self, image: Photo) -> Embedded:
         """Embed an uploaded image; return a term for it, which `recalled` resolves for a while."""

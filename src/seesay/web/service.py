@@ -23,8 +23,8 @@ from seesay.search.hits import Answer
 from seesay.search.index import Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import Reranking
-from seesay.web.guard import too_large
 from seesay.web.options import ServerOptions
+from seesay.web.security import too_large
 from seesay.web.served import Served
 
 T = TypeVar("T")
@@ -77,8 +77,7 @@ class Service:
         self._reranking = threading.Lock()
         self.decoders = Decoders(limits.decode_seconds, _MAX_DECODERS)
         self.served = {
-            name: Served(name, index, self._queries, options.photos.get(name, ()))
-            for name, index in indexes.items()
+            name: Served(name, index, options.photos.get(name, ())) for name, index in indexes.items()
         }
         self.is_ready = self.is_closing = False
 

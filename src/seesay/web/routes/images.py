@@ -35,7 +35,6 @@ from seesay.web.answers import (
     Responses,
     failures,
 )
-from seesay.web.options import API
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,
     Cursor,
@@ -48,6 +47,7 @@ from seesay.web.routes.parameters import (
     cursor_of,
     time_of,
 )
+from seesay.web.security import API
 from seesay.web.served import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change

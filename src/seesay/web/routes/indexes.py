@@ -11,8 +11,8 @@ from seesay.data.suffixes import unread_lines
 from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.search.index import Index
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
-from seesay.web.options import API
 from seesay.web.routes.parameters import TheIndex, TheService
+from seesay.web.security import API
 from seesay.web.served import Served
 from seesay.web.service import Service
 from seesay.web.updates import NO_FOLDER

@@ -11,13 +11,13 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from seesay.web.access import COOKIE, COOKIE_SECONDS, Access, login_page
+from seesay.web.security import COOKIE, COOKIE_SECONDS, Tokens, login_page
 
 STATIC = Path(__file__).parents[1] / "static"
 _Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
 
 
-def page_routes(access: Access | None, prefix: str) -> APIRouter:
+def page_routes(tokens: Tokens | None, prefix: str) -> APIRouter:
     """Build `/`, `/login`, `/logout` and `/docs`."""
     router = APIRouter(include_in_schema=False)
 
@@ -36,13 +36,13 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
 
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
-        if access is not None and not access.is_token(token):
+        if tokens is not None and not tokens.is_token(token):
             return login_page(refused=True)
         response = RedirectResponse(_page_of(request, prefix), 303)
-        if access is not None:
+        if tokens is not None:
             response.set_cookie(
                 COOKIE,
-                access.cookie(token),
+                tokens.cookie(token),
                 max_age=COOKIE_SECONDS,
                 path=f"{prefix}/",
                 secure=request.url.scheme == "https",

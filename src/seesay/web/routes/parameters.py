@@ -13,10 +13,11 @@ from fastapi.dependencies.utils import get_flat_params
 
 from seesay.errors import QueryError, did_you_mean
 from seesay.search.hits import Place
-from seesay.web.options import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.served import Served
 from seesay.web.service import Service
 
+MAX_ANSWERS = 200
+MAX_CHARACTERS = 500
 _MAX_CURSOR = 200  # characters
 
 

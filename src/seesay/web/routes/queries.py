@@ -20,9 +20,9 @@ from seesay.search.query import Part, Term
 from seesay.search.query import Query as SearchQuery
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
-from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,
+    MAX_CHARACTERS,
     Cursor,
     Id,
     Limit,
@@ -35,9 +35,11 @@ from seesay.web.routes.parameters import (
     place_of,
     rank_of,
 )
+from seesay.web.security import API
 from seesay.web.served import Served
 from seesay.web.service import Service, clocked
 
+_MAX_UPLOADS = 4  # images of one query
 _SYNTAX = (
     'a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an indexed image'
 )
@@ -79,8 +81,8 @@ async def search_with_images(
     where: Where = "",
 ) -> Images:
     """Find the images that best fit uploaded images and a query; use GET for further pages."""
-    if len(image) > MAX_UPLOADS:
-        raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
+    if len(image) > _MAX_UPLOADS:
+        raise HTTPException(422, f"{len(image)} images; send at most {_MAX_UPLOADS}.")
     with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded
     terms = [await service.with_upload(each, served.remember) for each in image]
     query = served.recalled(with_uploads(q, terms))
@@ -108,7 +110,7 @@ async def _found(
 ) -> Images:
     after = None if cursor is None else place_of(cursor)
     started = time.perf_counter()
-    prepared = await served.queries.ask(query)
+    prepared = await service.run(lambda: served.prepared(query))
     found = await service.run(lambda: served.index.search(prepared, limit, where, after))
     answer = Images.of(served.name, found, (time.perf_counter() - started) * 1e3).to(query)
     answer.next = _following(found)
@@ -127,7 +129,7 @@ async def _reranked(
     start = 0 if cursor is None else rank_of(cursor)
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
-    prepared = await served.queries.ask(query)
+    prepared = await service.run(lambda: served.prepared(query))
 
     def shortlist(by: Reranker) -> Reranked:
         return by.search(served.index, prepared, by.shortlist, where)

@@ -1,0 +1,413 @@
+"""Who may ask what: host names, tokens, pages of other sites, and limits of size, time and requests.
+
+`Guard` checks each request before the application sees it. Slow and hostile connections are not its task:
+put a reverse proxy in front of a server that strangers can reach.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import math
+import re
+import secrets
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import Path
+from shlex import quote
+from string import Template
+
+import anyio
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seesay.errors import SeesayError
+from seesay.web.answers import MEDIA_TYPE, problem
+
+API = "/api/v1"
+"""The prefix of the API's paths."""
+
+MAX_HEADER_BYTES = 16 * 1024  # including the address
+COOKIE = "seesay"
+COOKIE_SECONDS = 30 * 24 * 3600
+# Not with http.cookies, which takes quadratic time before Python 3.11.10 and 3.12.6.
+_COOKIE = re.compile(rf"(?:^|; ?){COOKIE}=([0-9a-f]{{64}}) *(?=;|$)")
+_MIN_CHARACTERS = 16
+_OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; the login needs its styles
+# For the parts of a multipart body around the file.
+_ENVELOPE_BYTES = 64 * 1024
+_CLOSE = {"Connection": "close"}
+_LATER = {"Retry-After": "2"}  # seconds
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    # Pages of other sites may neither show these images nor frame this page.
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "private, no-cache",  # otherwise browsers run old scripts for days after an upgrade
+    # Not no-referrer, with which browsers send the origin "null" with the page's own forms.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a request and its upload, and of requests at the same time.
+
+    Attributes:
+        upload_bytes: the size of an encoded image, and of all images of one query together.
+        upload_pixels: the width × height of an uploaded image.
+        archive_bytes: the size of all images of an archive together.
+        seconds: the time until a response begins, including that to send the request.
+        decode_seconds: the time in which an upload must be decoded.
+        requests: the requests of all clients at the same time.
+        requests_an_address: those of one IPv4 address or /64 network of IPv6.
+    """
+
+    upload_bytes: int = 20 * 2**20
+    upload_pixels: int = 50_000_000
+    archive_bytes: int = 4 * 2**30
+    seconds: float = 30.0
+    decode_seconds: float = 10.0
+    requests: int = 250
+    requests_an_address: int = 64
+
+
+class Tokens:
+    """Admits clients that send a token from a file: programs in a header, browsers in a cookie.
+
+    A line of the file is a token, or the name of its owner and the token. Empty lines, and those that begin
+    with #, are ignored.
+
+    Args:
+        file: the file with the tokens.
+
+    Raises:
+        SeesayError: the file cannot be read, contains no token, or has an invalid line.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names: dict[str, str] = {}  # by token
+        self._of_cookies: dict[str, str] = {}  # tokens
+        self.reread()
+
+    def reread(self) -> int:
+        """Read the file again, and return its number of tokens; removed tokens are rejected from now on.
+
+        Raises:
+            SeesayError: as for the class; the tokens are then unchanged.
+        """
+        self._names = _read(self._file)
+        self._of_cookies = {self.cookie(token): token for token in self._names}
+        return len(self._names)
+
+    @staticmethod
+    def cookie(token: str) -> str:
+        """Return the cookie for a token: a digest, which is useless for other servers."""
+        return hashlib.blake2b(b"seesay cookie", key=token.encode()[:64], digest_size=32).hexdigest()
+
+    def is_token(self, given: str) -> bool:
+        """Return whether this is a token, in constant time for wrong ones."""
+        return _key(given, self._names) is not None
+
+    def name_of(self, headers: Headers) -> str | None:
+        """Return the owner of a request's token or cookie, "" if unnamed; None without a valid one."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
+        for cookie in _COOKIE.findall(headers.get("cookie", "")):
+            token = token or self._of_cookies.get(_key(cookie, self._of_cookies) or "")
+        return None if token is None else self._names[token]
+
+    def refusal(self, path: str, headers: Headers) -> ASGIApp:
+        """Return the response to a request without a valid token."""
+        if path == "/" and "text/html" in headers.get("accept", ""):
+            return login_page()
+        how = "Send the server's token in the header Authorization: Bearer TOKEN."
+        return problem(401, how, {"WWW-Authenticate": "Bearer"})
+
+
+def is_open(path: str) -> bool:
+    """Return whether a path needs no token."""
+    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
+
+
+def _key(given: str, keys: Iterable[str]) -> str | None:
+    """Return the matching key, in a time that reveals nothing about the keys."""
+    found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
+    return found[0] if found else None
+
+
+def _read(file: Path) -> dict[str, str]:
+    """Return the owners of the tokens in a file, by token."""
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SeesayError(f"{file}: cannot be read as a file of tokens ({error}).") from error
+    names: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        match line.split():
+            case []:
+                continue
+            case [start, *_] if start.startswith("#"):
+                continue
+            case [token] | [_, token] if len(token) >= _MIN_CHARACTERS and token.isprintable():
+                names[token] = line.split()[0] if len(line.split()) == 2 else ""
+            case _:
+                raise SeesayError(
+                    f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} "
+                    f"characters, optionally after a name."
+                )
+    if not names:
+        raise SeesayError(f"{file}: contains no token; create one: openssl rand -hex 32 > {quote(str(file))}")
+    return names
+
+
+def login_page(refused: bool = False) -> HTMLResponse:
+    """Return the page that asks for the token, with a message if the last one was rejected."""
+    page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
+    message = "That token is not correct." if refused else ""
+    return HTMLResponse(page.substitute(message=message), 401)
+
+
+def check_proxies(names: Iterable[str]) -> None:
+    """Raise a `SeesayError` if one is neither an address nor a network such as 10.0.0.0/8."""
+    for name in names:
+        try:
+            ipaddress.ip_network(name)
+        except ValueError as error:
+            raise SeesayError(
+                f"{name}: not an address or network; write one such as 127.0.0.1 or 172.30.57.0/24."
+            ) from error
+
+
+def client_of(host: str) -> str:
+    """Return the identity of a client: an IPv4 address, or a /64 network of IPv6.
+
+    >>> client_of("::ffff:192.0.2.7"), client_of("2001:db8:1:2:3:4:5:6")
+    ('192.0.2.7', '2001:db8:1:2::/64')
+    """
+    address = _address(host)
+    if isinstance(address, ipaddress.IPv6Address) and not address.is_link_local:
+        return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return host if address is None else str(address)
+
+
+def is_local(host: str) -> bool:
+    """Return whether an address can only be reached from this machine."""
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def host_allowed(header: str, hosts: Collection[str]) -> bool:
+    """Return True if a Host header is one of `hosts` or any numeric address.
+
+    This prevents DNS rebinding, in which the name of another site resolves to this server.
+    """
+    name = header.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    else:
+        name = name.partition(":")[0].rstrip(".")
+    return name in hosts or _address(name) is not None
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Parse an address, IPv4 also when mapped into IPv6; None if it is not one."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def too_large(limit: int) -> HTTPException:
+    """Return the exception for an upload beyond the limit."""
+    return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller image.")
+
+
+class Guard:
+    """ASGI middleware that authenticates requests, limits their number and time, and adds headers.
+
+    Args:
+        app: the application.
+        limits: the limits of a request.
+        hosts: accepted host names, besides numeric addresses.
+        prefix: the prefix of all paths, such as "/photos"; "" for none.
+        tokens: those of clients; None for no authentication.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        hosts: Collection[str],
+        prefix: str = "",
+        tokens: Tokens | None = None,
+    ) -> None:
+        self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
+        self._prefix, self._tokens = prefix, tokens
+        self._at_work: Counter[str] = Counter()  # concurrent requests by client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["root_path"] = self._prefix
+        headers = Headers(scope=scope)
+        send = _with_headers(send, scope["method"] == "HEAD")
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        client = _client(scope)
+        self._at_work[client] += 1
+        try:
+            await self._answer(scope, self._counted(receive, headers), send)
+        finally:
+            self._at_work[client] -= 1
+            if not self._at_work[client]:
+                del self._at_work[client]
+
+    def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        if _header_bytes(scope) > MAX_HEADER_BYTES:
+            return problem(431, f"The request line and headers have more than {MAX_HEADER_BYTES // 1024} KB.")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may have used the other one, and take the rest for another client's request.
+            return problem(400, "Content-Length and Transfer-Encoding contradict each other.", _CLOSE)
+        form = _form_options(headers) or {}
+        if form.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+            # Field names would be decoded with any codec of Python, some of which take quadratic time.
+            return problem(400, "Forms are read as UTF-8; name no other charset.", _CLOSE)
+        if not host_allowed(headers.get("host", ""), self._hosts):
+            host = headers.get("host", "")[:100]
+            return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
+        path = scope["path"].removeprefix(self._prefix) or "/"
+        is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
+        if not is_link and _is_of_another_site(headers):
+            return problem(403, "Requests from pages of other sites are not allowed.")
+        if self._at_work[_client(scope)] >= self._limits.requests_an_address:
+            return problem(429, "Too many concurrent requests from your address; try again later.", _LATER)
+        if self._at_work.total() >= self._limits.requests:
+            return problem(503, "The server is busy; try again later.", _LATER)
+        if self._prefix and scope["path"] == self._prefix:
+            return RedirectResponse(f"{self._prefix}/", 308)
+        if self._tokens is None or is_open(path):
+            return None
+        name = self._tokens.name_of(headers)
+        if name is None:
+            return self._tokens.refusal(path, headers)
+        scope["user"] = name  # for the log
+        return None
+
+    def _counted(self, receive: Receive, headers: Headers) -> Receive:
+        # Other bodies, such as that of a login, are read into memory as a whole.
+        limit = _ENVELOPE_BYTES if _form_options(headers) is None else self._limits.upload_bytes
+        left = limit + _ENVELOPE_BYTES
+        length = headers.get("content-length", "0")
+        announced = int(length) if length.isdecimal() else 0
+
+        async def counted() -> Message:
+            nonlocal left
+            if announced > limit + _ENVELOPE_BYTES:
+                raise too_large(limit)
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise too_large(limit)
+            return message
+
+        return counted
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request within the time limit; HEAD like GET, but without the body."""
+        started, is_head = False, scope["method"] == "HEAD"
+        try:
+            with anyio.fail_after(self._limits.seconds) as clock:
+
+                async def starting(message: Message) -> None:
+                    nonlocal started
+                    if started and is_head:
+                        return
+                    started = True
+                    clock.deadline = math.inf  # sending a large image to a slow client may take longer
+                    await send(message)
+                    if is_head:
+                        await send({"type": "http.response.body"})
+                        clock.cancel()  # a body that is not sent need not be read
+
+                if is_head:
+                    scope["method"] = "GET"  # in place, so that the log has the route
+                await self._app(scope, receive, starting)
+        except TimeoutError:
+            if started:
+                raise
+            busy = problem(503, "This took too long; the server is busy. Try again.", _LATER)
+            await busy(scope, receive, starting)
+        finally:
+            if is_head:
+                scope["method"] = "HEAD"
+
+
+def _form_options(headers: Headers) -> dict[bytes, bytes] | None:
+    """Return the options of a multipart form, as its parser reads them; None for any other body."""
+    kind, options = parse_options_header(headers.get("content-type", ""))
+    return options if kind.startswith(b"multipart/") else None
+
+
+def _client(scope: Scope) -> str:
+    return client_of(scope["client"][0]) if scope.get("client") else ""
+
+
+def _header_bytes(scope: Scope) -> int:
+    address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return address + sum(len(name) + len(value) for name, value in scope["headers"])
+
+
+def _is_of_another_site(headers: Headers) -> bool:
+    """Return whether a request is from a page of another site.
+
+    Without TLS, browsers send no `Sec-Fetch-Site`, so `Origin` or `Referer` is compared with the host.
+    """
+    site = headers.get("sec-fetch-site")
+    page = headers.get("origin") or headers.get("referer")
+    if site is None and page is not None:
+        return page.partition("://")[2].partition("/")[0].lower() != headers.get("host", "").lower()
+    return site not in (None, "none", "same-origin")
+
+
+def _with_headers(send: Send, is_head: bool) -> Send:
+    """Add the security headers, and replace the bodies of failures by those of `problem`."""
+    failure: Message | None = None
+
+    async def sending(message: Message) -> None:
+        nonlocal failure
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            kind = headers.get("content-type", "").partition(";")[0]
+            if message["status"] >= 400 and kind not in (MEDIA_TYPE, "text/html"):
+                failure = message  # Starlette's own, such as for a range outside of a file
+                return
+        if failure is None:
+            await send(message)
+        elif not message.get("more_body", False):
+            response = problem(failure["status"], f"{HTTPStatus(failure['status']).phrase}.")
+            headers = MutableHeaders(scope=failure)
+            headers["content-type"], headers["content-length"] = MEDIA_TYPE, str(len(response.body))
+            await send(failure)
+            await send({"type": "http.response.body", "body": b"" if is_head else response.body})
+
+    return sending
