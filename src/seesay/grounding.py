@@ -19,7 +19,7 @@ from seesay.data.corpus import Box
 from seesay.data.images import EncodedImage, Photo
 from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
-from seesay.paths import check_output, writing
+from seesay.paths import check_file, writing
 from seesay.runs.calibration import Calibration, known_share
 from seesay.runs.config import RunConfig
 from seesay.runs.embedder import Embedder
@@ -304,7 +304,7 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
         ImageError: the image cannot be decoded.
         SeesayError: the file has another suffix, or cannot be written.
     """
-    check_output(out, FORMATS)
+    check_file(out, FORMATS)
     picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
     with writing(out) as beside:
         picture.save(beside, FORMATS[out.suffix.lower()], quality=92)

@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ STYLE = """:root {
 }
 body { margin: 0 auto; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 """
+
+
+_GENERATOR = '<meta name="generator" content="seesay">'
+_HEAD = 1000  # bytes, in which a page names its generator
+
+
+def is_page(path: Path) -> bool:
+    """Return whether seesay wrote a file as a page."""
+    with path.open("rb") as file:
+        return _GENERATOR.encode() in file.read(_HEAD)
 
 
 class Html(str):
@@ -66,6 +77,7 @@ def page(title: str, style: str, body: str) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{_GENERATOR}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)} · seesay</title>
 <style>

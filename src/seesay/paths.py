@@ -13,7 +13,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -250,16 +250,67 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_output(out: Path, suffixes: Collection[str]) -> None:
+def check_file(out: Path, suffixes: Collection[str]) -> None:
     """Check that a file can be written there, before anything is computed for it.
 
     Raises:
-        SeesayError: the suffix is another one, or the folder does not exist.
+        SeesayError: the suffix is another one, the folder does not exist, or there is a folder of that name.
     """
     if out.suffix.lower() not in suffixes:
         raise SeesayError(f"{out}: the name must end in {', '.join(suffixes)}; choose one of these.")
     if not out.parent.is_dir():
         raise SeesayError(f"{out.parent}: no such folder; create it before writing {out.name} to it.")
+    if out.is_dir():
+        raise SeesayError(f"{out}: a folder; choose the name of a file.")
+
+
+def check_output(
+    out: Path,
+    inputs: Iterable[str | Path],
+    overwrite: bool,
+    is_ours: Callable[[Path], bool] = lambda _: False,
+) -> None:
+    """Check that a command can write a file there without destroying another.
+
+    Args:
+        out: the file.
+        inputs: files that the command reads, and folders in which it may read any file; names of something
+            else, such as included weights, are ignored.
+        overwrite: whether the user allows to replace an existing file. Inputs are never replaced.
+        is_ours: recognises a file that the command made, which it may replace.
+
+    Raises:
+        SeesayError: the file would replace an input, or another existing file.
+    """
+    if not os.path.lexists(out) or (out.is_file() and is_ours(out)):
+        return
+    for each in inputs:
+        if _is_within(out, each):
+            raise SeesayError(f"{out}: this command reads it, or its folder ({each}); choose another name.")
+    if not overwrite:
+        raise SeesayError(f"{out}: exists; choose another name, or replace it with --overwrite.")
+
+
+def _is_within(file: Path, other: str | Path) -> bool:
+    """Return whether a file is another one, by whatever name, or lies in a folder."""
+    try:
+        return file.samefile(other) or file.resolve().is_relative_to(Path(other).resolve(strict=True))
+    except (OSError, ValueError):  # a link to nothing, or not the name of a file
+        return False
+
+
+def check_folder(out: Path, is_ours: bool = False) -> None:
+    """Check that a command can write its files to a folder: a new or empty one, or one that it made.
+
+    Raises:
+        SeesayError: the folder contains something else, or cannot be read.
+    """
+    try:
+        other = None if is_ours or not out.exists() else next(out.iterdir(), None)
+    except OSError as error:
+        raise SeesayError(f"{out}: cannot be used ({error.strerror}); choose another folder.") from error
+    if other is not None:
+        raise SeesayError(f"{out}: contains other files ({other.name}, …); choose an empty folder.")
 
 
 @contextmanager

@@ -184,19 +184,24 @@ def report(
     _outside: opt.AllowOutside = False,
     _image_column: opt.ImageColumn = None,
     _caption_column: opt.CaptionColumn = None,
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")
+    ] = Path("report.html"),
+    overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
-    from seesay.paths import check_output
+    from seesay.html import is_page
+    from seesay.paths import check_file, check_output
     from seesay.protocols.evaluate import open_entries
     from seesay.report.write import FORMATS, write_report
     from seesay.results.rows import source_commit
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
 
-    check_output(out, FORMATS)  # before anything is computed
+    check_file(out, FORMATS)  # before anything is computed
+    check_output(out, [data or "", *runs], overwrite, is_page)
     entries = open_entries(runs)
     corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
     results = write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))
@@ -263,6 +268,7 @@ def table(
         Path | None,
         typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json."),
     ] = None,
+    overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -280,12 +286,15 @@ def table(
         return
     from seesay.data.readers import read_corpus
     from seesay.metrics.bootstrap import RESAMPLES
+    from seesay.paths import check_output
     from seesay.results.formats import check_format, for_terminal, write_table
     from seesay.results.rows import make_record, recorded_rows, source_commit
     from seesay.results.tables import recorded_table
 
     if out is not None:
         check_format(out)  # before anything is trained
+        read = [each for each in (data, images, results) if each is not None]
+        check_output(out, [*read, *what], overwrite)
     numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
     draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix.lower() == ".json") else 0
@@ -302,6 +311,8 @@ def table(
         entries = open_entries(what)
         loaded = [entry for entry in entries if isinstance(entry, Run)]
         corpus = open_corpus_of(loaded, data, images, data_format)
+        if out is not None:
+            check_output(out, [corpus.root], overwrite)  # which the runs name
         if record is not None:
             make_record(record, corpus.name)
         shown = measure_entries(

@@ -76,7 +76,10 @@ def features(
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.cluster import fill_stores_on_cluster
     from seesay.encoders.images.encode import fill_stores
+    from seesay.encoders.stores import has_stores
+    from seesay.paths import check_folder
 
+    check_folder(out, has_stores(out))
     chosen = load_image_encoder(encoder, default_device())
     images = read_corpus(path_of(folder).resolve() if cluster else folder, data_format).images
     if cluster:

@@ -216,6 +216,7 @@ Device = Annotated[
         callback=_choose_device,
     ),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -251,16 +251,18 @@ def ground(
     run: opt.GroundRun = opt.GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
+    overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
     from seesay.grounding import FORMATS, load_grounder, write_grounding
-    from seesay.paths import check_output
+    from seesay.paths import check_file, check_output
 
     if out is not None:
-        check_output(out, FORMATS)  # before anything is computed
+        check_file(out, FORMATS)  # before anything is computed
+        check_output(out, [image], overwrite)
     data = FileSource(image).read()
     grounding = load_grounder(run).ground(data, str(image), sentence, k)
     if out is not None:

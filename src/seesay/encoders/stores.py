@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
 INDEX = "rows.bin"
+_META = "store.json"
 PLACES = "places.txt"  # beside the stores; each line has a hash of place and version, and the content key
 _VERSION = 2
 _PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
@@ -179,7 +180,7 @@ class ArrayStore:
 
     def _check_meta(self, label: str) -> None:
         """Check that the folder contains these arrays; labels may differ."""
-        path = self.folder / "store.json"
+        path = self.folder / _META
         meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
         if not path.exists():
             replace_text(path, json.dumps(meta, indent=1))
@@ -232,6 +233,11 @@ def _checksum(rows: Rows) -> int:
 def stores_folder() -> Path:
     """Return the folder of feature and region stores, which all runs share."""
     return network_cache("arrays")
+
+
+def has_stores(folder: Path) -> bool:
+    """Return whether a folder contains stores."""
+    return next(folder.glob(f"*/{_META}"), None) is not None
 
 
 class FeatureStore(ArrayStore):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import check_output, writing
+from seesay.paths import check_file, writing
 from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
@@ -54,7 +54,7 @@ def write_report(
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
-    check_output(out, FORMATS)
+    check_file(out, FORMATS)
     names = short_names(entries)
     about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)

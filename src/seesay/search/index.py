@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from seesay.data.remote import is_folder, path_of
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors, home_expanded, locked, sweep
+from seesay.paths import check_folder, disk_errors, home_expanded, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
@@ -73,11 +73,10 @@ class Index(Searcher):
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            others = [file.name for file in folder.iterdir() if not _is_begun(file)]
+            is_ours = database_exists(folder / FILE) or all(map(_is_begun, folder.iterdir()))
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
-        if others and not (folder / FILE).exists():
-            raise SeesayError(f"{folder}: contains other files ({others[0]}, …); choose an empty folder.")
+        check_folder(folder, is_ours)
         if shards > 1:
             if database_exists(folder / FILE):
                 raise SeesayError(f"{folder}: has an index without shards; choose an empty folder.")

@@ -20,7 +20,7 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
-from seesay.paths import disk_errors, lock_of, locked, sweep
+from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
@@ -217,6 +217,9 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if not resume:
         if members or (begun and has_epochs(out)):
             raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
+        check_folder(out, begun)
+        if begun:
+            run_recipe(out)  # refuses a file of that name that no training wrote
         return
     if not can_resume(out):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
