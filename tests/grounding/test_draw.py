@@ -22,7 +22,7 @@ from seesay.grounding import (
     text_colour,
     write_grounding,
 )
-from seesay.paths import check_output
+from seesay.paths import check_file
 
 Box = tuple[float, float, float, float]
 
@@ -139,9 +139,9 @@ def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path, name: st
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match=r"boxed\.gif.*\.png"):
-        check_output(tmp_path / "boxed.gif", FORMATS)
+        check_file(tmp_path / "boxed.gif", FORMATS)
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
-        check_output(tmp_path / "nowhere" / "boxed.png", FORMATS)
+        check_file(tmp_path / "nowhere" / "boxed.png", FORMATS)
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(SeesayError, match="cannot be written"):
         write_grounding(png((9, 9)), "photo", grounding((9, 9)), tmp_path / "folder.png")

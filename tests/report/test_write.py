@@ -13,7 +13,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.paths import check_output
+from seesay.paths import check_file
 from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
@@ -190,9 +190,9 @@ def test_the_published_row_stands_beside(corpus: Corpus, tmp_path: Path, runs: d
 
 def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:
     with pytest.raises(SeesayError, match=r"must end in \.html"):
-        check_output(tmp_path / "report.pdf", FORMATS)
+        check_file(tmp_path / "report.pdf", FORMATS)
     with pytest.raises(SeesayError, match="no such folder"):
-        check_output(tmp_path / "nowhere" / "report.html", FORMATS)
+        check_file(tmp_path / "nowhere" / "report.html", FORMATS)
     with pytest.raises(SeesayError, match="named twice"):
         open_entries(["scores.npy", "scores.npy"])
     for entry in (runs["common"], ExternalScores("scores.npy")):

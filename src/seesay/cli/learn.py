@@ -184,9 +184,9 @@ def report(
     _outside: opt.AllowOutside = False,
     _image_column: opt.ImageColumn = None,
     _caption_column: opt.CaptionColumn = None,
-    out: Annotated[
-        Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")
-    ] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")] = Path(
+        "report.html"
+    ),
     overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
