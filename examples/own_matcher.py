@@ -12,13 +12,17 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 import seesay
-from seesay.matchers import Sentences
+from seesay.matchers import EmbeddingMatcher, register_matcher
+from seesay.matchers.layers import mean_words
+from seesay.matchers.sentences import SentencesLike, read_words
 
 
-class BagOfWords(nn.Module):
+@register_matcher("bag-of-words")
+class BagOfWords(EmbeddingMatcher):
     """A linear layer for images; the mean of learned word vectors for sentences."""
 
-    def __init__(self, image_dim: int = 1280, vocabulary_size: int = 20_000, dim: int = 256) -> None:
+    # The widths come from the data; recipes choose the other arguments.
+    def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 256) -> None:
         super().__init__()
         self.image_map = nn.Linear(image_dim, dim)
         self.words = nn.EmbeddingBag(vocabulary_size, dim)
@@ -26,17 +30,21 @@ class BagOfWords(nn.Module):
     def embed_images(self, images: Tensor) -> Tensor:
         return normalize(self.image_map(images))  # (n, image_dim) to (n, dim)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        # `words` holds the ids of all words, one sentence after the other, `lengths` the words in each.
-        starts = sentences.lengths.cumsum(0) - sentences.lengths
-        return normalize(self.words(sentences.words, starts))  # (m, dim)
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        return normalize(mean_words(self.words, read_words(sentences)))  # (m, dim)
 
 
 def main(data: Path, out: Path, query: str, epochs: int = 20) -> None:
     corpus = seesay.read_corpus(data)
     # Loss, optimizer, schedule and encoder are the recipe's; the matcher is yours.
     run = seesay.train(
-        "irmatch-s", corpus, out / "run", module=BagOfWords(), encoders=["efficientnet-lite0"], epochs=epochs
+        "irmatch-s",
+        corpus,
+        out / "run",
+        matcher={"kind": "bag-of-words"},
+        words=None,  # it has no pretrained word vectors
+        encoders=["efficientnet-lite0"],
+        epochs=epochs,
     )
     print(seesay.evaluate(run, corpus))
 

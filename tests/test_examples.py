@@ -37,15 +37,23 @@ def test_own_captions(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert printed.count(".jpg") == 3
 
 
-def test_own_matcher(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_matcher(
+    scenes: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import seesay
+    from seesay.matchers.settings import MATCHERS
 
+    monkeypatch.setattr(MATCHERS, "_known", {name: MATCHERS[name] for name in MATCHERS})  # for this test only
     module = example("own_matcher")
     module.main(scenes, tmp_path, "a small red circle", epochs=1)
     printed = capsys.readouterr().out
     assert "mR" in printed
     assert printed.count(".jpg") == 3
-    run = seesay.load(tmp_path / "run", module=module.BagOfWords())
+    run = seesay.load(tmp_path / "run")
+    assert isinstance(run.matcher, module.BagOfWords)
     assert run.embed_sentences(["a small red circle"]).shape == (1, 256)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -15,15 +15,12 @@ from seesay.recipes.load import learns_phrases, recipe_with
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from seesay.recipes.keys import RecipeKeys
     from seesay.training.epochs import Callback
 
 __all__ = ["evaluate", "load", "train"]
 
 
-def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:
+def load(name: str | Path, device: str | None = None) -> Run:
     """Load a run: included weights by name, a run's folder, or a CLIP model.
 
     Args:
@@ -31,7 +28,6 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
             `open_clip:ViT-B-32/laion2b_s34b_b79k` or `open_clip:./folder`.
         device: where the matcher and the image encoders run, such as "cpu" or "cuda:1". The default is
             SEESAY_DEVICE; if that is not set, a GPU if there is one, but the CPU for an exported matcher.
-        module: your own module, for a run that was trained with it. The weights are loaded into a copy.
 
     Raises:
         SeesayError: the run or device does not exist, or a file of the run is missing or damaged.
@@ -45,7 +41,7 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
         >>> bool(texts[0] @ texts[1] > texts[0] @ texts[2])
         True
     """
-    return Run.load(str(name), device, module)
+    return Run.load(str(name), device)
 
 
 def train(
@@ -54,10 +50,9 @@ def train(
     out: str | Path,
     *,
     resume: bool = False,
-    module: nn.Module | None = None,
     callbacks: Sequence[Callback] = (),
     start_from: Run | str | Path | None = None,
-    **changes: Unpack[RecipeKeys],
+    **changes: Any,
 ) -> Run:
     """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
 
@@ -66,14 +61,11 @@ def train(
         corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path.
         out: the run's folder, which must not contain a run unless `resume` is set.
         resume: continue after the last finished epoch; the result is the same, bit for bit.
-        module: your own module with `embed_images` and `embed_sentences`; a copy is trained instead of the
-            recipe's matcher. Pass it to `load` again.
         callbacks: called during training, see `seesay.Callback`.
         start_from: a run of the same recipe, or its folder, with the initial weights. The new run keeps its
             vocabulary and its sentence encoder.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
-            key may be given on its own if it is unambiguous. Type checkers know the keys of included matchers
-            and losses; give those of your own as a mapping, such as `loss={"kind": "mine", "power": 2}`.
+            key may be given on its own if it is unambiguous.
 
     Raises:
         SeesayError: the recipe or key does not exist, `out` contains a run, or the corpus does not fit the
@@ -96,7 +88,5 @@ def train(
         corpus = read_corpus(corpus, phrases=learns_phrases(str(recipe)))
     resolved = recipe_with(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
-        start_from = Run.load(str(start_from), module=module)
-    return train_recipe(
-        resolved, corpus, home_expanded(out), resume, module, callbacks=callbacks, start_from=start_from
-    )
+        start_from = Run.load(str(start_from))
+    return train_recipe(resolved, corpus, home_expanded(out), resume, callbacks, start_from)

@@ -28,7 +28,7 @@ from seesay.losses import (
     TripletLoss,
 )
 from seesay.losses.settings import LOSSES, LossSettings, missing_methods
-from seesay.matchers import ConceptClassifier, SimilarityNetwork, VSEPlusPlus, as_matcher
+from seesay.matchers import ConceptClassifier, EmbeddingMatcher, SimilarityNetwork, VSEPlusPlus
 
 IMAGE, WORDS, VECTOR, N = 6, 20, 8, 5
 CASES: dict[str, dict[str, Any]] = {
@@ -56,8 +56,8 @@ def loss_of(kind: str, **changes: object) -> Loss:
     return made.build()
 
 
-class Own(nn.Module):
-    """A module of somebody's own that derives from nothing here."""
+class Own(EmbeddingMatcher):
+    """A matcher of somebody's own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def matcher_for(kind: str) -> nn.Module:
         return SimilarityNetwork(IMAGE, VECTOR, image_hidden=12, sentence_hidden=10, dim=8, head=(6,)).eval()
     if kind == "multi-label":
         return ConceptClassifier(IMAGE, concepts=7)
-    return as_matcher(Own())
+    return Own()
 
 
 def batch(ids: list[int], seed: int = 0) -> Batch:
@@ -179,11 +179,10 @@ def test_sides_can_be_exchanged_where_their_weights_are_equal() -> None:
 
 
 @pytest.mark.parametrize("kind", [*OF_SCORES, "triplet"])
-def test_a_module_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) -> None:
-    module = Own()
-    matcher, loss = as_matcher(module), loss_of(kind)
+def test_a_matcher_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) -> None:
+    matcher, loss = Own(), loss_of(kind)
     assert not missing_methods(type(loss), type(matcher))
-    optimizer, drawn = torch.optim.SGD(module.parameters(), lr=0.05), batch([0, 1, 2, 3])
+    optimizer, drawn = torch.optim.SGD(matcher.parameters(), lr=0.05), batch([0, 1, 2, 3])
     values = []
     for _ in range(30):
         (value,) = loss.batch_losses(matcher, drawn)
@@ -206,7 +205,7 @@ def test_a_module_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) 
     ],
 )
 def test_other_losses_say_which_methods_it_lacks(kind: str, methods: list[str]) -> None:
-    assert missing_methods(type(loss_of(kind)), type(as_matcher(Own()))) == methods
+    assert missing_methods(type(loss_of(kind)), Own) == methods
 
 
 @pytest.mark.parametrize("kind", OF_MATRICES)

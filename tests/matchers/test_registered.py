@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from seesay.errors import SeesayError
 from seesay.matchers import (
@@ -24,7 +24,6 @@ from seesay.matchers import (
     SimilarityNetwork,
     TwoBranchEmbedding,
     VSEPlusPlus,
-    as_matcher,
 )
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 
@@ -53,9 +52,9 @@ CASES: dict[str, dict[str, Any]] = {
     "uncommon-vse": {"instances": 5, "dim": 6, "attention": 4},
     "vse++": VSEPP,
 }
-# A classifier, a module of one's own that no recipe builds, two whose sides have one width, and one that
+# A classifier, two whose sides have one width, and one that
 # reads the logits of a thousand classes (test_projection.py).
-NO_MATCHERS = {"concepts", "external", "cosine", "adapter", "joint-projection"}
+NO_MATCHERS = {"concepts", "cosine", "adapter", "joint-projection"}
 
 
 def settings_of(kind: str, **changes: object) -> MatcherSettings:
@@ -341,34 +340,11 @@ def test_the_classifier_of_concepts_takes_images_alone() -> None:
         classifier(torch.rand(4, 3))
 
 
-def test_a_module_of_ones_own_is_named_when_its_run_is_built() -> None:
-    with pytest.raises(SeesayError, match=r"somewhere\.Own; pass it again"):
-        MATCHERS.parse({"kind": "external", "class_name": "somewhere.Own"}).build(INPUTS)  # type: ignore[attr-defined]
-
-
 def test_branches_of_one_layer_must_be_of_one_width() -> None:
     with pytest.raises(SeesayError, match=r"key 'linear': .* they are 12 and 10"):
         settings_of("embedding-network", linear=True)
     with pytest.raises(SeesayError, match=r"linear: .* they are 12 and 2048"):
         TwoBranchEmbedding(IMAGES, VECTOR, image_hidden=12, linear=True)
-
-
-def test_as_matcher_takes_matchers_and_modules_that_embed() -> None:
-    class Own(nn.Module):
-        def embed_images(self, images: Tensor) -> Tensor:
-            return images[:, :VECTOR]
-
-        def embed_sentences(self, sentences: Tensor) -> Tensor:
-            return sentences
-
-    matcher, own = fitted("vse++"), as_matcher(Own())
-    assert as_matcher(matcher) is matcher
-    assert isinstance(own, EmbeddingMatcher)
-    assert torch.equal(own(images(), TEXTS.vectors), images()[:, :VECTOR] @ TEXTS.vectors.T)
-    with pytest.raises(
-        SeesayError, match="Linear is not a matcher: implement embed_images and embed_sentences"
-    ):
-        as_matcher(nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CASES if not settings_of(kind).is_composed])

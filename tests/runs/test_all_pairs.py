@@ -198,7 +198,7 @@ def test_pytorch_scores_the_pairs_of_an_exported_run_where_it_is_installed(
 ) -> None:
     """It is several times faster than the graphs."""
     recipe, words = load_recipe("flickr8k/mcnn-st"), Vocabulary([f"w{i}" for i in range(9)])
-    matcher = new_matcher(recipe, words, None, (IMAGE,), None).eval()
+    matcher = new_matcher(recipe, words, None, (IMAGE,)).eval()
     run = Run.from_matcher(tmp_path, recipe, words, None, matcher, (IMAGE,))
     save_inputs(run)
     save_weights(tmp_path, matcher.state_dict())
@@ -208,8 +208,8 @@ def test_pytorch_scores_the_pairs_of_an_exported_run_where_it_is_installed(
     texts = exported.prepare([f"w{i % 9} w{i % 5}" for i in range(700)])
     scores = exported.score_prepared(features, texts)
     assert isinstance(exported.backend, OnnxBackend)
-    with monkeypatch.context() as somebodys_own:
-        somebodys_own.setattr(trained, "load_matcher", Mock(side_effect=SeesayError("no such module")))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(trained, "load_matcher", Mock(side_effect=SeesayError("no such matcher")))
         exported.prefer_pytorch()
     assert isinstance(exported.backend, OnnxBackend)
     exported.prefer_pytorch()

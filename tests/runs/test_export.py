@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
+from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences
 from seesay.runs.config import WEIGHTS, RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
 from seesay.runs.folders import included_runs
@@ -156,7 +156,7 @@ def test_a_shipped_run_embeds_as_with_pytorch() -> None:
     np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
 
 
-class Own(nn.Module):
+class Own(EmbeddingMatcher):
     def __init__(self) -> None:
         super().__init__()
         self.images, self.words = nn.Linear(sum(DIMS), 4), nn.Embedding(WORDS, 4)
@@ -182,13 +182,12 @@ class Odd(Own):
 
 def own_run(module: nn.Module, folder: Path) -> Run:
     base = drawn_run("vse++", folder)
-    matcher = as_matcher(module)
-    run = Run.from_matcher(folder, base.recipe, base.vocabulary, base.sentence_encoder, matcher, DIMS)
+    run = Run.from_matcher(folder, base.recipe, base.vocabulary, base.sentence_encoder, module, DIMS)
     save(run)
     return run
 
 
-def test_a_module_of_ones_own_is_exported(tmp_path: Path) -> None:
+def test_a_matcher_of_ones_own_is_exported(tmp_path: Path) -> None:
     run = own_run(Own(), tmp_path)
     try_export(run)
     assert run.config.graphs

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from seesay.matchers.base import EmbeddingMatcher as EmbeddingMatcher
     from seesay.matchers.base import Matcher as Matcher
     from seesay.matchers.base import PairMatcher as PairMatcher
-    from seesay.matchers.base import as_matcher as as_matcher
     from seesay.matchers.baselines.cca import CCA as CCA
     from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
     from seesay.matchers.composed import Ensemble as Ensemble
@@ -40,7 +39,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "adapter": ("Adapter", "Cosine"),
-        "base": ("EmbeddingMatcher", "Matcher", "PairMatcher", "as_matcher"),
+        "base": ("EmbeddingMatcher", "Matcher", "PairMatcher"),
         "baselines.cca": ("CCA",),
         "baselines.vsepp": ("VSEPlusPlus",),
         "composed": ("Ensemble",),

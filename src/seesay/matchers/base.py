@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.device import multiplies_bfloat16
-from seesay.errors import SeesayError, first_line
+from seesay.errors import SeesayError
 from seesay.matchers.sentences import SentencesLike, check_dtype
-from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
 _SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
 _FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
@@ -248,88 +247,6 @@ class PairMatcher(Matcher):
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """Return the score matrix (n, m)."""
         return self.score_encoded(self.encode_images(images), self.encode_sentences(sentences))
-
-
-class _Wrapped(EmbeddingMatcher):
-    """A user's module with the two `embed_` methods."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__()
-        self.module = module
-
-    def embed_images(self, images: Tensor) -> Tensor:
-        return self._called("embed_images", images, tuple(images.shape), images.dtype)
-
-    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        vectors = sentences if isinstance(sentences, Tensor) else getattr(sentences, "vectors", None)
-        shape, dtype = ("none", "none") if vectors is None else (tuple(vectors.shape), vectors.dtype)
-        return self._called("embed_sentences", sentences, shape, dtype)
-
-    def _called(self, method: str, given: Any, shape: object, dtype: object) -> Tensor:
-        """Call a method; if it fails, name the sizes of its inputs, which PyTorch's errors do not."""
-        try:
-            return cast(Tensor, getattr(self.module, method)(given))
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as failure:
-            reason = first_line(failure).rstrip(".")
-            raise SeesayError(
-                f"{type(self.module).__name__}.{method}: failed on {type(given).__name__} with vectors of "
-                f"shape {shape} and type {dtype} ({reason}); make its layers fit these."
-            ) from failure
-
-
-def as_matcher(module: nn.Module) -> Matcher:
-    """Return a matcher as it is, and any module with `embed_images` and `embed_sentences` as one.
-
-    Raises:
-        SeesayError: it is neither.
-
-    Example:
-        >>> import torch
-        >>> from seesay.matchers import as_matcher
-        >>> class Own(torch.nn.Module):
-        ...     def __init__(self):
-        ...         super().__init__()
-        ...         self.map = torch.nn.Linear(6, 8)
-        ...     def embed_images(self, images):  # (n, 6) to (n, 8)
-        ...         return self.map(images)
-        ...     def embed_sentences(self, sentences):  # (m, 8) to (m, 8)
-        ...         return sentences
-        >>> as_matcher(Own())(torch.rand(4, 6), torch.rand(2, 8)).shape
-        torch.Size([4, 2])
-    """
-    if isinstance(module, Matcher):
-        return module
-    if hasattr(module, "embed_images") and hasattr(module, "embed_sentences"):
-        return _Wrapped(module)
-    raise SeesayError(
-        f"{type(module).__name__} is not a matcher: implement embed_images and embed_sentences, "
-        "or subclass seesay.matchers.PairMatcher."
-    )
-
-
-class ExternalSettings(MatcherSettings):
-    """Settings with the class of a user's module, written by `seesay.train(…, module=…)`."""
-
-    class_name: str
-
-    @classmethod
-    def from_module(cls, module: nn.Module) -> ExternalSettings:
-        """Name the class of a module."""
-        return cls(kind="external", class_name=f"{type(module).__module__}.{type(module).__qualname__}")
-
-    def build(self, inputs: MatcherInputs) -> nn.Module:
-        """Raise an error that explains how to load the run."""
-        del inputs
-        raise SeesayError(
-            f"This run was trained with the module {self.class_name}; pass it again: "
-            "seesay.load(RUN, module=…). To load it by name, register the class with "
-            "seesay.matchers.register_matcher."
-        )
-
-
-register_matcher("external", ExternalSettings)(EmbeddingMatcher)
 
 
 def check_images(images: Tensor, dim: int, like: Tensor | None = None) -> None:

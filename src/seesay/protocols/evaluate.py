@@ -144,7 +144,7 @@ def open_entry(entry: Measurable) -> Entry:
     if not isinstance(entry, str | Path):
         raise SeesayError(
             f"run: expected a run, its name or folder, or scores as arrays or files, got "
-            f"{type(entry).__name__}; a module of your own becomes a run by seesay.train(…, module=…)."
+            f"{type(entry).__name__}; register a matcher of your own (register_matcher), and train it."
         )
     return Run.load(str(entry))
 

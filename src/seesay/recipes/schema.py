@@ -214,8 +214,6 @@ def _loss_misfits(recipe: Recipe) -> Misfits:
         yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
     if labels and len(recipe.encoders) > 1:
         yield "loss", "concepts are predicted from the features of one encoder; name a single one"
-    if matcher.kind == "external":
-        return
     for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
         if missing := missing_methods(each.loss_class, matcher.matcher_class):
             yield key, f"{each.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"

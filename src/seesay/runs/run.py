@@ -122,13 +122,13 @@ class Run(Embedder):
         return Run.load, (self.name, self._device)
 
     @classmethod
-    def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
+    def load(cls, name: str, device: str | None = None) -> Run:
         """Load the run in a folder, or included weights by name; see `seesay.load`.
 
         Raises:
             SeesayError: the run or device does not exist, or a file is missing or damaged.
-            MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a module
-                or a device other than the CPU.
+            MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a
+                device other than the CPU.
         """
         device = device or chosen_device()
         folder = run_folder(name)
@@ -140,8 +140,8 @@ class Run(Embedder):
         reader = config.sentence_encoder
         text = load_sentence_encoder(reader, folder / TEXT) if reader else None
         run = cls(name, folder, config, Vocabulary.load(folder / VOCABULARY), text, device)
-        if module is not None or device not in (None, "cpu") or not config.graphs:
-            run._load_matcher(module)
+        if device not in (None, "cpu") or not config.graphs:
+            run._load_matcher()
         return run
 
     @classmethod
@@ -161,7 +161,7 @@ class Run(Embedder):
             recipe: the resolved recipe.
             vocabulary: the words that it reads.
             sentence_encoder: the encoder that the recipe names, if any.
-            matcher: built by the recipe, or your own module.
+            matcher: built by the recipe.
             image_dims: widths of the concatenated arrays of image features, needed to save the run.
         """
         from seesay.runs.trained import describe, module_device
@@ -196,10 +196,10 @@ class Run(Embedder):
         """
         return self._matcher if self._matcher is not None else self._load_matcher()
 
-    def _load_matcher(self, module: nn.Module | None = None) -> nn.Module:
+    def _load_matcher(self) -> nn.Module:
         with naming_extras():
             from seesay.runs.trained import load_matcher
-        self._matcher = load_matcher(self, module)
+        self._matcher = load_matcher(self)
         self._backend = None
         return self._matcher
 
@@ -409,7 +409,7 @@ class Run(Embedder):
     def prefer_pytorch(self) -> None:
         """Score pairs in PyTorch from now on, if it is installed: several times faster than the graphs."""
         if not self.embeds and find_spec("torch") is not None:
-            with suppress(SeesayError):  # a user's own module may be missing, but not its graphs
+            with suppress(SeesayError):  # the package of its matcher may be missing
                 self.matcher  # noqa: B018 — from now on it computes the scores
 
     def _check_embeds(self) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from seesay.device import checked_device
 from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher, PairMatcher, as_matcher
+from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.settings import MatcherInputs
 from seesay.paths import replacing, unusable
 from seesay.progress import Advance
@@ -36,51 +35,26 @@ _BATCH = 512  # images or sentences computed at a time
 
 
 def new_matcher(
-    recipe: Recipe,
-    vocabulary: Vocabulary,
-    encoder: SentenceEncoder | None,
-    image_dims: Sequence[int],
-    module: nn.Module | None = None,
+    recipe: Recipe, vocabulary: Vocabulary, encoder: SentenceEncoder | None, image_dims: Sequence[int]
 ) -> nn.Module:
-    """Build the recipe's matcher with initial weights, or wrap a copy of the caller's module.
-
-    Raises:
-        SeesayError: the module is not a matcher, or cannot be copied.
-    """
-    if module is not None:
-        try:
-            return as_matcher(deepcopy(uncompiled(module)))
-        except (RuntimeError, TypeError) as failure:
-            raise SeesayError(
-                f"module: expected one that copy.deepcopy can copy, got {type(module).__name__} ({failure})."
-            ) from failure
+    """Build the recipe's matcher with initial weights."""
     inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
     return recipe.matcher.build(inputs)
 
 
-def uncompiled(module: nn.Module) -> nn.Module:
-    """Return the module that `torch.compile` wrapped, or else the module itself."""
-    return cast(nn.Module, getattr(module, "_orig_mod", module))
-
-
-def load_matcher(run: Run, module: nn.Module | None) -> nn.Module:
-    """Load the matcher of a run's folder onto the run's device, or its weights into a copy of a module.
+def load_matcher(run: Run) -> nn.Module:
+    """Load the matcher of a run's folder onto the run's device.
 
     Raises:
         SeesayError: the weights are missing, damaged or of another matcher, or the device does not exist.
     """
     path = run.folder / WEIGHTS
     weights = _read_weights(path)
-    dims = run.config.image_dims
-    matcher = new_matcher(run.recipe, run.vocabulary, run.sentence_encoder, dims, module)
+    matcher = new_matcher(run.recipe, run.vocabulary, run.sentence_encoder, run.config.image_dims)
     try:
         matcher.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
     except RuntimeError as failure:
         why = misfit(matcher.state_dict(), weights)
-        if module is not None:
-            raise SeesayError(
-                f"module: expected the one whose weights are in {path}, got another ({why})."
-            ) from failure
         raise SeesayError(f"{path}: not the weights of {run.folder / RUN} ({why}); train again.") from failure
     return matcher.eval().to(checked_device(run.device))
 

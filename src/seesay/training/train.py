@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
@@ -18,8 +17,7 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
 )
 from seesay.errors import SeesayError
-from seesay.losses.settings import missing_methods
-from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
+from seesay.matchers.base import Matcher
 from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
@@ -28,7 +26,7 @@ from seesay.runs.config import RUN, TEXT, VOCABULARY, run_recipe
 from seesay.runs.folders import run_config
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
+from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
@@ -45,7 +43,6 @@ def train(
     corpus: Corpus,
     out: Path,
     resume: bool = False,
-    module: nn.Module | None = None,
     callbacks: Sequence[Callback] = (),
     start_from: Run | None = None,
 ) -> Run:
@@ -63,8 +60,6 @@ def train(
         out: the run's folder.
         resume: continue a training. An included recipe without changes means the run's own recipe, unless its
             matcher is composed.
-        module: your own module, of which a copy is trained instead of the recipe's matcher. It starts with
-            the weights that it has, except for those that its `prepare` sets from pretrained vectors.
         callbacks: called when training starts and ends, and after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
@@ -74,12 +69,8 @@ def train(
     """
     if start_from is not None:
         recipe = recipe_from(start_from, recipe)
-    if module is not None:
-        module = uncompiled(module)
-        _check_module(recipe, module)
-        recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     with holding(out):
-        return _train(recipe, corpus, out, resume, module, callbacks, start_from)
+        return _train(recipe, corpus, out, resume, callbacks, start_from)
 
 
 def _train(
@@ -87,7 +78,6 @@ def _train(
     corpus: Corpus,
     out: Path,
     resume: bool,
-    module: nn.Module | None,
     callbacks: Sequence[Callback],
     start_from: Run | None,
 ) -> Run:
@@ -100,7 +90,7 @@ def _train(
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # it names the encoders that the run has stored
         _check_start(started_from(recipe), started_from(named), out)
-    run, task = _begin(recipe, corpus, out, resume, module, start_from)
+    run, task = _begin(recipe, corpus, out, resume, start_from)
     with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if recipe.loss.loss_class.closed_form:
             best, history = solve(task, run, on_epoch_end)
@@ -113,7 +103,7 @@ def _train(
                 score_held_out(task, run, loop.state.best_epoch)
     save_weights(out, best)
     summary = summarize(run, corpus, task, history)
-    run = Run.load(str(out), module=module)
+    run = Run.load(str(out))
     finish(run, corpus, summary)
     return run
 
@@ -144,7 +134,6 @@ def _begin(
     corpus: Corpus,
     out: Path,
     resume: bool,
-    module: nn.Module | None,
     start_from: Run | None,
 ) -> tuple[Run, Task]:
     """Prepare the task and the matcher, and write the folder except for the weights."""
@@ -158,7 +147,7 @@ def _begin(
         encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
-    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     if start_from is not None:
         start_matcher(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
@@ -166,8 +155,7 @@ def _begin(
         # Computing vectors may draw random numbers, but loading them from the cache does not.
         with torch.random.fork_rng(devices=[]):
             matcher.prepare(vectors)
-            if module is None:  # the caller's module keeps its weights
-                start_words(matcher, recipe, vectors)
+            start_words(matcher, recipe, vectors)
     # Written only now, so that a corpus that cannot be trained on leaves no folder behind.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
@@ -184,17 +172,6 @@ def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> Se
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
     return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
-
-
-def _check_module(recipe: Recipe, module: nn.Module) -> None:
-    if missing := missing_methods(recipe.loss.loss_class, type(as_matcher(module))):
-        raise SeesayError(
-            f"module: the loss {recipe.loss.kind} of '{recipe.name}' needs {', '.join(missing)}, which "
-            f"{type(module).__name__} lacks; take a recipe with another loss, or derive the module from "
-            "seesay.matchers.PairMatcher."
-        )
-    if next(module.parameters(), None) is None:
-        raise SeesayError(f"module: {type(module).__name__} has no parameters to train.")
 
 
 def _check_start(there: str | None, named: str | None, out: Path) -> None:
@@ -233,7 +210,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
     is_included = recipe.name in included_recipes()  # others are files, which may have been edited
     edited = not (is_included or recipe.changes or there.changes)
-    if not (composed or edited or recipe.changes or isinstance(recipe.matcher, ExternalSettings)):
+    if not (composed or edited or recipe.changes):
         return  # the run's own recipe is meant
     if differing := differences(there, recipe, every=composed or edited):
         way = "Undo your" if edited else "Name this run's" if composed else "Omit the"
