@@ -38,5 +38,4 @@ train seesay-small-joint --from runs/seesay-small-reduced
 "$python" -m seesay_weights.ship runs/seesay-small-joint runs/seesay-small-joint-half
 train seesay-small --from runs/seesay-small-joint-half
 "$python" -m seesay_weights.ship runs/seesay-small "$included/seesay-small"
-"$python" -m seesay_weights.calibrate "$included/seesay-small" "$flickr8k:val"
 "$seesay" evaluate seesay-small --data "$flickr8k" --split val

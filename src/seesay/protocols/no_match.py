@@ -11,7 +11,7 @@ The two kinds of queries are distinguished by the probability of the best answer
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,8 +40,8 @@ from seesay.text.concepts import nouns
 MANY = 10  # least number of images of a noun in `ManyMatches`
 LOST = 5  # percent of the answerable queries that a threshold may lose
 
-_FITTED = 500  # most queries of a kind and split to which probabilities are fitted
-_WEIGHT = 1e4  # total weight of a split's answers, so large that the regularisation hardly counts
+_FITTED = 500  # most queries of a kind to which probabilities are fitted
+_WEIGHT = 1e4  # total weight of the answers, so large that the regularisation hardly counts
 _SEVERAL = 5  # least number of images of a noun to which probabilities are fitted
 
 Floats = NDArray[np.float64]
@@ -223,31 +223,25 @@ def first_answers(asked: Asked, calibration: ScoreCalibration | None) -> FirstAn
     return FirstAnswers(answered, unanswered, right, images.astype(np.int64))
 
 
-def fit_calibration(subjects: Sequence[RunSubject]) -> ScoreCalibration:
+def fit_calibration(subject: RunSubject) -> ScoreCalibration:
     """Fit the probabilities of pairs of a query and an image, for nouns of several images and for sentences.
 
-    Splits have equal weights. Images that are not annotated as right or wrong are left out. If no noun has
-    several images, single words are judged like sentences.
+    Images that are not annotated as right or wrong are left out. If no noun has several images, single words
+    are judged like sentences.
 
     Raises:
-        NothingToFitError: a split has no such queries, or only right or only wrong answers.
+        NothingToFitError: the split has no such queries, or only right or only wrong answers.
     """
-    sentences = _fitted([asked_twice(subject) for subject in subjects])
-    nouns_ = list(filter(None, map(nouns_asked_twice, subjects)))
-    return ScoreCalibration(_fitted(nouns_) if nouns_ else sentences, sentences)
+    sentences, of_nouns = _fitted(asked_twice(subject)), nouns_asked_twice(subject)
+    return ScoreCalibration(sentences if of_nouns is None else _fitted(of_nouns), sentences)
 
 
-def _fitted(splits: Sequence[Asked]) -> Calibration:
-    values, outcomes, weights = list[Floats](), list[NDArray[np.bool_]](), list[Floats]()
-    for asked in splits:
-        few = asked.queries[:: -(-len(asked.queries) // _FITTED)]
-        known = [query.right | ~query.related for query in few]
-        count = sum(int(each.sum()) for each in known)
-        for query, each in zip(few, known, strict=True):
-            values.append(asked.answered(query)[each])
-            outcomes.append(query.right[each])
-            weights.append(np.full(len(values[-1]), _WEIGHT / count))
-    return Calibration.fit(np.concatenate(values), np.concatenate(outcomes), np.concatenate(weights))
+def _fitted(asked: Asked) -> Calibration:
+    few = asked.queries[:: -(-len(asked.queries) // _FITTED)]
+    known = [query.right | ~query.related for query in few]
+    values = np.concatenate([asked.answered(query)[each] for query, each in zip(few, known, strict=True)])
+    outcomes = np.concatenate([query.right[each] for query, each in zip(few, known, strict=True)])
+    return Calibration.fit(values, outcomes, np.full(len(values), _WEIGHT / len(values)))
 
 
 def nouns_asked_twice(subject: RunSubject, least: int = _SEVERAL) -> Asked | None:

@@ -99,7 +99,7 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
     assert isinstance(subject, RunSubject)
     try:
-        found = fit_boxes(subject) if corpus.has_boxes else fit_calibration([subject])
+        found = fit_boxes(subject) if corpus.has_boxes else fit_calibration(subject)
         run.update(calibration=found.rounded())
     except NothingToFitError as failure:
         return str(failure)
