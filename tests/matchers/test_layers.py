@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence
 
 from seesay.errors import SeesayError
-from seesay.matchers.layers import WordEmbedding, run_packed, standardised, unit_vectors
+from seesay.matchers.layers import CommonLength, WordEmbedding, run_packed, standardised, unit_vectors
 from seesay.matchers.sentences import Sentences
 
 
@@ -54,6 +54,21 @@ def test_power_normalisation_takes_signed_roots_before_it_standardises() -> None
     roots = np.sign(features.numpy()) * np.sqrt(np.abs(features.numpy()))
     expected = (roots - roots.mean(axis=0)) / roots.std(axis=0)
     assert np.allclose(standardised(5, "power")(features).numpy(), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [10, 128, 150])
+def test_features_of_any_length_become_16_long_by_one_constant(length: float) -> None:
+    features = torch.randn(50, 40, generator=torch.Generator().manual_seed(1))
+    features *= length / features.square().sum(dim=1).mean().sqrt()
+    layer = standardised(40, "length")
+    assert isinstance(layer, CommonLength)
+    layer.measure(torch.split(features.half(), 7))
+    scaled = layer(features)
+    assert torch.allclose(scaled, features * 16 / length, rtol=1e-3)
+    assert scaled.square().sum(dim=1).mean().sqrt() == pytest.approx(16, rel=1e-3)
+    layer.measure([torch.zeros(3, 40)])
+    assert layer(features) is not None
+    assert torch.equal(layer(features), features)
 
 
 def test_a_cnn_can_be_tuned_through_power_normalisation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
 from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe
@@ -63,3 +65,24 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     tuned = np.linalg.norm(table - start, axis=1)[known]
     assert tuned.max() > 1e-3
     assert tuned.max() < 3  # it began at GloVe, whose vectors are about 5 long
+
+
+@pytest.mark.parametrize("length", [10, 150])
+def test_features_of_the_printed_kind_do_not_make_the_loss_diverge(
+    corpus: Corpus, tmp_path: Path, length: int
+) -> None:
+    """As those of VGG-19 before their ReLU: 128 long, where those of the other corpora's recipes are 16."""
+    rows = np.random.default_rng(1).normal(size=(len(corpus.images), 64)).astype(np.float32)
+    rows *= length / np.sqrt(np.square(rows).sum(axis=1).mean())
+    images = tuple(replace(image, row=row) for row, image in enumerate(corpus.images))
+    given = replace(corpus, images=images, features=rows)
+    changes = [*SMALL, "encoders=[precomputed]", "optimizer.lr=0.3", "schedule.epochs=2"]
+    run = train(load_recipe("flickr30k/mcnn-phl", corpus.name, changes), given, tmp_path / "run")
+    train_rows = rows[[image.split == "train" for image in corpus.images]]
+    factor = 16 / np.sqrt(np.square(train_rows, dtype=np.float64).sum(axis=1).mean())
+    assert float(run.matcher.get_buffer("standard.factor")) == pytest.approx(factor, rel=1e-4)
+    assert any("one constant" in line for line in run.recipe.departures)
+    if length > 100:
+        recipe = load_recipe("mcnn-phl", corpus.name, [*changes, "optimizer.lr=30"])
+        with pytest.raises(SeesayError, match=r"optimizer.lr \(30\), .* matcher\.standardise=length\."):
+            train(recipe, given, tmp_path / "other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -21,9 +22,8 @@ from seesay.matchers.sentences import (
 )
 
 State = tuple[Tensor, ...]  # of a recurrent layer: the hidden state and, of an LSTM, the cell state
-# False leaves image features unchanged, True scales them to mean 0 and variance 1, and "power" does so after
-# taking signed square roots.
-Standardise = Literal[False, True, "power"]
+# How image features are scaled; see `standardised`.
+Standardise = Literal[False, True, "power", "length"]
 
 
 class ScoreLayer(nn.Linear):
@@ -221,8 +221,39 @@ class PowerNormalisation(nn.Module):
         return features * torch.rsqrt(features.abs() + 1e-6)
 
 
+class CommonLength(nn.Module):
+    """Features times a constant, by which those of the train split have a root mean square length of 16.
+
+    Pooled features of an EfficientNet have about this length, and those of VGG-19 before their ReLU one of
+    about 128: with the same learning rate, the first layer's response to them grows 64 times as fast.
+    """
+
+    length = 16.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor: Tensor
+        self.register_buffer("factor", torch.ones(()))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scaled features, of their shape."""
+        return features * self.factor
+
+    def measure(self, batches: Iterable[Tensor]) -> None:
+        """Set the constant by the features (n, d) of the train split, in batches."""
+        squares = [rows.double().square().sum(dim=1) for rows in batches]
+        mean = torch.cat(squares).mean()
+        self.factor.fill_(self.length / mean.sqrt() if mean > 0 else 1.0)
+
+
 def standardised(width: int, standardise: Standardise) -> nn.Module:
-    """Return a layer that scales features (n, width) to mean 0 and variance 1, or leaves them unchanged."""
+    """Return a layer that scales features (n, width) as `standardise` says.
+
+    True scales each feature to mean 0 and variance 1, and "power" their signed square roots; "length" scales
+    all by one constant (`CommonLength`), and False leaves them unchanged.
+    """
+    if standardise == "length":
+        return CommonLength()
     if not standardise:
         return nn.Identity()
     normed = nn.BatchNorm1d(width, affine=False)

@@ -25,6 +25,7 @@ from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
 from seesay.progress import progress
+from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
 from seesay.runs.run import Run
 from seesay.training.epochs import Epoch, OnEpochEnd, metrics_of, write_history
@@ -159,11 +160,21 @@ class Loop:
 
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
-            raise SeesayError(f"{self.out}: the loss is {loss}; lower optimizer.lr or optimizer.grad_clip.")
+            raise SeesayError(f"{self.out}: the loss is {loss}; {steadier(self.recipe)}.")
 
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
+
+
+def steadier(recipe: Recipe) -> str:
+    """Say what a training whose loss is not finite can change."""
+    rate, clip = recipe.optimizer.lr, recipe.optimizer.grad_clip
+    ways = [f"lower optimizer.lr ({rate:g})"]
+    ways.append("set optimizer.grad_clip=2" if clip is None else f"lower optimizer.grad_clip ({clip:g})")
+    if getattr(recipe.matcher, "standardise", None) is False:
+        ways.append("bring image features to one length by matcher.standardise=length")
+    return f"{', '.join(ways[:-1])} or {ways[-1]}"
 
 
 def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from seesay.encoders.sentences.base import (
 )
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
+from seesay.matchers.layers import CommonLength
 from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
@@ -156,6 +157,8 @@ def _begin(
         with torch.random.fork_rng(devices=[]):
             matcher.prepare(vectors)
             start_words(matcher, recipe, vectors)
+        for layer in (each for each in matcher.modules() if isinstance(each, CommonLength)):
+            layer.measure(features for features, _ in task.pairs())
     # Written only now, so that a corpus that cannot be trained on leaves no folder behind.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
