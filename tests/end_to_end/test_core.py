@@ -233,8 +233,7 @@ def test_a_run_brings_the_towers_of_another_library(
     seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
     written = json.loads(seesay("export", trained, "--out", out, "--json").stdout)
     assert written["extra"] is None
-    for file in ("run.json", "README.md", "config.json"):
-        assert str(clip) not in (out / file).read_text()
+    assert str(clip) not in (out / "run.json").read_text()
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
     run(core, "index", scenes, "--out", index, "--run", out, "--json", cache=cache)
     found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
@@ -43,10 +42,8 @@ def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     run: Path, tmp_path: Path, scenes: Path
 ) -> None:
-    bundle = write_bundle(str(run), tmp_path / "mine", "cc-by-nc-4.0")
+    bundle = write_bundle(str(run), tmp_path / "mine")
     assert set(bundle.files) == {
-        "README.md",
-        "config.json",
         "vocabulary.json",
         "weights.safetensors",
         "run.json",
@@ -60,8 +57,7 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     ]
     assert bundle.extra is None
     assert bundle.size > 50e6
-    for name in ("README.md", "config.json", "run.json"):
-        assert str(scenes.parent) not in (bundle.folder / name).read_text()
+    assert str(scenes.parent) not in (bundle.folder / "run.json").read_text()
     ours, theirs = Run.load(str(run)), Run.load(str(bundle.folder))
     assert ours.fingerprint == theirs.fingerprint
     pixels = [np.full((40, 50, 3), 90, np.uint8)]
@@ -103,20 +99,6 @@ def test_a_run_from_elsewhere_overwrites_nothing_outside_the_bundle(tmp_path: Pa
     assert (home / "evil.onnx").read_bytes() == b"precious"
 
 
-def test_the_card_says_what_the_run_is(run: Path, tmp_path: Path) -> None:
-    folder = write_bundle(str(run), tmp_path / "mine", "cc-by-nc-4.0").folder
-    card = (folder / "README.md").read_text()
-    front = yaml.safe_load(card.split("---")[1])
-    assert front["license"] == "cc-by-nc-4.0"
-    assert front["library_name"] == "seesay"
-    assert "seesay index ~/Pictures --out pictures.seesay --run mine" in card
-    assert "scenes: 48 images with 240 sentences" in card
-    assert "| I R@1 |" in card
-    config = json.loads((folder / "config.json").read_text())
-    assert config["fingerprint"] in card
-    assert config["embedding_dim"] == Run.load(str(run)).dim
-
-
 def test_a_run_that_is_not_exported_is(run: Path, tmp_path: Path) -> None:
     exported = export_in_place(str(run))
     assert RunConfig.load(run) == exported.config
@@ -130,8 +112,6 @@ def test_a_run_that_is_not_exported_is(run: Path, tmp_path: Path) -> None:
 def test_shipped_weights_bring_no_encoders(tmp_path: Path) -> None:
     bundle = write_bundle("seesay-ground", tmp_path / "ground")
     assert not any(name.startswith("encoders/") for name in bundle.files)
-    card = (bundle.folder / "README.md").read_text()
-    assert "seesay ground photo.jpg" in card
     with pytest.raises(SeesayError, match="is included with its export"):
         export_in_place("seesay-ground")
 

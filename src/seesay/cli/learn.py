@@ -70,30 +70,21 @@ def train(
     console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
 
 
-@opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")
+@opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
 def export(
     run: opt.Run,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a folder with everything the run needs, and a model card."),
+        typer.Option(help="Write a folder with everything the run needs."),
     ] = None,
-    licence: Annotated[
-        str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
-    ] = "unknown",
     as_json: opt.Json = False,
 ) -> None:
-    """Export a run's matcher to ONNX again, or write the run as a folder for others.
-
-    The folder works without PyTorch and has the layout that model hubs expect.
-    """
+    """Export a run's matcher to ONNX again, or write the run as a folder that works without PyTorch."""
     from seesay.runs.bundle import export_in_place, write_bundle
 
     if out is not None:
-        console.show(write_bundle(run, out, licence), as_json, console.print_bundle)
+        console.show(write_bundle(run, out), as_json, console.print_bundle)
     else:
-        opt.refuse(
-            {"--licence": licence != "unknown"}, "is for the model card in a folder; name it with --out."
-        )
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 

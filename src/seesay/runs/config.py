@@ -116,13 +116,9 @@ class RunConfig:
         named = {"encoders": [*map(name, self.encoders)], "sentence_encoder": reader and name(reader)}
         return replace(self, recipe={**self.recipe, **named})
 
-    def relative_to(self, folder: Path) -> RunConfig:
-        """Return a copy for `run.json`, in which towers in the run's folder have relative names."""
-        return self.renamed(f"{EXPORTED}:{folder.resolve()}/", _HERE)
-
     def save(self, folder: Path) -> None:
-        """Write `run.json` into a run's folder."""
-        relative = self.relative_to(folder)
+        """Write `run.json` into a run's folder; it names towers in that folder relative to it."""
+        relative = self.renamed(f"{EXPORTED}:{folder.resolve()}/", _HERE)
         values = {"format": _FORMAT, **asdict(relative)}
         if outside := _outside(relative.recipe, folder):
             values["seal"] = seal("run", outside)
