@@ -361,6 +361,16 @@ def test_another_shape_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_training_goes_on_from_the_included_weights(corpus: Corpus, tmp_path: Path) -> None:
+    included = Run.load("seesay-small", "cpu")
+    run = seesay.train(
+        "seesay-small", corpus, tmp_path / "run", start_from="seesay-small", epochs=1, lr=1e-12
+    )
+    assert run.vocabulary.words == included.vocabulary.words
+    texts = ["a red circle", "a dog"]
+    assert run.embed_sentences(texts) == pytest.approx(included.embed_sentences(texts), abs=1e-5)
+
+
 def test_a_run_is_finished_when_it_has_its_probabilities(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

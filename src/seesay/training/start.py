@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from torch import nn
 
 from seesay.errors import SeesayError
@@ -37,7 +39,27 @@ def recipe_from(start: Run, recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
 
 
-def started_from(recipe: Recipe) -> str | None:
+def check_start(there: Recipe, asked: Recipe, out: Path) -> None:
+    """Check that the run to resume started from the weights of the run that was named, or from none.
+
+    Args:
+        there: the recipe of the run to resume.
+        asked: the recipe that `recipe_from` returned.
+        out: its folder.
+
+    Raises:
+        SeesayError: it started from others.
+    """
+    started, named = _start_of(there), _start_of(asked)
+    if started == named:
+        return
+    if started is None:
+        raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
+    other = "" if named is None else f", not of {named}"
+    raise SeesayError(f"{out}: started from the weights of {started}{other}; name that run with --from.")
+
+
+def _start_of(recipe: Recipe) -> str | None:
     """Return what a training by this recipe started from, such as "mcnn-st, seed 1 (0a1b2c3d)"; or None."""
     lines = [line for line in recipe.departures if line.startswith(_DEPARTURE)]
     return lines[-1].removeprefix(_DEPARTURE).strip(" .") if lines else None

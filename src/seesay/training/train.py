@@ -33,7 +33,7 @@ from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
-from seesay.training.start import recipe_from, start_matcher, started_from
+from seesay.training.start import check_start, recipe_from, start_matcher
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
@@ -90,7 +90,7 @@ def _train(
     recipe = named
     if resume and (out / RUN).is_file():
         recipe = run_config(out).checked_recipe(out)  # it names the encoders that the run has stored
-        _check_start(started_from(recipe), started_from(named), out)
+        check_start(recipe, named, out)
     run, task = _begin(recipe, corpus, out, resume, start_from)
     with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if recipe.loss.loss_class.closed_form:
@@ -175,16 +175,6 @@ def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> Se
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
     return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
-
-
-def _check_start(there: str | None, named: str | None, out: Path) -> None:
-    """Check that the run to resume started from the weights of the named run, or from no run if none is."""
-    if there == named or (there and named and named.startswith(f"{there} (")):
-        return  # runs of 0.1.0 do not record the fingerprint of the weights
-    if there is None:
-        raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
-    other = "" if named is None else f", not of {named}"
-    raise SeesayError(f"{out}: started from the weights of {there}{other}; name that run with --from.")
 
 
 def can_resume(out: Path) -> bool:
