@@ -1,6 +1,6 @@
 """A large index in daily use: filters by time, updates that find nothing new, and a thousand new images.
 
-The index is drawn as in `benchmarks.scale`, with a photo every ten minutes. "Nothing new" is what an update
+The index is drawn as in `benchmarks.search`, with a photo every ten minutes. "Nothing new" is what an update
 does after it has compared the files. Processor time hardly depends on other processes. Memory is the
 process's own, without the files that it maps.
 
@@ -25,12 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
-from benchmarks.scale import alone
-from benchmarks.search import DIM, Space
+from benchmarks.search import DIM, Space, alone
 from seesay.runs.embedder import Embedder
-from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter
 from seesay.search.judging import Judge
+from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 
 NEW = 1000
@@ -76,7 +75,7 @@ def put(store: Store, vectors: NDArray[np.float32], first: int) -> None:
 
 def opened(folder: Path) -> tuple[Store, Neighbours]:
     store = Store.open(folder / "index.sqlite")
-    return store, Neighbours(store, "image", folder / "vectors-image.faiss")
+    return store, Neighbours(store, "image", folder / "vectors-image.f16")
 
 
 def save(folder: Path) -> None:

@@ -129,14 +129,15 @@ def _search_row() -> dict[str, Any]:
     fit_torchvision()
     from sentence_transformers.util import dot_score, semantic_search
 
-    from benchmarks.search import draw, fill
-    from seesay.search.ann import Neighbours
+    from benchmarks.search import Space, fill
+    from seesay.search.neighbours import Neighbours
     from seesay.search.store import Store
 
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    vectors, asked = draw(VECTORS, QUERIES)
-    queries = asked["sentence"]
+    space = Space()
+    images = space.images(VECTORS + QUERIES)
+    vectors, queries = images[QUERIES:], space.sentences(images[:QUERIES])
     corpus = torch.from_numpy(vectors)
 
     def theirs(query: NDArray[np.float32]) -> list[int]:
@@ -148,7 +149,7 @@ def _search_row() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "index.sqlite", "benchmark", "0", vectors.shape[1])
         fill(store, vectors)
-        near = Neighbours(store, "image", Path(folder) / "vectors.faiss")
+        near = Neighbours(store, "image", Path(folder) / "vectors.f16")
         built = _processor(near.refresh)
         shared = [len({*theirs(q)} & {*(near.search(q, NEAREST)[0] - 1).tolist()}) for q in queries]
         slow = _processor(lambda: [theirs(query) for query in queries]) / QUERIES

@@ -1,8 +1,11 @@
-"""Search among 100,000 vectors: the index compared with exact search in NumPy, on one core in one run.
+"""Search in the index beside bare scans by NumPy and FAISS: single queries, one core, exact or not.
 
 The vectors resemble those of a matcher: unit vectors in clusters of very different sizes within broader
 topics, with variance that decreases along the axes. Image queries are drawn like the images. Sentence
-queries have cosines of about 0.4 to their best images, which makes them harder for inverted lists.
+queries have cosines of about 0.4 to their best images. Building and searching run in processes of their own,
+so that the memory is that of each alone.
+
+    OMP_NUM_THREADS=1 taskset -c 1 python -m benchmarks.search [--counts 10000 100000 1000000]
 """
 
 from __future__ import annotations
@@ -10,84 +13,128 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from benchmarks._harness import arguments, report
-from seesay.search.ann import Neighbours
+from benchmarks._harness import arguments, peak_mib, report
+from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 
+T = TypeVar("T")
 Vectors = NDArray[np.float32]
 Search = Callable[[Vectors], NDArray[np.int64]]
 
 DIM = 512
-K = 10
+K = 40
+_AT_ONCE = 50_000  # drawn
 
 
 def main() -> None:
-    parser = arguments("Search p50/p99 and recall@10: index, other quantizer, exact NumPy")
-    parser.add_argument("--count", type=int, default=100_000, help="vectors in the index")
-    parser.add_argument("--queries", type=int, default=500, help="queries of each kind")
+    parser = arguments("Search in the index, and bare scans of the same vectors, on one core")
+    parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--queries", type=int, default=50, help="queries of each kind")
     options = parser.parse_args()
-    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
-        faiss.omp_set_num_threads(1)
-        rows = measure(Path(folder), options.count, options.queries)
+    rows = list[dict[str, Any]]()
+    for count in options.counts:
+        with tempfile.TemporaryDirectory() as folder:
+            alone(_draw, Path(folder), count, options.queries)
+            built = alone(_build, Path(folder))
+            rows += [{"vectors": count} | alone(way, Path(folder)) for way in (_numpy, _faiss)]
+            rows.append({"vectors": count} | alone(_index, Path(folder)) | built)
     report("search", rows, options)
 
 
-def measure(folder: Path, count: int, queries: int) -> list[dict[str, Any]]:
-    vectors, asked = draw(count, queries)
-    store = Store.create(folder / "index.sqlite", "benchmark", "0", DIM)
-    fill(store, vectors)
-    # The store's vectors, in half precision, are the truth for all methods.
-    vectors = vectors.astype(np.float16).astype(np.float32)
-
-    started = time.perf_counter()
-    near = Neighbours(store, "image", folder / "vectors.faiss")
-    near.refresh()
-    near.save()
-    built = time.perf_counter() - started
-    eight_bit, eight_bit_built, eight_bit_size = lists_of_bytes(vectors)
-
-    cached = size(folder / "vectors.faiss")  # none if the vectors are few enough for exact search
-    ways: list[tuple[str, Search, float, int]] = [
-        ("exact NumPy", lambda q: exact(vectors, q), 0.0, vectors.nbytes),
-        ("the index", lambda q: near.search(q, K)[0] - 1, built, cached or vectors.nbytes),
-        ("IVF-SQ8", eight_bit, eight_bit_built, eight_bit_size),
-    ]
-    rows = []
-    for kind, batch in asked.items():
-        truth = [set(exact(vectors, query)) for query in batch]
-        slowest: float | None = None
-        for name, search, seconds, bytes_ in ways:
-            p50, p99, recall = timed(search, batch, truth)
-            slowest = slowest or p50  # the first way is the exact one
-            rows.append(
-                {
-                    "vectors": count,
-                    "query": kind,
-                    "way": name,
-                    "p50 ms": round(p50, 3),
-                    "p99 ms": round(p99, 3),
-                    "times faster": round(slowest / p50, 1),
-                    "recall@10": round(recall, 4),
-                    "build s": round(seconds, 2),
-                    "MB": round(bytes_ / 1e6, 1),
-                }
-            )
-    return rows
+def alone(work: Callable[..., T], *given: Any) -> T:
+    """Return the result of a function in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as one:
+        return one.submit(work, *given).result()
 
 
-def draw(count: int, queries: int) -> tuple[Vectors, dict[str, Vectors]]:
-    """Draw images, (count, DIM), and queries of two kinds, (queries, DIM) each."""
+def _draw(folder: Path, count: int, queries: int) -> None:
+    """Write an index, its queries, and their best rows as the products of matrices find them."""
     space = Space()
-    images = space.images(count + queries)
-    return images[queries:], {"image": images[:queries], "sentence": space.sentences(images[:queries])}
+    images = space.images(queries)
+    asked = np.concatenate([images, space.sentences(images)])
+    best, scores = np.zeros((2 * queries, 0), np.int64), np.zeros((2 * queries, 0), np.float32)
+    store = Store.create(folder / "index.sqlite", "benchmark", "0", DIM)
+    for start in range(0, count, _AT_ONCE):
+        vectors = space.images(min(_AT_ONCE, count - start))
+        fill(store, vectors, start)
+        here = asked @ vectors.astype(np.float16).astype(np.float32).T
+        numbers = np.broadcast_to(np.arange(start, start + len(vectors)), here.shape)
+        scores, best = np.concatenate([scores, here], axis=1), np.concatenate([best, numbers], axis=1)
+        kept = np.argsort(-scores, axis=1)[:, :K]
+        scores, best = np.take_along_axis(scores, kept, axis=1), np.take_along_axis(best, kept, axis=1)
+    store.close()
+    np.savez(folder / "queries.npz", asked=asked, best=best)
+
+
+def _build(folder: Path) -> dict[str, Any]:
+    near, started = _opened(folder), time.perf_counter()
+    near.save()
+    return {"build s": round(time.perf_counter() - started, 2), "build peak MiB": round(peak_mib())}
+
+
+def _opened(folder: Path) -> Neighbours:
+    return Neighbours(Store.open(folder / "index.sqlite"), "image", folder / "vectors-image.f16")
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    started = time.perf_counter()
+    near = _opened(folder)
+    near.refresh()
+    near.search(np.zeros(DIM, np.float32), K)
+    opened = round(time.perf_counter() - started, 2)
+    return _timed("the index", folder, lambda query: near.search(query, K)[0] - 1) | {"open s": opened}
+
+
+def _numpy(folder: Path) -> dict[str, Any]:
+    vectors = _vectors(folder).astype(np.float32)
+
+    def search(query: Vectors) -> NDArray[np.int64]:
+        return np.argpartition(-(vectors @ query), K)[:K]
+
+    return _timed("NumPy, single precision", folder, search)
+
+
+def _faiss(folder: Path) -> dict[str, Any]:
+    faiss.omp_set_num_threads(1)
+    flat = faiss.IndexScalarQuantizer(DIM, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
+    flat.add(_vectors(folder).astype(np.float32))
+    return _timed("FAISS, half precision", folder, lambda query: flat.search(query[None], K)[1][0])
+
+
+def _vectors(folder: Path) -> NDArray[np.float16]:
+    store = Store.open(folder / "index.sqlite")
+    return np.concatenate([rows for _, rows in store.parts(store.changes("image").alive)])
+
+
+def _timed(way: str, folder: Path, search: Search) -> dict[str, Any]:
+    """Measure single queries: times in milliseconds, and the share of the true best that are found."""
+    given = np.load(folder / "queries.npz")
+    times, hits = [], 0
+    with threadpool_limits(1):
+        for query in given["asked"][:5]:
+            search(query)
+        for query, best in zip(given["asked"], given["best"], strict=True):
+            started = time.perf_counter()
+            found = search(query)
+            times.append((time.perf_counter() - started) * 1e3)
+            hits += len(set(best.tolist()).intersection(found.tolist()))
+    return {
+        "way": way,
+        "p50 ms": round(float(np.percentile(times, 50)), 2),
+        "p99 ms": round(float(np.percentile(times, 99)), 2),
+        f"of the best {K}": round(hits / given["best"].size, 4),
+        "peak MiB": round(peak_mib()),
+    }
 
 
 class Space:
@@ -126,42 +173,6 @@ def fill(store: Store, vectors: Vectors, first: int = 0) -> None:
             for i, vector in enumerate(vectors[start : start + 5000], first + start):
                 writer.put_vector("image", f"{i:032x}", vector, (640, 480))
                 writer.put_image(f"{i}.jpg", f"{i:032x}", 0, 0)
-
-
-def exact(vectors: Vectors, query: Vectors) -> NDArray[np.int64]:
-    scores = vectors @ query
-    best = np.argpartition(scores, -K)[-K:]
-    found: NDArray[np.int64] = best[np.argsort(-scores[best])]
-    return found
-
-
-def lists_of_bytes(vectors: Vectors) -> tuple[Search, float, int]:
-    """Return an index with another quantizer and the same lists and probes, its build time and size."""
-    started = time.perf_counter()
-    lists = round(2 * len(vectors) ** 0.5)
-    index: Any = faiss.index_factory(DIM, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
-    index.nprobe, index.cp.niter = lists // 8, 10
-    index.train(vectors[np.random.default_rng(0).permutation(len(vectors))[: 64 * lists]])
-    index.add(vectors)
-    built = time.perf_counter() - started
-    return lambda query: index.search(query[None], K)[1][0], built, len(faiss.serialize_index(index))
-
-
-def timed(search: Search, queries: Vectors, truth: list[set[Any]]) -> tuple[float, float, float]:
-    """Return p50 and p99 of single queries in milliseconds, and the share of the true top ten found."""
-    for query in queries[:20]:
-        search(query)
-    times, hits = [], 0
-    for query, best in zip(queries, truth, strict=True):
-        started = time.perf_counter()
-        found = search(query)
-        times.append((time.perf_counter() - started) * 1e3)
-        hits += len(best.intersection(found.tolist()))
-    return float(np.percentile(times, 50)), float(np.percentile(times, 99)), hits / (K * len(queries))
-
-
-def size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Seals, which distinguish files that this user created from those in a copied index or run.
 
 A server publishes the files under an index's roots, and an index from elsewhere can name any root and contain
-any thumbnails and vector lists. A run from elsewhere can name any network. Seals are made with a key in this
+any thumbnails. A run from elsewhere can name any network. Seals are made with a key in this
 user's cache.
 """
 

@@ -59,7 +59,6 @@ DEEP = "'" + "[" * 100_000 + "'"
         ("search", "UPDATE meta SET value = 'many' WHERE key = 'generation'"),
         ("search", "DELETE FROM meta WHERE key = 'generation'"),
         ("update", "UPDATE meta SET value = '-1' WHERE key = 'generation'"),
-        ("update", "INSERT INTO meta VALUES ('recall', 'all')"),
         ("search", "UPDATE vectors SET data = 7"),
         ("search", "UPDATE vectors SET data = 'short'"),
         ("like", "UPDATE vectors SET data = x'00'"),

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
-from seesay.search.ann import Neighbours
 from seesay.search.hits import Place
 from seesay.search.index import Index
+from seesay.search.neighbours import Neighbours
 from seesay.search.store import Facts, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.stores.database import FOLDER, Collection, columns_of
@@ -95,7 +95,7 @@ def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, 
         before = index.search("green")
     with Index.open(tmp_path / "index", Colours()) as index:  # as after a restart
         assert index.search("green") == before
-        assert not list((tmp_path / "index").glob("*.faiss"))
+        assert not list((tmp_path / "index").glob("*.f16"))
     with Index.open(tmp_path / "index", Colours(), store=where) as index:
         assert index.search("green") == before
     with pytest.raises(SeesayError, match="create a new index for that store"):
@@ -332,7 +332,7 @@ def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, f
 
 
 def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path, where: str) -> None:
-    embedded = Neighbours(store, "image", tmp_path / "v.faiss")
+    embedded = Neighbours(store, "image", tmp_path / "v.f16")
     database = open_vectors(where, store, "image", lambda: np.empty((0, DIM), np.float32))
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
     if where.startswith("qdrant+http"):  # which rounds queries as it does vectors

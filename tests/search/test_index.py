@@ -246,7 +246,7 @@ def test_a_full_disk_says_so_and_keeps_what_was_finished(index: Index, photos: P
 
 @_OF_FILES
 def test_what_a_killed_update_left_is_swept(index: Index, photos: Path) -> None:
-    left = index.folder / "vectors-image.faiss.123.456.tmp"
+    left = index.folder / "vectors-image.f16.123.456.tmp"
     left.write_bytes(b"half")
     index.update_images(photos)
     assert not left.exists()

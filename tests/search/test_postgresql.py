@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
+from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors, store_address
 from tests.search.stores import address

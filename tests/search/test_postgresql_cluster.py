@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.ann import Neighbours
 from seesay.search.hits import Place
+from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors, store_address
 
@@ -140,7 +140,7 @@ def check_same(found: VectorStore, exact: VectorStore) -> None:
 @pytest.mark.slow
 def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None:
     store = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
-    exact = Neighbours(store, "image", tmp_path / "unused.faiss")
+    exact = Neighbours(store, "image", tmp_path / "unused.f16")
     near = open_vectors(store_address(servers.address), store, "image", lambda: NONE)
     table = f'"seesay_{store.meta["identity"]}_image"'
 

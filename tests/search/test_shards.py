@@ -369,7 +369,7 @@ def test_the_command(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         return said
 
     command = ("index", "--out", str(folder))
-    assert said(*command, str(photos), "--shards", "2", "--recall", "0.9")["added"] == 5
+    assert said(*command, str(photos), "--shards", "2")["added"] == 5
     assert sorted(each.name for each in folder.iterdir()) == ["shard-1-of-2", "shard-2-of-2"]
     assert said(*command)["unchanged"] == 5
     assert len(said("search", str(folder), "something green", "-k", "2")["results"]) == 2

@@ -63,15 +63,6 @@ def index(
     ] = None,
     root: opt.Root = None,
     store: opt.Store = "",
-    recall: Annotated[
-        float | None,
-        typer.Option(
-            min=0.5,
-            max=1,
-            help="Compress more than 50,000 vectors as far as this recall@10 allows, such as 0.95. The index "
-            "remembers it.",
-        ),
-    ] = None,
     shards: Annotated[
         int,
         typer.Option(
@@ -120,8 +111,6 @@ def index(
             else:
                 console.print_update(out, report, images, texts_now, added)
 
-        if recall is not None:
-            opened.set_recall(recall)
         removed = 0
         for folder in remove or ():
             removed += (images := opened.remove_images(folder))

@@ -34,7 +34,7 @@ class Index(Searcher):
     An index is thread-safe, and another process may update it: each answer is consistent with the newest
     state at the time of the query. The run is loaded at the first query or update.
 
-    Layout: `index.sqlite` is the source of truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any
+    Layout: `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any
         time.
 
     Example:
@@ -45,8 +45,6 @@ class Index(Searcher):
         >>> index.search("a cat on a sofa")  # no images yet
         []
     """
-
-    _recall_is_new = False
 
     @classmethod
     def create(
@@ -214,27 +212,6 @@ class Index(Searcher):
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
         }
 
-    def set_recall(self, recall: float) -> None:
-        """Choose the compression of vectors by recall@10, from the next update on.
-
-        More than 50,000 vectors are searched in inverted lists of half-precision vectors. With a recall, the
-        smallest lists whose recall@10 reaches it are used; see `seesay.search.quantise`.
-
-        Args:
-            recall: from 0.5 to 1, measured for unrelated sentences and for images of the index.
-
-        Raises:
-            SeesayError: the recall is out of range, or the vectors are in a database.
-        """
-        if "store" in self.store.meta:
-            raise SeesayError("recall: only for vectors in this process; a database has its own settings.")
-        if not 0.5 <= recall <= 1:
-            raise SeesayError(f"recall {recall:g}: expected a number from 0.5 to 1.")
-        if recall != self._own.recall():
-            with self._own.write() as writer:
-                writer.set_meta(recall=repr(float(recall)))
-            self._recall_is_new = True
-
     def _record(self, run: Embedder) -> None:
         """Record the name of the loaded run, whose folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
@@ -353,11 +330,8 @@ class Index(Searcher):
         return added
 
     def _save(self, kind: Kind) -> None:
-        kinds = list(self._near) if self._recall_is_new else [kind]
-        for each in kinds:
-            with self.using(each) as near:
-                near.save()
-        self._recall_is_new = False
+        with self.using(kind) as near:
+            near.save()
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:

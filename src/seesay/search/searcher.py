@@ -19,10 +19,10 @@ from seesay.data.remote import is_folder, is_remote
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
-from seesay.search.ann import Neighbours
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
+from seesay.search.neighbours import Neighbours
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
@@ -103,7 +103,7 @@ class Searcher:
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
         if address:
             return open_vectors(address, self._own, kind, self._queries)
-        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.faiss", self._queries)
+        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.f16")
 
     @property
     def _own(self) -> Store:
@@ -149,7 +149,7 @@ class Searcher:
             return self._embedder
 
     def _queries(self) -> NDArray[np.float32]:
-        """Queries (q, dim) for which the recall of a vector store is measured."""
+        """Queries (q, dim) for which the recall of a database is measured."""
         return unrelated_vectors(self.run)
 
     def _check_there(self) -> None:

@@ -130,11 +130,6 @@ class ShardedIndex(Index):
         """Return when a shard of the index was last written, in seconds since 1970."""
         return max(shard.changed() for shard in self._shards)
 
-    def set_recall(self, recall: float) -> None:
-        """Choose the compression of vectors by recall@10, from the next update on."""
-        for shard in self._shards:
-            shard.set_recall(recall)
-
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
         with ExitStack() as held:

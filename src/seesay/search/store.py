@@ -42,7 +42,6 @@ MOST_ROOTS = 1000  # folders of an index
 _SHARD = re.compile("shard-[1-9][0-9]?[0-9]?-of-([2-9]|[1-9][0-9]|100)")  # a folder of a sharded index
 _HEX = re.compile("[0-9a-f]{32}")
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
-_RECALL = re.compile(r"0\.[5-9][0-9]{0,20}|1\.0")
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
@@ -108,7 +107,7 @@ class Facts:
     added: float
 
 
-Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]
+Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float16]]]
 """Ids (n,) and vectors (n, dim) of many items, some at a time."""
 
 
@@ -325,13 +324,6 @@ class Store:
         """Return the gallery that was stored, see `seesay.search.judging`, or None."""
         return self._meta("background")
 
-    def recall(self) -> float | None:
-        """Return the target recall@10 of vector lists, or None."""
-        text = self._meta("recall")
-        if text is not None and not _RECALL.fullmatch(text):
-            raise self._damaged("its recall")
-        return None if text is None else float(text)
-
     def marked(self, kind: Kind, mark: str) -> int | None:
         """Return the generation of a mark of this index (`Writer.add_mark`), or None.
 
@@ -463,8 +455,7 @@ class Store:
     def parts(self, ids: NDArray[np.int64]) -> Parts:
         """Iterate in parts over the existing ids (n,) and their vectors (n, dim)."""
         for start in range(0, len(ids), self.rows_at_once):
-            here, vectors = self.vectors(ids[start : start + self.rows_at_once].tolist())
-            yield here, vectors.astype(np.float32)
+            yield self.vectors(ids[start : start + self.rows_at_once].tolist())
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
         """Return detected objects with those names, best first, by image id."""

@@ -63,8 +63,7 @@ class Writer:
 
         Args:
             **values: by key: "embedder", the name or folder of the run; "detector", the file of its detector
-                or ""; "background", the gallery, see `seesay.search.judging`; "recall", the target recall@10
-                of vector lists, see `seesay.search.quantise`; "marks-KIND", see `add_mark`.
+                or ""; "background", the gallery, see `seesay.search.judging`; "marks-KIND", see `add_mark`.
         """
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 

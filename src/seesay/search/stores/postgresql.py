@@ -24,7 +24,6 @@ from psycopg.pq import Format
 from seesay.errors import SeesayError
 from seesay.progress import tell
 from seesay.search.filters import Filter
-from seesay.search.quantise import asked_for_recall
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
 from seesay.search.stores import Found, Queries, register_store
@@ -287,7 +286,7 @@ class PostgreSQL(Collection[Connections]):
     def _ef_of_recall(self) -> int:
         """The least search width that reaches `RECALL`, for images and for sentences."""
         alive = self._store.changes(self._kind).alive
-        asked = asked_for_recall(self._store, alive, self._queries(), _SAMPLE)
+        asked = _asked_for_recall(self._store, alive, self._queries())
         for ef in _EFS:
             found = min(
                 np.mean([self._share(ef, *each) for each in zip(queries, tenth, strict=True)])
@@ -376,6 +375,25 @@ class PostgreSQL(Collection[Connections]):
 
 
 _ALL: Among = (sql.SQL("true"), {})
+
+
+def _asked_for_recall(
+    store: Store, ids: NDArray[np.int64], queries: NDArray[np.float32]
+) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Return queries for which recall is measured, (q, dim), with the scores of their tenth best items, (q,).
+
+    Vectors drawn from the items, and the given queries (q, dim), are one pair each.
+    """
+    some = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
+    own = store.vectors(some.tolist())[1].astype(np.float32)
+    asked = [each for each in (own, queries[:_SAMPLE]) if len(each)]
+    best = [np.full((len(each), 10), -np.inf, np.float32) for each in asked]
+    for _, vectors in store.parts(ids):
+        rows = vectors.astype(np.float32)
+        for each, kept in zip(asked, best, strict=True):
+            both = np.concatenate([kept, each @ rows.T], axis=1)
+            kept[:] = -np.partition(-both, 9, axis=1)[:, :10]
+    return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
 
 
 def _digest(folder: str) -> UUID:

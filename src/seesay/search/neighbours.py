@@ -1,0 +1,253 @@
+"""The nearest vectors of an index: every one is compared, in half precision.
+
+The store is the source of truth. A file beside it holds many vectors as they are compared, so that they need
+not be read from the store, and all processes share one copy in memory. The file contains numbers only and is
+never parsed: a wrong one can rank wrongly, like a wrong store, but nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.paths import replacing
+from seesay.search.filters import Filter
+from seesay.search.hits import Place
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Store
+from seesay.search.stores import Found, next_page
+
+_HEAD = struct.Struct("<16sqq")  # the index's identity, the generation, and the number of vectors
+
+Halves = NDArray[np.float16]
+
+
+class Neighbours:
+    """The nearest items of one kind by inner product; exact, ties in order of ids.
+
+    Not thread-safe; its owner holds a lock. Call `refresh` before the first `search`.
+
+    Args:
+        store: of the vectors.
+        kind: of the items.
+        file: of many vectors; it can be deleted at any time.
+
+    Attributes:
+        generation: the store's generation that is searched; -1 before the first `refresh`.
+        numpy_up_to: the number of vectors up to which NumPy compares them: importing FAISS takes longer.
+        most_beside: the number of changes, or a hundredth of the vectors if that is more, up to which they
+            are read from the store and the file is not written again.
+    """
+
+    concurrent = False
+    numpy_up_to = 50_000
+    most_beside = 10_000
+
+    def __init__(self, store: Store, kind: Kind, file: Path) -> None:
+        self._store, self._file = store, file
+        self._kind: Kind = kind
+        self.generation = self._generation_of_file = -1
+        self._blocks: list[Halves] = [np.empty((0, store.dim), np.float16)]  # first those in the file
+        self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of the rows of all blocks
+        self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)  # rows that were not deleted or replaced
+        self._singles: NDArray[np.float32] | None = None  # the rows, for NumPy
+
+    def refresh(self) -> None:
+        """Read what was written to the store since the last call."""
+        if self.generation == self._store.generation():
+            return
+        self._map_file()
+        known = np.sort(self._ids[self._alive])
+        changes = self._store.changes(self._kind, max(self.generation, 0), known)
+        if changes.alive is not known or len(changes.ids):
+            self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+            for ids, rows in self._store.parts(changes.ids):
+                self._add(ids, rows)
+        self.generation = changes.generation
+
+    def save(self) -> None:
+        """Write the file again if much has changed."""
+        self.refresh()
+        in_file = len(self._blocks[0])
+        changed = len(self._ids) - np.count_nonzero(self._alive[:in_file])
+        is_lost = in_file > 0 and not self._file.is_file()
+        if not is_lost and changed <= max(self.most_beside, in_file // 100):
+            return
+        with suppress(OSError):  # the vectors can be read from the store
+            self._write_file()
+            self._map_file()
+
+    def passing(self, where: Filter) -> NDArray[np.int64]:
+        """Return the ids (n,) of the images that match a filter."""
+        return self._store.matching(where)
+
+    def search(
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        among: NDArray[np.int64] | None = None,
+        after: Place | None = None,
+    ) -> Found:
+        """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
+
+        Args:
+            query: (dim,).
+            k: number of items.
+            among: if given, only these ids are compared.
+            after: the end of the previous page.
+        """
+        query = np.ascontiguousarray(query, np.float32)
+        rows = self._alive if among is None else self._alive & np.isin(self._ids, among)
+        if after is None:
+            return self._best(query, k, rows)
+        return next_page(lambda asked: self._best(query, asked, rows), k, after)
+
+    def close(self) -> None:
+        """Do nothing: the vectors are in memory, or in a file that is mapped."""
+
+    def _best(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Found:
+        """Return the ids and scores of the `k` best of some rows (a mask), in order."""
+        count = int(np.count_nonzero(rows))
+        asked = min(k + 1, count)
+        while True:
+            at, scores = self._nearest(query, asked, rows)
+            order = np.lexsort((self._ids[at], -scores))
+            at, scores = at[order], scores[order]
+            # Of equal scores those with the lowest ids are wanted: ask for all of them.
+            if len(at) < asked or asked == count or scores[-1] < scores[k - 1]:
+                return self._ids[at[:k]], scores[:k]
+            asked = min(2 * asked, count)
+
+    def _nearest(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Found:
+        """Return the numbers and scores of the `k` best of some rows, in any order; of ties any."""
+        if k == 0:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        if len(rows) > self.numpy_up_to:
+            at, scores = scanned(self._blocks, query, k, None if rows.all() else rows)
+        else:
+            if self._singles is None:
+                self._singles = np.concatenate(self._blocks).astype(np.float32)
+            # Unlike a product of matrices, it gives equal vectors equal scores wherever they stand.
+            every = np.where(rows, np.vecdot(self._singles, query), -np.inf)
+            at = np.argpartition(-every, k - 1)[:k]
+            scores = every[at]
+        found = np.isfinite(scores)  # a file of somebody else may contain anything
+        return at[found], scores[found]
+
+    def _add(self, ids: NDArray[np.int64], rows: Halves) -> None:
+        self._ids = np.concatenate([self._ids, ids])
+        self._alive = np.concatenate([self._alive, np.ones(len(ids), np.bool_)])
+        if len(self._blocks) > 1 and len(self._blocks[-1]) < self._store.rows_at_once:
+            rows = np.concatenate([self._blocks.pop(), rows])
+        self._blocks.append(rows)
+        self._singles = None
+
+    def _map_file(self) -> None:
+        """Take the vectors in the file, if it is newer than the one that was taken before."""
+        generations = range(self._generation_of_file + 1, self._store.generation() + 1)
+        found = map_vectors(self._file, self._store.meta["identity"], self._store.dim, generations)
+        if found is not None:
+            self.generation = self._generation_of_file = found.generation
+            self._ids, self._alive = found.ids, np.ones(len(found.ids), np.bool_)
+            self._blocks, self._singles = [found.rows], None
+
+    def _write_file(self) -> None:
+        ends = np.cumsum([len(rows) for rows in self._blocks])[:-1]
+        kept = zip(self._blocks, np.split(self._alive, ends), strict=True)
+        with replacing(self._file) as beside, beside.open("wb") as opened:
+            identity, ids = bytes.fromhex(self._store.meta["identity"]), self._ids[self._alive]
+            opened.write(_HEAD.pack(identity, self.generation, len(ids)))
+            opened.write(ids.astype("<i8").tobytes())
+            for rows, alive in kept:
+                for start in range(0, len(rows), self._store.rows_at_once):
+                    part = slice(start, start + self._store.rows_at_once)
+                    opened.write(rows[part][alive[part]].astype("<f2").tobytes())
+
+
+class Mapped(NamedTuple):
+    """The vectors in a file.
+
+    Attributes:
+        generation: of the store.
+        ids: (n,).
+        rows: (n, dim), read from the file when they are needed.
+    """
+
+    generation: int
+    ids: NDArray[np.int64]
+    rows: Halves
+
+
+def map_vectors(file: Path, identity: str, dim: int, generations: range) -> Mapped | None:
+    """Map the vectors in a file; None if there is none, or it is cut, of another index or outdated.
+
+    Args:
+        file: of the vectors.
+        identity: the expected identity of the index.
+        dim: the length of its vectors.
+        generations: the accepted generations.
+    """
+    try:
+        with file.open("rb") as opened:
+            index, generation, count = _HEAD.unpack(opened.read(_HEAD.size))
+            size = _HEAD.size + count * (8 + 2 * dim)
+            if index != bytes.fromhex(identity) or generation not in generations:
+                return None
+            if os.fstat(opened.fileno()).st_size != size:
+                return None
+            ids = np.fromfile(opened, "<i8", count)
+            rows = np.memmap(opened, "<f2", "r", size - 2 * dim * count, (count, dim))
+            return Mapped(generation, ids, np.asarray(rows))
+    except (OSError, ValueError, struct.error):
+        return None
+
+
+def scanned(
+    blocks: Sequence[Halves], query: NDArray[np.float32], k: int, rows: NDArray[np.bool_] | None = None
+) -> Found:
+    """Return the numbers and scores of the `k` best rows of some blocks, in any order; of ties any.
+
+    FAISS's scalar quantiser compares the vectors where they are: its codes of half precision are the vectors.
+
+    Args:
+        blocks: of vectors, (n, dim) each.
+        query: (dim,).
+        k: number of rows, at most as many as there are.
+        rows: if given, only these are compared (a mask of the rows of all blocks).
+    """
+    faiss = load_faiss()
+    scalar = faiss.ScalarQuantizer(len(query), faiss.ScalarQuantizer.QT_fp16)
+    at, scores, start = np.empty(0, np.int64), np.empty(0, np.float32), 0
+    for block in blocks:
+        only = None
+        if rows is not None:
+            bits = np.packbits(rows[start : start + len(block)], bitorder="little")
+            only = faiss.IDSelectorBitmap(bits)
+        scanner = scalar.select_InvertedListScanner(faiss.METRIC_INNER_PRODUCT, None, True, only, False)
+        scanner.set_query(faiss.swig_ptr(query))
+        scanner.set_list(0, 0.0)
+        best, found = np.full(k, -np.inf, np.float32), np.full(k, -1, np.int64)
+        codes, heap = faiss.swig_ptr(block.view(np.uint8)), (faiss.swig_ptr(best), faiss.swig_ptr(found))
+        if len(block):
+            scanner.scan_codes(len(block), codes, None, *heap, k)
+        at = np.concatenate([at, found[found >= 0] + start])
+        scores = np.concatenate([scores, best[found >= 0]])
+        start += len(block)
+    if len(at) > k:
+        kept = np.argpartition(-scores, k - 1)[:k]
+        at, scores = at[kept], scores[kept]
+    return at, scores
+
+
+def load_faiss() -> Any:
+    """Return FAISS, whose stubs are of C++; it is slow to import."""
+    import faiss
+
+    return faiss
