@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "logistic": {},
     "margin": {},
     "multi-label": {},
-    "pair-margin": {"negatives": "hardest"},
+    "pair-margin": {"count": N},
     "soft-margin": {"top_k": 2},
     "triplet": {"lambda2": 1, "lambda3": 0.5, "lambda4": 0.5},
 }
@@ -199,7 +199,7 @@ def test_a_matcher_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str)
         ("logistic", ["encode_images", "encode_sentences", "score_pairs"]),
         (
             "pair-margin",
-            ["encode_images", "encode_sentences", "score_encoded", "score_pairs", "score_near_margin"],
+            ["encode_images", "encode_sentences", "score_pairs", "score_near_margin"],
         ),
         ("correlation", ["solve"]),
     ],
@@ -273,7 +273,6 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
         (lambda: MarginLoss(-1), "margin: input should be greater than 0, got -1"),
         (lambda: MarginLoss(math.nan), "margin: .* finite number, got nan"),
         (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
-        (lambda: PairMarginLoss(negatives="x"), "negatives: input should be 'random' or 'hardest', got 'x'"),
         (lambda: PairMarginLoss(mean_over="x"), "mean_over: input should be 'pairs' or 'active', got 'x'"),
         (lambda: TripletLoss(lambda2=-1), "lambda2: input should be greater than or equal to 0, got -1"),
         (lambda: CorrelationLoss(()), "ridges: tuple should have at least 1 item"),
@@ -292,7 +291,6 @@ def test_wrong_scalars_are_named(make: Callable[[], Loss], message: str) -> None
         (ContrastiveLoss(), (0, 0), (NO_IDS,)),
         (DistillationLoss(), (0, 0), (NO_IDS, torch.zeros(0, 0))),
         (PairMarginLoss(), (0, 0), (NO_IDS,)),
-        (PairMarginLoss(negatives="hardest"), (0, 0), (NO_IDS,)),
         (LogisticLoss(), (0,), (torch.zeros(0),)),
         (MultiLabelLoss(), (0, 3), (torch.zeros(0, 3),)),
         (TripletLoss(), (0, 3), (torch.zeros(0, 3), NO_IDS)),

@@ -360,7 +360,6 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
             "phrases are learned with the losses correlation, logistic, triplet",
         ),
         ("ground-full", "regions.box_voting=0.25", "box_voting takes odds, which the logistic loss learns"),
-        ("vse++", "optimizer={clip: value, grad_clip: null}", "also set grad_clip"),
         ("vse++", "optimizer.lr=.inf", "optimizer.lr"),
         ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
@@ -398,7 +397,6 @@ def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
         "weight_decay": 0.0,
         "momentum": 0.0,
         "grad_clip": None,
-        "clip": "norm",
     }
     path = tmp_path / "resolved.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")

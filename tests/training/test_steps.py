@@ -12,7 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.training.epochs import Callback
-from seesay.training.steps import AveragedWeights, clip_gradients, lr_factor, new_optimizer
+from seesay.training.steps import AveragedWeights, Steps, lr_factor, new_optimizer
 from seesay.training.train import train
 
 
@@ -35,14 +35,13 @@ def test_sgd_steps_along_the_gradient() -> None:
     assert torch.allclose(weight, torch.tensor([1.0, -2.0]) * 0.8**2)
 
 
-@pytest.mark.parametrize(("clip", "clipped"), [("norm", (1.2, -1.6)), ("value", (2.0, -2.0))])
-def test_gradients_are_clipped_by_norm_or_number_by_number(clip: str, clipped: tuple[float, float]) -> None:
-    weight = torch.nn.Parameter(torch.zeros(2))
-    weight.grad = torch.tensor([3.0, -4.0])
-    clip_gradients(OptimizerSettings(grad_clip=2.0, clip=clip), [weight])
-    assert torch.allclose(weight.grad, torch.tensor(clipped), atol=1e-4)
-    clip_gradients(OptimizerSettings(), [weight])
-    assert torch.allclose(weight.grad, torch.tensor(clipped), atol=1e-4)
+def test_gradients_are_clipped_by_their_norm() -> None:
+    layer = nn.Linear(2, 1, bias=False)
+    for clip, length in (("2", 2.0), ("null", 5.0)):
+        change = f"optimizer={{kind: sgd, lr: 1, grad_clip: {clip}}}"
+        nn.init.zeros_(layer.weight)
+        Steps(load_recipe("vse++", changes=[change]), layer).take(layer(torch.tensor([3.0, -4.0])).sum(), 0)
+        assert torch.allclose(layer.weight, torch.tensor([[-0.6, 0.8]]) * length, atol=1e-4)
 
 
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")

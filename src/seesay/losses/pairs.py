@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -23,7 +22,6 @@ from seesay.losses.base import (
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
-Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
 
 
@@ -51,8 +49,7 @@ class PairMarginLoss(Loss):
 
     Args:
         margin: μ.
-        negatives: "random" ones, as in the paper, or the "hardest", those with the highest scores.
-        count: the number of different negatives in each direction, or all if the batch has fewer.
+        count: the number of different random negatives in each direction, or all if the batch has fewer.
         mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
             negatives violate the margin.
         reduction: "mean" or "sum".
@@ -60,36 +57,33 @@ class PairMarginLoss(Loss):
     Example:
         >>> import torch
         >>> from seesay.losses import PairMarginLoss
-        >>> PairMarginLoss(margin=0.5, negatives="hardest")(torch.zeros(2, 2), torch.tensor([0, 1]))
+        >>> PairMarginLoss(margin=0.5)(torch.zeros(2, 2), torch.tensor([0, 1]))
         tensor(1.)
     """
 
-    needs = ("encode_images", "encode_sentences", "score_encoded", "score_pairs", "score_near_margin")
+    needs = ("encode_images", "encode_sentences", "score_pairs", "score_near_margin")
 
     def __init__(
         self,
         margin: Positive = 0.5,
-        negatives: Negatives = "random",
         count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        self.margin, self.negatives, self.count = margin, negatives, count
-        self.mean_over, self.reduction = mean_over, reduction
+        self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         check_scores(scores, image_ids)
         if not len(scores):
             return scores.sum()
-        chosen = self._choose(image_ids, lambda: scores)
-        return self._of_matrix(scores, chosen)
+        return self._of_matrix(scores, self._choose(image_ids))
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
         images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        chosen = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
+        chosen = self._choose(batch.image_ids)
         n, count = chosen.sentences.shape
         if 1 + 2 * count > n:
             return [self._of_matrix(matcher.score_near_margin(images, sentences, self.margin), chosen)]
@@ -100,17 +94,10 @@ class PairMarginLoss(Loss):
         scores = matcher.score_pairs(images[left], sentences[right]).float()
         return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
 
-    @torch.no_grad()  # the gradient flows through the chosen pairs alone
-    def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> Chosen:
+    def _choose(self, image_ids: Tensor) -> Chosen:
         negative = different_images(image_ids)
-        if self.negatives == "random":
-            by_image, by_sentence = torch.rand(2, *negative.shape, device=image_ids.device)
-        else:
-            by_image, by_sentence = (found := scores()), found.T
-        sentences, images = (
-            values.masked_fill(~negative, -torch.inf).topk(min(self.count, len(negative)), dim=1).indices
-            for values in (by_image, by_sentence)
-        )
+        drawn = torch.rand(2, *negative.shape, device=image_ids.device).masked_fill(~negative, -torch.inf)
+        sentences, images = drawn.topk(min(self.count, len(negative)), dim=2).indices
         return Chosen(sentences, images, negative.gather(1, sentences))
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:

@@ -25,7 +25,7 @@ class OptimizerSettings(Settings):
     """Adam (AdamW if `weight_decay` is not zero) or SGD.
 
     Attributes:
-        grad_clip: the gradient clipping threshold: by `clip`, of the norm of all gradients, or of each value.
+        grad_clip: gradients whose norm is larger are scaled down to it; None for no clipping.
     """
 
     kind: Literal["adam", "sgd"] = "adam"
@@ -33,7 +33,6 @@ class OptimizerSettings(Settings):
     weight_decay: float = Field(0.0, ge=0)
     momentum: float = Field(0.0, ge=0, lt=1)
     grad_clip: float | None = Field(None, gt=0, allow_inf_nan=False)
-    clip: Literal["norm", "value"] = "norm"
 
     @field_validator("momentum")
     @classmethod
@@ -41,13 +40,6 @@ class OptimizerSettings(Settings):
         if momentum and info.data.get("kind") != "sgd":
             raise ValueError("momentum belongs to sgd")
         return momentum
-
-    @field_validator("clip")
-    @classmethod
-    def _clips_at_something(cls, clip: str, info: ValidationInfo) -> str:
-        if clip == "value" and info.data.get("grad_clip") is None:
-            raise ValueError("sets how gradients are clipped; also set grad_clip")
-        return clip
 
 
 class ScheduleSettings(Settings):

@@ -45,20 +45,11 @@ class Steps:
             group["lr"] = self._recipe.optimizer.lr * lr_factor(self._recipe.schedule, progress)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        clip_gradients(self._recipe.optimizer, self._module.parameters())
+        if self._recipe.optimizer.grad_clip is not None:
+            nn.utils.clip_grad_norm_(self._module.parameters(), self._recipe.optimizer.grad_clip)
         self.optimizer.step()
         if self.average is not None:
             self.average.update()
-
-
-def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> None:
-    """Clip gradients in place as set in a recipe, by norm or by value."""
-    if settings.grad_clip is None:
-        return
-    if settings.clip == "value":
-        nn.utils.clip_grad_value_(parameters, settings.grad_clip)
-    else:
-        nn.utils.clip_grad_norm_(parameters, settings.grad_clip)
 
 
 def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
