@@ -163,14 +163,14 @@ class Loss(nn.Module):
         raise NotImplementedError
 
     def begin(self, task: Any) -> None:
-        """Prepare before the first step, as one of a recipe's further `losses`.
+        """Prepare before the first step, if whole images and sentences are learned.
 
         Args:
-            task: the `SentenceTask`: the recipe, the train split, what reads its words, and the other losses.
+            task: the `SentenceTask`: the recipe, the train split, what reads its words, and all losses.
         """
 
     def begin_epoch(self, seed: int, epoch: int) -> None:
-        """Begin an epoch, as one of a recipe's further `losses`: restart random numbers."""
+        """Begin an epoch, if whole images and sentences are learned: restart random numbers."""
 
 
 class ScoreLoss(Loss):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import TypeAlias
 
 import numpy as np
@@ -149,7 +148,7 @@ class SentenceTask(Task):
         images = TrainImages(train.features)
         further = [each.build() for each in recipe.losses]
         task = cls(recipe, recipe.loss.build(), train, val, vocabulary, encoder, images, teacher, further)
-        for each in further:
+        for each in (task.loss, *further):
             each.begin(task)
         return task
 
@@ -157,7 +156,7 @@ class SentenceTask(Task):
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
-        for each in self.further:
+        for each in (self.loss, *self.further):
             each.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         return list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
@@ -178,10 +177,9 @@ class SentenceTask(Task):
         auxiliary = matcher.auxiliary_loss(features, sentences, self.progress)
         terms = [] if auxiliary is None else [[auxiliary]]
         terms += [each.batch_losses(matcher, given) for each in self.further]
-        for term in terms:  # of each member, or of all together, which is added to that of the first
-            losses = [
-                loss + more for loss, more in zip_longest(losses, term, fillvalue=features.new_zeros(()))
-            ]
+        for term in terms:
+            for number, more in enumerate(term):  # of each member, or one of all, which counts for the first
+                losses[number] = losses[number] + more
         return losses
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
