@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from seesay.paths import replace_text
+from seesay.results.formats import Table
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 
@@ -79,16 +79,14 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
     if options.json:
         print(json.dumps(rows))
         return
-    table = Table(title=f"{benchmark} · {machine()}", title_justify="left")
-    for key in rows[0]:
-        table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right")
-    for row in rows:
-        table.add_row(*map(_plain, row.values()))
-    console = Console()
+    title = f"{benchmark} · {machine()}"
+    words = {at for at, value in enumerate(rows[0].values()) if isinstance(value, str)}
+    cells = [[_plain(value) for value in row.values()] for row in rows]
+    table, console = Table([*rows[0]], cells, title=title, words=words).terminal(), Console()
     if Console(width=10_000).measure(table).maximum <= console.width:
         console.print(table)
         return
-    print(table.title)  # too wide for the terminal: one figure per line
+    print(title)  # too wide for the terminal: one figure per line
     width = max(map(len, rows[0]))
     for row in rows:
         print("\n".join(["", *(f"  {key:<{width}}  {_plain(value)}" for key, value in row.items())]))

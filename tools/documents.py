@@ -31,7 +31,7 @@ from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import corpus_title, load_table
-from seesay.results.formats import markdown_table
+from seesay.results.formats import Table, numbers, spread
 from seesay.results.published import (
     PublishedRow,
     find_published,
@@ -40,7 +40,7 @@ from seesay.results.published import (
     sources,
 )
 from seesay.results.rows import Row, read_rows, repetitions
-from seesay.results.tables import markdown, number, recorded_table, spread, values_of
+from seesay.results.tables import recorded_table, values_of
 from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 
@@ -77,7 +77,8 @@ def results_table(
             continue
         if published := find_published(origin.system or origin.recipe, beside or corpus, protocol):
             lines.append(_published_line(published, columns, beside not in (None, corpus)))
-    table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
+    headings = ["system", *columns, "encoder"]
+    table = Table(headings, lines, words={0, len(headings) - 1}).markdown()
     convention = conventions(row.result.about for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
 
@@ -93,9 +94,9 @@ def benchmark_table(path: Path, benchmark: str) -> str:
     if not rows:
         raise SeesayError(f"{path}: no row of benchmark '{benchmark}'; run it with --record.")
     columns = [key for key in rows[0] if key not in ("benchmark", "machine", "date")]
-    left = [key for key in columns if isinstance(rows[0][key], str)]
+    words = {at for at, key in enumerate(columns) if isinstance(rows[0][key], str)}
     cells = [[_plain(row.get(key)) for key in columns] for row in rows]
-    return f"{markdown(columns, cells, left)}\n{rows[0]['machine']}; {rows[0]['date']}.\n"
+    return f"{Table(columns, cells, words=words).markdown()}\n{rows[0]['machine']}; {rows[0]['date']}.\n"
 
 
 def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
@@ -137,7 +138,7 @@ def _table(spec: str, results: Path, document: Path) -> str:
         table.lines = [line for line in table.lines if line.rows]
         if not table.lines:
             raise SeesayError(f"Table {definition.name}: no row is measured on {table.corpus}.")
-        return markdown_table(table, names=False)
+        return table.table().markdown()
     if "orders" in chosen:
         claims = read_claims(chosen.pop("orders"))
         return orders_table(read_rows(path), claims, **chosen)
@@ -173,8 +174,7 @@ def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:
     source = f"{row.source}, table {row.table}" + (f", on {corpus_title(row.corpus)}" if elsewhere else "")
-    printed = (number(row.metrics.get(column)) for column in columns)
-    return [f"{row.system} ({source})", *printed, row.images]
+    return [f"{row.system} ({source})", *numbers(row.metrics, columns), row.images]
 
 
 def _plain(value: object) -> str:
@@ -215,7 +215,7 @@ def _summary() -> str:
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lines.append([paper.source, ", ".join(map(str, tables)), *map(str, counts)])
     headings = ["paper", "tables", "rows", "with a recipe", "without"]
-    return markdown(headings, [*lines, ["all", "", *map(str, totals)]], left=("paper", "tables"))
+    return Table(headings, [*lines, ["all", "", *map(str, totals)]], words={0, 1}).markdown()
 
 
 def _missing() -> str:
@@ -228,7 +228,7 @@ def _missing() -> str:
         [", ".join(dict.fromkeys(row.system for row in rows)), sources(rows), missing]
         for missing, rows in systems.items()
     ]
-    return markdown(headings := ["system", "printed in", "missing"], lines, left=headings)
+    return Table(["system", "printed in", "missing"], lines, words={0, 1, 2}).markdown()
 
 
 def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
@@ -240,7 +240,7 @@ def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
         [
             row.system,
             *([on] if several else []),
-            *(number(row.metrics.get(column)) for column in shown),
+            *numbers(row.metrics, shown),
             _in_seesay(row),
         ]
         for row, on in zip(rows, measured_on, strict=True)
@@ -248,13 +248,14 @@ def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
     headings = ["system", *(["measured on"] if several else []), *shown, "in seesay"]
     title = f"**Table {table}**" + ("" if several else f", {measured_on[0]}")
     notes = dict.fromkeys(f"- {row.system}: {row.note}.\n" for row in rows if row.note)
-    filled = markdown(headings, lines, left=("system", "measured on", "in seesay"))
+    words = {0, len(headings) - 1, *([1] if several else [])}
+    filled = Table(headings, lines, words=words).markdown()
     return f"{title}\n\n{filled}\n" + ("".join(notes) + "\n" if notes else "")
 
 
 def _scores(scores: Mapping[str, Any]) -> str:
     lines = [[name, *(f"{value:.2f}" for value in row)] for name, row in scores["rows"].items()]
-    table = markdown(["sentence", *scores["systems"]], lines, left=("sentence",))
+    table = Table(["sentence", *scores["systems"]], lines).markdown()
     return f"**Table {scores['table']}**: {scores['about']}\n\n{table}\n"
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from seesay.errors import SeesayError
+from seesay.results.formats import Table
 from seesay.results.published import PublishedRow, find_published
 from seesay.results.rows import Row, repetitions
-from seesay.results.tables import markdown
 from tools.variants import is_called
 
 LEVEL = 0.95
@@ -136,7 +136,7 @@ def orders_table(
     tests = f"Holm, {len(claims)} tests" if len(claims) > 1 else "Holm, 1 test"
     headings = ["claim", *(["metric", "difference"] if several else [f"{metrics}, difference"])]
     headings += ["95 %", "p", tests, "seeds", *([] if beside is None else ["printed"])]
-    return markdown(headings, lines, left=("claim", "metric"))
+    return Table(headings, lines, words={0, 1} if several else {0}).markdown()
 
 
 def falls_table(
@@ -159,7 +159,7 @@ def falls_table(
         seeds = sorted(falls[name].keys() & falls[last].keys())
         order = Order.from_differences(last, name, [falls[name][seed] - falls[last][seed] for seed in seeds])
         lines.append([f"`{name}` more than `{last}`", *order.cells(), str(len(seeds))])
-    return markdown(["recipe", f"{metrics}, fall to {to}", "95 %", "seeds"], lines, left=("recipe",))
+    return Table(["recipe", f"{metrics}, fall to {to}", "95 %", "seeds"], lines).markdown()
 
 
 def _falls(rows: Sequence[Row], name: str, to: str, split: str, metric: str) -> dict[int, float]:

@@ -18,6 +18,7 @@ MINE = b"the only copy"
 
 # The options of each command that writes one file, and the name of a file that it reads in a folder.
 FILES = {
+    "compare": (["seesay-small", "--data", "rows.json"], "rows.json", ".json"),
     "ground": (["mine.jpg", "a square"], "mine.jpg", ".jpg"),
     "report": (["seesay-small", "--data", "scenes"], "scenes/page.html", ".html"),
     "table": (["headline", "--results", "rows.json"], "rows.json", ".json"),

@@ -1,4 +1,4 @@
-"""`seesay table` as a person runs it."""
+"""`seesay table` and `seesay compare` as a person runs them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     assert "no finished run" in whole["failures"][0]
 
     runs = [f"runs/scenes/two-branch-linear-seed{seed}" for seed in (1, 2)]
-    (line,) = json.loads(seesay("table", *runs, "--json", cwd=tmp_path).stdout)["rows"]
+    (line,) = json.loads(seesay("compare", *runs, "--json", cwd=tmp_path).stdout)["rows"]
     (kept,) = whole["rows"][0]["measured"]
     assert line["measured"][0] | {"seconds": 0} == kept | {"seconds": 0}  # all but its time
+    assert line["measured"][1]["against"]["name"].endswith("two-branch-linear-seed1")
     assert line["published"] is None  # a paper's row of another corpus does not stand beside one's own
 
 
@@ -48,9 +49,11 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     np.save(tmp_path / "images.npy", right)
     np.save(tmp_path / "sentences.npy", np.roll(right, 1, axis=0)[part.image_of_sentence()])
     entries = ("seesay-small", "scores.npy", "images.npy,sentences.npy")
-    table = ("table", *entries, "--data", scenes, "--metrics", "R@1, mR", "--intervals")
+    table = ("compare", *entries, "--data", scenes, "--metrics", "R@1, mR", "--intervals")
 
-    seesay(*table, "--out", "table.tex", cwd=tmp_path)
+    shown = seesay(*table, "--out", "table.tex", cwd=tmp_path).stdout
+    assert "Differences from seesay-small on the same queries" in shown
+    assert re.search(r"^ ?scores\.npy +\+\d+\.\d p <? ?=? ?0\.\d{3}", shown, re.M)
     tex = (tmp_path / "table.tex").read_text(encoding="utf-8")
     assert r"recipe & S R@1 & I R@1 & mR \\" in tex  # neither other metrics nor a paper's
     perfect = r"\textbf{100.0} {\scriptsize [100.0, 100.0]}"
@@ -64,6 +67,12 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     whole = json.loads(seesay(*table, "--json", cwd=tmp_path).stdout)
     assert [row["measured"][0]["metrics"]["S R@1"] for row in whole["rows"][1:]] == [100.0, 0.0]
     assert whole["rows"][0]["measured"][0]["intervals"]["mR"] == ends
+    first, perfect, _ = (row["measured"][0] for row in whole["rows"])
+    assert "against" not in first
+    assert perfect["against"]["metrics"]["mR"]["difference"] == pytest.approx(100 - mean, abs=1e-3)
+    other = json.loads(seesay(*table, "--against", "scores.npy", "--json", cwd=tmp_path).stdout)
+    against = other["rows"][0]["measured"][0]["against"]
+    assert (against["name"], against["metrics"]["mR"]["theirs"]) == ("scores.npy", 100.0)
     seesay(*table, "--out", "table.csv", cwd=tmp_path)
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
         first = next(csv.DictReader(file))
@@ -118,11 +127,7 @@ def test_tables_are_listed() -> None:
         ),
         (("two-branch-2", "--set", "batch_size=7"), "--set needs a corpus to measure on"),
         (("two-branch-2", "--seeds", "77", "--no-train"), "--seeds needs a corpus to measure on"),
-        (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
-        (("two-branch-2", "--protocol", "coco-1k"), "--protocol is for runs"),
-        (("seesay-small", "--rows", "x"), "--rows is for tables"),
-        (("seesay-small",), "name the corpus to measure on with --data"),
-        (("runs/one", "runs/two"), "runs/one"),
+        (("seesay-small",), "to show runs and scores: seesay compare seesay-small"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(
@@ -133,3 +138,19 @@ def test_mistakes_are_one_line_and_exit_2(
     assert said in error
     assert len(error.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("seesay-small",), "name the corpus to measure on with --data"),
+        (("runs/one", "runs/two"), "runs/one"),
+        (("seesay-small", "--out", "table.png"), "table.png: tables are written as"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    error = seesay("compare", *arguments, code=2, cwd=tmp_path).stderr
+    assert said in error
+    assert len(error.splitlines()) == 1

@@ -13,6 +13,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.errors import ImageError
 from seesay.html import tag
 from seesay.report.page import Frame, Page, Pictures
+from seesay.results.formats import Table
 from tests.report.made import Elements
 
 BAD = "<script>alert('x')</script> & \"y\""
@@ -25,7 +26,7 @@ def page() -> Elements:
     made.heading(BAD)
     made.text(BAD)
     made.figure("first", tag("i", "a"))
-    made.table("only", ["", BAD, "n"], [[BAD, BAD, "1"], ["b", "c", "2"]], words=2)
+    made.table("only", Table(["", BAD, "n"], [[BAD, BAD, "1"], ["b", "c", "2"]], words={0, 1}))
     made.figure("second", tag("i", "b"), class_="cards")
     made.section("Second")
     made.definitions([(BAD, BAD)])

@@ -12,8 +12,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition
-from seesay.results.formats import FORMATS, as_csv, as_latex, as_markdown, markdown_table, write_table
-from seesay.results.tables import PaperTable
+from seesay.results.tables import FORMATS, PaperTable, write_table
 from tests.results.made import row
 
 FIRSTS = {"irmatch-s": (28.0, 30.5), "vse++": (35.0,)}
@@ -37,7 +36,7 @@ def table():
 
 
 def test_csv_has_every_figure_unrounded(table):
-    lines = list(csv.DictReader(io.StringIO(as_csv(table))))
+    lines = list(csv.DictReader(io.StringIO(table.data().csv())))
     assert [line["recipe"] for line in lines] == ["irmatch-s", "vse++", "sco~^"]
     first, second, third = lines
     assert (first["group"], first["seeds"], first["source"], first["table"]) == (
@@ -62,13 +61,13 @@ def test_csv_cells_that_a_spreadsheet_would_compute_are_quoted():
         protocol="standard",
         rows={"=1+1": ["vse++"], "@x": ["sco"]},
     )
-    [first, second] = csv.DictReader(io.StringIO(as_csv(PaperTable(definition, "flickr8k", "test"))))
+    [first, second] = csv.DictReader(io.StringIO(PaperTable(definition, "flickr8k", "test").data().csv()))
     assert (first["group"], second["group"]) == ("'=1+1", "'@x")
     assert first["recipe"] == "vse++"
 
 
 def test_latex_is_whole_and_escaped(table):
-    text = as_latex(table)
+    text = table.table().latex()
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     spec = re.search(r"\\begin\{tabular\}\{(l?r*)\}", body)[1]
     columns = len(spec)
@@ -91,13 +90,13 @@ def test_latex_is_whole_and_escaped(table):
 
 
 def test_markdown_has_the_headings_as_rows(table):
-    text = as_markdown(table)
+    text = table.table(names=True).markdown()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
     assert lines[2].startswith("| **IRMatch** (Ke et al., 2017, table 2) |  |")
     assert lines[-1].startswith("| `sco~^` | – |")
     assert "in the paper" in lines[0]
-    assert "in the paper" not in markdown_table(table, names=False)
+    assert "in the paper" not in table.table().markdown()
     assert "- Not measured: sco~^.\n" in text
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition, TableRow, load_table
-from seesay.results.formats import as_markdown, for_terminal
+from seesay.results.formats import Section
 from seesay.results.rows import record_row
 from seesay.results.tables import PaperTable, recorded_table
 from tests.results.made import grounding, no_match, row
@@ -37,7 +37,7 @@ def table():
 
 
 def markdown_lines(table):
-    lines = [line for line in as_markdown(table).splitlines() if line.startswith("|")]
+    lines = [line for line in table.table(names=True).markdown().splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -60,7 +60,7 @@ def test_the_notes_say_whose_figures_they_are_and_what_failed(table):
     assert "3 seeds" in notes
     assert "another encoder" in notes
     assert table.failures == ["two-branch-full seed 3 failed: the loss is nan"]
-    assert table.failures[0] in as_markdown(table)
+    assert table.failures[0] in table.table(names=True).markdown()
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_one_direction_and_its_bound():
 def test_equal_figures_are_all_best_and_one_alone_is_not():
     firsts = {"two-branch": 40.04, "two-branch-full": 40.0}
     same = [row(name, first) for name, first in firsts.items()]
-    assert [cells[1].best for cells in composed(measured=same).cells()] == [True, True]
-    assert [cells[1].best for cells in composed(measured=same[:1]).cells()] == [False, False]
+    assert [cells[1].bold for cells in composed(measured=same).cells()] == [True, True]
+    assert [cells[1].bold for cells in composed(measured=same[:1]).cells()] == [False, False]
 
 
 def test_the_best_error_is_the_least():
@@ -96,7 +96,7 @@ def test_the_best_error_is_the_least():
     for each in rows:
         table.add(each.provenance.recipe, each)
     best = {
-        column: [cells[at].best for cells in table.cells()]
+        column: [cells[at].bold for cells in table.cells()]
         for at, column in enumerate(table.headings())
         if column in ("AUC", "ECE", "false alarms")
     }
@@ -114,7 +114,7 @@ def test_a_row_that_failed_keeps_its_place():
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_terminal_shows_every_figure(table, width):
     console = Console(file=io.StringIO(), width=width)
-    console.print(for_terminal(table))
+    console.print(table.table().terminal(boxed=False))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
@@ -202,10 +202,10 @@ def test_what_is_not_measured_is_named_or_left_out(results):
     assert "Changed:" not in notes  # spelt otherwise where it was recorded
     assert "Figures with ± are the mean ± the standard deviation of 2 seeds." in notes
     assert table.failures == []
-    assert [(group, sources, len(lines)) for group, sources, lines in table.groups()] == [
-        ("IRMatch", "Ke et al., 2017, table 2", 2),
-        ("Two branches", "Wang et al., 2019, tables 2, 5, on Flickr30k", 2),
-    ]
+    rows = table.table().rows
+    assert [isinstance(row, Section) for row in rows] == [True, False, False, True, False, False]
+    assert rows[0] == Section("IRMatch", "Ke et al., 2017, table 2")
+    assert rows[3] == Section("Two branches", "Wang et al., 2019, tables 2, 5, on Flickr30k")
 
 
 def test_other_images_are_named(results):
@@ -231,7 +231,7 @@ def test_columns_are_those_wanted(results):
 
 def test_the_best_of_several_papers_is_not_marked(results):
     cells = recorded_table(DEFINITION, results).cells()
-    assert [[cell.best for cell in line[1:3]] for line in cells] == [
+    assert [[cell.bold for cell in line[1:3]] for line in cells] == [
         [False] * 2,
         [True, False],
         [False] * 2,

@@ -17,10 +17,11 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
+from seesay.results.comparison import compare_entries, differences_table
 from seesay.results.tables import PaperTable
 from seesay.runs.config import RunConfig
 from seesay.runs.run import Run
-from seesay.training.table import TableRuns, measure_entries, measure_table
+from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
 from tests.report.made import untrained
 from tests.training.steps import counted_steps
@@ -273,7 +274,7 @@ def copies(trained: Path, tmp_path: Path) -> Path:
 
 def table_of(corpus, *folders, split="test", protocol=None, **choice):
     entries = open_entries([str(folder) for folder in folders])
-    return measure_entries(entries, corpus, split, protocol, lambda _: None, **choice)
+    return compare_entries(entries, corpus, split, protocol, lambda _: None, **choice)
 
 
 def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> None:
@@ -286,6 +287,20 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> 
     expected = [evaluate(run, corpus, resamples=0).metrics["S R@1"] for run in alone]
     assert table.cells()[0][1].text.startswith(f"{fmean(expected):.1f} ± ")
     assert plain.published is None  # the paper's row is of another corpus
+
+
+def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, copies: Path) -> None:
+    one, wide = copies / "one", copies / "wide"
+    table = table_of(corpus, one, wide, resamples=0)
+    results = [line.rows[0].result for line in table.lines]
+    assert results[0].against is None
+    compared = results[1].against.metrics["mR"]
+    assert compared.difference == pytest.approx(results[1].mean_recall - results[0].mean_recall, abs=2e-3)
+    shown = differences_table(table)
+    assert [str(row[0]) for row in shown.rows] == [table.lines[1].name]
+    other = table_of(corpus, one, against=Run.load(str(wide)), resamples=0)
+    assert other.lines[0].rows[0].result.against.metrics["mR"].theirs == compared.theirs + compared.difference
+    assert differences_table(table_of(corpus, one, resamples=0)) is None
 
 
 def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: Path) -> None:

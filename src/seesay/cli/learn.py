@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,10 @@ from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from seesay.recipes.table import TableDefinition
+    from seesay.results.tables import PaperTable
 
 
 @opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -203,22 +206,72 @@ def report(
         print(out)
 
 
+@opt.app.command(epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex")
+def compare(
+    entries: opt.Entries,
+    data: opt.DataOfRuns = None,
+    split: opt.Split = "test",
+    protocol: opt.Protocol = None,
+    against: opt.Against = None,
+    images: opt.Images = None,
+    data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
+    _image_column: opt.ImageColumn = None,
+    _caption_column: opt.CaptionColumn = None,
+    record: opt.Record = None,
+    metrics: opt.Metrics = None,
+    intervals: opt.Intervals = False,
+    out: opt.TableFile = None,
+    overwrite: opt.Overwrite = False,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
+    as_json: opt.Json = False,
+) -> None:
+    """Show runs and other models' scores side by side, with their differences from the first.
+
+    Runs that differ only in their seed share a row. Published rows of the same corpus stand beside them.
+    """
+    from rich.console import Group
+
+    from seesay.paths import check_output
+    from seesay.protocols.evaluate import open_entries, open_entry
+    from seesay.results.comparison import compare_entries, differences_table
+    from seesay.results.rows import make_record, source_commit
+    from seesay.results.tables import check_format
+    from seesay.runs.run import Run
+    from seesay.runs.summary import open_corpus_of
+
+    if out is not None:
+        check_format(out)  # before anything is measured
+        read = [each for each in (data, images, against) if each is not None]
+        check_output(out, [*read, *entries], overwrite)
+    opened = open_entries(entries)
+    other = open_entry(against) if against is not None else None
+    corpus = open_corpus_of([e for e in opened if isinstance(e, Run)], data, images, data_format)
+    if out is not None:
+        check_output(out, [corpus.root], overwrite)  # which the runs name
+    if record is not None:
+        make_record(record, corpus.name)
+    commit = source_commit(opt.HERE.resolve())
+    columns, draws = _columns(metrics), _draws(intervals, out, as_json)
+    shown = compare_entries(
+        opened, corpus, split, protocol, console.tell, other, record, commit, columns, draws
+    )
+    differences = differences_table(shown)
+    below = [differences.terminal(boxed=False)] if differences is not None else []
+    _show_table(shown, intervals, out, as_json, lambda table: Group(table, *below))
+
+
 @opt.app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
 def table(
-    what: Annotated[
-        list[str] | None,
+    name: Annotated[
+        str | None,
         typer.Argument(
-            metavar="TABLE|RUN...",
-            help="The name of a table or its YAML file, or runs and other models' results to compare, named "
-            "as for evaluate. Without it, the tables are listed.",
+            metavar="TABLE", help="The name of a table or its YAML file. Without it, the tables are listed."
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="The corpus to train and measure on. Without it, a table shows recorded rows, and runs are "
-            "measured on their own corpus."
-        ),
+        typer.Option(help="The corpus to train and measure on. Without it, recorded rows are shown."),
     ] = None,
     results: Annotated[
         Path | None,
@@ -240,76 +293,41 @@ def table(
         str | None, typer.Option(help="Show only these rows, such as cca-mean,two-branch.")
     ] = None,
     split: opt.Split = "test",
-    protocol: opt.Protocol = None,
     may_train: Annotated[
         bool, typer.Option("--train/--no-train", help="Train missing and unfinished runs.")
     ] = True,
     record: opt.Record = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METRIC,...",
-            help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
-        ),
-    ] = None,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Show the 95 % interval of each value of a single seed.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json."),
-    ] = None,
+    metrics: opt.Metrics = None,
+    intervals: opt.Intervals = False,
+    out: opt.TableFile = None,
     overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Show runs and scores, or the recipes of a paper's table, beside the published rows of the corpus.
+    """Show the recipes of a paper's table beside its published rows.
 
     With --data, missing runs are trained and measured; run it again to resume.
     """
     from seesay.recipes.table import list_tables, parse_numbers
 
-    if not what:
+    if name is None:
         of_one: dict[str, object] = {"--data": data, "--results": results, "--rows": rows, "--set": change}
         of_one |= {"--record": record, "--metrics": metrics, "--intervals": intervals, "--out": out}
-        opt.refuse(of_one, "is for a table; name one, or runs.")
+        opt.refuse(of_one, "is for a table; name one.")
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
         return
     from seesay.data.readers import read_corpus
-    from seesay.metrics.bootstrap import RESAMPLES
     from seesay.paths import check_output
-    from seesay.results.formats import check_format, for_terminal, write_table
     from seesay.results.rows import make_record, recorded_rows, source_commit
-    from seesay.results.tables import recorded_table
+    from seesay.results.tables import check_format, recorded_table
 
     if out is not None:
         check_format(out)  # before anything is trained
-        read = [each for each in (data, images, results) if each is not None]
-        check_output(out, [*read, *what], overwrite)
-    numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
-    columns = tuple(name.strip() for name in metrics.split(",")) if metrics else ()
-    draws = RESAMPLES if intervals or as_json or (out is not None and out.suffix.lower() == ".json") else 0
-    definition = _definition(what, rows, protocol)
-    if definition is None:
-        from seesay.protocols.evaluate import open_entries
-        from seesay.runs.run import Run
-        from seesay.runs.summary import open_corpus_of
-        from seesay.training.table import measure_entries
-
-        of_tables: dict[str, object] = {"--rows": rows, "--set": change, "--results": results}
-        of_tables |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
-        opt.refuse(of_tables, "is for tables, not for runs.")
-        entries = open_entries(what)
-        loaded = [entry for entry in entries if isinstance(entry, Run)]
-        corpus = open_corpus_of(loaded, data, images, data_format)
-        if out is not None:
-            check_output(out, [corpus.root], overwrite)  # which the runs name
-        if record is not None:
-            make_record(record, corpus.name)
-        shown = measure_entries(
-            entries, corpus, split, protocol, console.tell, record, commit, columns, draws
-        )
-    elif data is None:
+        read = [each for each in (data, images, results, name) if each is not None]
+        check_output(out, read, overwrite)
+    numbers, columns = parse_numbers(seeds, "--seeds"), _columns(metrics)
+    definition = _definition(name, rows)
+    if data is None:
         needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
         needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
         opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
@@ -323,31 +341,47 @@ def table(
         corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         if record is not None:
             make_record(record, corpus.name)
+        commit, draws = source_commit(opt.HERE.resolve()), _draws(intervals, out, as_json)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
         shown = measure_table(runs, numbers, console.tell, record, columns)
+    _show_table(shown, intervals, out, as_json)
+
+
+def _definition(name: str, rows: str | None) -> TableDefinition:
+    """Return the table of that name, with those rows; a run is named in the error."""
+    from seesay.recipes.table import is_table, load_table
+    from seesay.runs.folders import included_runs
+
+    if not is_table(name) and (Path(name).exists() or name in {run.name for run in included_runs()}):
+        raise SeesayError(f"{name} is no table; to show runs and scores: seesay compare {shlex.quote(name)}")
+    return load_table(name).only([row.strip() for row in rows.split(",")] if rows else ())
+
+
+def _columns(metrics: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in metrics.split(",")) if metrics else ()
+
+
+def _draws(intervals: bool, out: Path | None, as_json: bool) -> int:
+    """Return the bootstrap draws of a table: none if no interval is shown or written."""
+    from seesay.metrics.bootstrap import RESAMPLES
+
+    return RESAMPLES if intervals or as_json or (out is not None and out.suffix.lower() == ".json") else 0
+
+
+def _show_table(
+    shown: PaperTable,
+    intervals: bool,
+    out: Path | None,
+    as_json: bool,
+    framed: Callable[[Group], Group] = lambda table: table,
+) -> None:
+    """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
+    from seesay.results.tables import write_table
+
     shown.intervals = intervals
     if out is not None:
         write_table(shown, out)
-    console.show(shown, as_json, lambda _: console.wide().print(for_terminal(shown)))
+    on_screen = framed(shown.table().terminal(boxed=False))
+    console.show(shown, as_json, lambda _: console.wide().print(on_screen))
     if shown.failures:
         raise typer.Exit(opt.NOTHING_FOUND)
-
-
-def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
-    """Return the table of that name; None for runs and external scores."""
-    from seesay.recipes.table import is_table, load_table
-
-    if not is_table(what[0]):
-        from seesay.encoders.spec import is_two_tower
-        from seesay.protocols.external_scores import ExternalScores
-        from seesay.runs.folders import included_runs
-
-        known = {run.name for run in included_runs()}
-        is_run = what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir()
-        if len(what) > 1 or is_run or ExternalScores.of(what[0]) is not None:
-            return None
-    elif len(what) > 1:
-        raise SeesayError(f"{what[0]} is a table, which is shown alone; for a run, write ./{what[0]}.")
-    if protocol is not None:
-        raise SeesayError("--protocol is for runs; a table names its own.")
-    return load_table(what[0]).only([name.strip() for name in rows.split(",")] if rows else ())

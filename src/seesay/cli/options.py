@@ -199,6 +199,19 @@ Shortlist = Annotated[
         min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METRIC,...",
+        help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
+    ),
+]
+Intervals = Annotated[
+    bool, typer.Option("--intervals", help="Show the 95 % interval of each value of a single seed.")
+]
+TableFile = Annotated[
+    Path | None, typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json.")
+]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
     list[str] | None,

@@ -237,18 +237,14 @@ def print_corpus(
     similar_sentences: Mapping[str, Any] | None = None,
 ) -> None:
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
-    from rich.markup import escape
-    from rich.table import Table
+    from seesay.results.formats import Table
 
-    table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
     text = "phrase" if "phrases" in summary else "sentence"
-    for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
-        table.add_column(column, justify="left" if column == "split" else "right")
-    for name, split in summary["splits"].items():
-        cells = [split["images"], split[f"{text}s"], split[f"{text}s_per_image"], split[f"words_per_{text}"]]
-        table.add_row(name, *map(_count, cells))
+    headings = ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}")
+    keys = ("images", f"{text}s", f"{text}s_per_image", f"words_per_{text}")
+    rows = [[name, *(_count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
     out = wide()
-    out.print(table)
+    out.print(Table(headings, rows, title=f"{summary['corpus']}: {summary['root']}").terminal())
     if vocabulary:
         out.print(
             f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "

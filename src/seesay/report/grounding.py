@@ -24,7 +24,7 @@ from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
 from seesay.report.retrieval import Tell, recall_curve
-from seesay.results.tables import cells
+from seesay.results.formats import Table, numbers
 from seesay.runs.run import Run
 
 _SAMPLED = 12  # phrases
@@ -86,8 +86,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
         f"Percentage of phrases with a correct region among the first K: one with an IoU of {MIN_IOU} or "
         f"more with the phrase's {first.about['convention']}. The proposals set the upper bound. The "
         "baselines below the runs need no training.",
-        ["", *METRICS],
-        [[name, *cells(row, METRICS)] for name, row in rows.items()],
+        Table(["", *METRICS], [[name, *numbers(row, METRICS)] for name, row in rows.items()]),
     )
     curves = {
         each.name: {"phrases": recall_curve(np.minimum(each.first, _MAX_K).astype(np.int64), _MAX_K)}
@@ -104,11 +103,11 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
             [
                 kind,
                 f"{first.rows[kind]['phrases']:,}",
-                *(cell for each in runs for cell in cells(each.result.rows[kind], METRICS)),
+                *(cell for each in runs for cell in numbers(each.result.rows[kind], METRICS)),
             ]
             for kind in kinds
         ]
-        page.table("Recall by kind of phrase.", ["", "phrases", *columns], by_kind)
+        page.table("Recall by kind of phrase.", Table(["", "phrases", *columns], by_kind))
 
 
 def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:

@@ -23,6 +23,7 @@ from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
+from seesay.results.formats import Table
 from seesay.runs.inputs import Inputs
 from seesay.runs.predictions import concept_probabilities, gate_values
 from seesay.runs.run import Run
@@ -165,4 +166,5 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     texts = inputs.corpus.texts()
     ends = [*order[:_SENTENCES], *order[-_SENTENCES:]] if len(order) > 2 * _SENTENCES else [*order]
     rows = [[f"{of_sentences[j]:.3f}", texts[j]] for j in ends]
-    page.table("The sentences with the highest and the lowest gate values.", ["t", "sentence"], rows, 2)
+    table = Table(["t", "sentence"], rows, words={0, 1})
+    page.table("The sentences with the highest and the lowest gate values.", table)

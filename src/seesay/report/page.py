@@ -13,6 +13,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
 from seesay.html import Html, joined, picture_tag, tag
+from seesay.results.formats import Table
 
 _SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
 _QUALITY = 72
@@ -56,24 +57,11 @@ class Page:
         below = tag("figcaption", tag("b", f"Figure {self._figures}."), " ", caption)
         self._parts.append(tag("figure", *parts, below, class_=class_))
 
-    def table(
-        self, caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1
-    ) -> None:
-        """Add a table. The first column names the rows; the first `words` columns are aligned as text."""
+    def table(self, caption: str, table: Table) -> None:
+        """Add a table with its caption above."""
         self._tables += 1
-        above = tag("caption", tag("b", f"Table {self._tables}."), " ", caption)
-        sides = ["words" if i < words else None for i in range(len(columns))]
-        head = (tag("th", name, scope="col", class_=side) for name, side in zip(columns, sides, strict=True))
-        body = (
-            tag(
-                "tr",
-                tag("th", row[0], scope="row", class_="words"),
-                *(tag("td", cell, class_=side) for cell, side in zip(row[1:], sides[1:], strict=True)),
-            )
-            for row in rows
-        )
-        table = tag("table", above, tag("thead", tag("tr", *head)), tag("tbody", *body))
-        self._parts.append(tag("div", table, class_="table"))
+        numbered = joined([tag("b", f"Table {self._tables}."), " ", caption])
+        self._parts.append(tag("div", table.html(numbered), class_="table"))
 
     def html(self) -> str:
         """Return the whole document."""

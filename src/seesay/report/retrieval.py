@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.html import Html, joined, tag
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, intervals, mean_metrics
-from seesay.metrics.paired_test import PairedTest
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import METRICS
 from seesay.protocols.base import PROTOCOLS, Options, Result
@@ -22,9 +20,10 @@ from seesay.protocols.score_fusion import check_same
 from seesay.protocols.subject import Subject
 from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
+from seesay.results.comparison import difference
+from seesay.results.formats import Cell, Table, number, numbers
 from seesay.results.published import find_published
 from seesay.results.rows import differences
-from seesay.results.tables import number
 from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
 Tell = Callable[[str], None]
@@ -150,28 +149,24 @@ def span(low: int, high: int) -> str:
 
 def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     columns = list(runs[0].result.metrics)
-    rows: list[Sequence[str]] = []
+    rows: list[Sequence[Cell | str]] = []
     notes = []
     for each in runs:
-        cells = []
-        for column, value in each.result.metrics.items():
-            ends = each.result.intervals.get(column)
-            below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
-            cells.append(joined([number(value), *below]))
-        rows.append([each.name, *cells])
+        ends = [each.result.intervals.get(column) for column in columns]
+        below = [f"{each[0]:.1f}–{each[1]:.1f}" if each else "" for each in ends]
+        rows.append([each.name, *map(Cell, numbers(each.result.metrics, columns), below)])
         notes += each.notes()
         recipe = each.subject.run.recipe if each.subject.run is not None else None
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
         if published is not None and recipe is not None:
-            name = joined([f"{published.system}, ", tag("i", published.source)])
-            rows.append([name, *(number(published.metrics.get(column)) for column in columns)])
+            name = Cell(f"{published.system}, ", published.source)
+            rows.append([name, *numbers(published.metrics, columns)])
             named = differences(recipe) or ["nothing known"]
             notes.append(f"{each.name} differs from {published.system} in: {'; '.join(named)}.")
     page.table(
         f"Recalls, and below each its {LEVEL} % interval: the images of the split are drawn {RESAMPLES:,} "
         "times, each with its sentences.",
-        ["", *columns],
-        rows,
+        Table(["", *columns], rows),
     )
     page.text(*notes)
 
@@ -179,15 +174,14 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
 def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
     first, *others = runs
     columns = list(first.result.metrics)
-    rows = []
+    rows: list[Sequence[Cell | str]] = []
     for other in others:
         compared = other.result.compare(first.result, first.name)
-        rows.append([other.name, *(_difference(compared.metrics.get(column)) for column in columns)])
+        rows.append([other.name, *(difference(compared.metrics.get(column)) for column in columns)])
     page.table(
         f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
         "paired randomization test. For Med r, a negative difference is better.",
-        ["", *columns],
-        rows,
+        Table(["", *columns], rows),
     )
 
 
@@ -210,7 +204,7 @@ def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by:
         estimates_by_bin(estimates, list(bins), xlabel, f"{_BINNED}, %", alt),
     )
     columns = [xlabel, "run", "sentences", *METRICS, f"{LEVEL} % of {_BINNED}"]
-    page.table(f"Image retrieval by {by}.", columns, rows, words=2)
+    page.table(f"Image retrieval by {by}.", Table(columns, rows, words={0, 1}))
 
 
 def image_retrieval_of(
@@ -221,10 +215,3 @@ def image_retrieval_of(
     ends = intervals([sample], resamples)[_BINNED]
     assert ends is not None  # there is a sentence
     return {name: round(value, 3) for name, value in mean_metrics([sample]).items()}, *ends.rounded()
-
-
-def _difference(found: PairedTest | None) -> Html:
-    if found is None or found.difference is None or found.p is None:
-        return Html(number(None))
-    p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
-    return joined([f"{found.difference:+.1f}".replace("-", "−"), tag("small", f"p {p}")])

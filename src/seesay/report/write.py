@@ -20,7 +20,7 @@ from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance, add_training, split_size
 from seesay.report.queries import SplitGallery, answer_queries, sample
 from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_all
-from seesay.results.tables import cells
+from seesay.results.formats import Table, numbers
 from seesay.runs.run import Run
 
 FORMATS = (".html",)
@@ -112,8 +112,10 @@ def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -
     page.table(
         f"The prediction of {result.about['concepts']} concepts, in percent: mean average precision over "
         "concepts, and over images.",
-        ["", *result.row],
-        [[part or name, *cells(row, result.row)] for part, row in result.rows.items()],
+        Table(
+            ["", *result.row],
+            [[part or name, *numbers(row, result.row)] for part, row in result.rows.items()],
+        ),
     )
     add_training(page, run)
     part = subject.inputs.corpus

@@ -1,24 +1,23 @@
-"""A table on a terminal, and as Markdown, LaTeX, CSV or JSON."""
+"""A table, printed as Markdown, LaTeX, CSV, HTML or on a terminal, and the formatting of its numbers."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
+from seesay.html import Html, joined, tag
 
-from seesay.errors import SeesayError
-from seesay.paths import replace_text
-from seesay.results.tables import PAPER, Cell, Line, PaperTable, markdown
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
-_NAME = 30  # letters of a name that stays on one line
+    from seesay.protocols.base import Metrics
+
 # Characters that are special in LaTeX, and those that its default fonts lack.
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -35,152 +34,213 @@ _LATEX = str.maketrans(
         ">": "$>$",
     }
 )
+_NAME = 30  # letters of a name that stays on one line
 
 
-def as_markdown(table: PaperTable) -> str:
-    """Return the title, the table with the rows' names in the paper, and the notes."""
-    return f"## {table.definition.title}\n\n{markdown_table(table)}"
+def number(value: float | None) -> str:
+    """Format with one decimal; a dash for None."""
+    return "–" if value is None else f"{value:.1f}"
 
 
-def markdown_table(table: PaperTable, names: bool = True) -> str:
-    """Return the table and the notes; with `names`, also the rows' names in the paper."""
-    lines = []
-    headings = [*table.headings(), *(["in the paper"] if names else [])]
-    for group, sources, below in table.groups():
-        if group:
-            of = f" ({sources})" if sources else ""
-            lines.append([f"**{group}**{of}", *[""] * (len(headings) - 1)])
-        for line, cells in below:
-            name, *rest = (_joined(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in cells)
-            first = f"`{line.name}`{name.removeprefix(line.name)}"
-            system = line.published.system if line.published else ""
-            lines.append([first, *rest, *([system] if names else [])])
-    notes = "".join(f"- {note}\n" for note in table.notes())
-    return f"{markdown(headings, lines, left=('recipe', 'in the paper'))}\n{notes}"
+def numbers(row: Metrics, names: Iterable[str]) -> list[str]:
+    """Format metrics of a row in that order; a dash for a missing one."""
+    return [number(row.get(name)) for name in names]
 
 
-def as_latex(table: PaperTable) -> str:
-    """Return a LaTeX table with the rules of booktabs, after the notes as comments."""
-    headings = table.headings()
-    body = []
-    for group, sources, below in table.groups():
-        if group:
-            title = f"\\emph{{{_escaped(group)}}}" + (_escaped(f" ({sources})") if sources else "")
-            body.append(f"\\midrule\n\\multicolumn{{{len(headings)}}}{{l}}{{{title}}} \\\\")
-        elif not body:
-            body.append("\\midrule")
-        body += [" & ".join(map(_latex_cell, cells)) + r" \\" for _, cells in below]
-    notes = "".join(f"% {' '.join(note.split())}\n" for note in table.notes())
-    return (
-        f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
-        f"\\caption{{{_escaped(table.definition.title)}}}\n"
-        f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}\n\\toprule\n"
-        f"{' & '.join(map(_escaped, headings))} \\\\\n" + "\n".join(body) + "\n"
-        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
-    )
+def spread(values: Sequence[float]) -> str:
+    """Format as mean ± standard deviation; a single value alone, and a dash for none."""
+    if not values:
+        return number(None)
+    mean = number(fmean(values))
+    return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean
 
 
-def as_csv(table: PaperTable) -> str:
-    """Return a line per row: the mean, deviation, interval and paper's value of every metric, not rounded.
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table, or a heading.
 
-    Intervals are only included if the table shows them.
+    Attributes:
+        text: what it says.
+        small: smaller text behind it, such as an interval.
+        bold: whether it stands out, as the best of its column.
+        dim: whether it stands back on a terminal, as a printed value beside a measured one.
+        code: whether it is a name of something in seesay, which Markdown marks.
     """
-    ends = ("low", "high") if table.intervals else ()
-    kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", *ends, PAPER)]
-    about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*about, *(f"{column} {what}".strip() for column, what in kinds)])
-    for line in table.lines:
-        paper = line.published
-        origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
-        words = [line.row.group or "", line.name, " ".join(line.row.changes)]
-        row = [*map(_no_formula, words), len(line.rows), *map(_no_formula, origin)]
-        values = (_values(line, column, bool(ends)) for column in table.all_columns)
-        writer.writerow(row + [value for each in values for value in each])
-    return written.getvalue()
+
+    text: str
+    small: str = ""
+    bold: bool = False
+    dim: bool = False
+    code: bool = False
+
+    def __str__(self) -> str:
+        """Return the text, and the smaller text behind it."""
+        return f"{self.text} {self.small}" if self.small else self.text
 
 
-def _no_formula(cell: object) -> object:
-    """Quote a text that a spreadsheet would take for a formula; leave numbers as they are."""
-    risky = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{cell}" if risky else cell
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading above the rows that follow; `sources` names the papers of their published values."""
+
+    title: str = ""
+    sources: str = ""
 
 
-FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    ".md": as_markdown,
-    ".tex": as_latex,
-    ".csv": as_csv,
-    ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
-}
+Content: TypeAlias = Cell | str | float
 
 
-def check_format(path: Path) -> None:
-    """Check that a table can be written there, before anything is trained for it.
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
 
-    Raises:
-        SeesayError: the suffix is not that of a format.
+    Attributes:
+        headings: of the columns.
+        rows: rows of as many cells, and headings of sections. Numbers are only for CSV.
+        notes: lines below the table.
+        title: a line above it.
+        words: the columns whose cells are words and therefore begin on the left; by default the first.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
+
+    headings: Sequence[Cell | str]
+    rows: Sequence[Sequence[Content] | Section]
+    notes: Sequence[str] = ()
+    title: str = ""
+    words: Collection[int] = (0,)
+
+    def markdown(self) -> str:
+        """Return the table, and its notes as a list."""
+        rules = ["---" if column in self.words else "---:" for column in range(len(self.headings))]
+        lines = [[str(each) for each in self.headings], rules]
+        for row in self.rows:
+            if isinstance(row, Section):
+                title = f"**{row.title}**" + (f" ({row.sources})" if row.sources else "")
+                lines.append([title, *[""] * (len(self.headings) - 1)])
+            else:
+                lines.append([_as_markdown(_cell(each)) for each in row])
+        table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        return table + ("\n" + "".join(f"- {note}\n" for note in self.notes) if self.notes else "")
+
+    def latex(self) -> str:
+        """Return a LaTeX table with the rules of booktabs, after the notes as comments."""
+        body = [] if self.rows and isinstance(self.rows[0], Section) else ["\\midrule"]
+        for row in self.rows:
+            if isinstance(row, Section):
+                title = f"\\emph{{{_escaped(row.title)}}}" + (
+                    f" ({_escaped(row.sources)})" if row.sources else ""
+                )
+                body.append(f"\\midrule\n\\multicolumn{{{len(self.headings)}}}{{l}}{{{title}}} \\\\")
+            else:
+                body.append(" & ".join(_as_latex(_cell(each)) for each in row) + r" \\")
+        spec = "".join("l" if column in self.words else "r" for column in range(len(self.headings)))
+        notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
+        return (
+            f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
+            f"\\caption{{{_escaped(self.title)}}}\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
+            f"{' & '.join(_escaped(str(each)) for each in self.headings)} \\\\\n" + "\n".join(body) + "\n"
+            "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+        )
+
+    def csv(self) -> str:
+        """Return a line for each row, without sections and notes; numbers are not rounded."""
+        written = io.StringIO()
+        writer = csv.writer(written, lineterminator="\n")
+        writer.writerow([str(each) for each in self.headings])
+        for row in self.rows:
+            if not isinstance(row, Section):
+                writer.writerow([_no_formula(each) for each in row])
+        return written.getvalue()
+
+    def html(self, caption: str) -> Html:
+        """Return a table element, whose rows are named by their first cell."""
+        sides = ["words" if column in self.words else None for column in range(len(self.headings))]
+        headings = zip(self.headings, sides, strict=True)
+        head = (tag("th", _as_html(_cell(each)), scope="col", class_=side) for each, side in headings)
+        body = (
+            tag(
+                "tr",
+                tag("th", _as_html(_cell(row[0])), scope="row", class_="words"),
+                *(
+                    tag("td", _as_html(_cell(cell)), class_=side)
+                    for cell, side in zip(row[1:], sides[1:], strict=True)
+                ),
+            )
+            for row in self.rows
+            if not isinstance(row, Section)
+        )
+        parts = tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *body)
+        return tag("table", *parts)
+
+    def terminal(self, boxed: bool = True) -> Group:
+        """Return the table for a terminal, in a box or, if it is wide, without lines between columns."""
+        from rich.box import HEAVY_HEAD, SIMPLE_HEAD
+        from rich.console import Group
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        title = Text(self.title) if self.title else None
+        if boxed:
+            shown = RichTable(title=title, title_justify="left", box=HEAVY_HEAD)
+        else:
+            shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+        self._add_columns(shown, boxed)
+        notes = []
+        for row in self.rows:
+            if isinstance(row, Section):
+                shown.add_section()
+                if row.title:
+                    shown.add_row(Text(row.title, style="bold"))
+                notes += [f"{row.title}, paper: {row.sources}."] if row.sources else []
+            else:
+                shown.add_row(*(_as_text(_cell(each), boxed) for each in row))
+        return Group(shown, *(Text(note) for note in (*notes, *self.notes)))
+
+    def _add_columns(self, shown: RichTable, boxed: bool) -> None:
+        """Add the columns; a long name is broken, or it would leave no room for the figures."""
+        names = [len(_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
+        short = not boxed and max(names, default=0) <= _NAME
+        for at, each in enumerate(self.headings):
+            side: Literal["left", "right"] = "left" if at in self.words else "right"
+            heading = _as_text(_cell(each), boxed=True)
+            shown.add_column(heading, justify=side, no_wrap=short and at == 0, overflow="fold")
 
 
-def write_table(table: PaperTable, path: Path) -> None:
-    """Write the table in the format of the path's suffix.
-
-    Raises:
-        SeesayError: the format is unknown, or the file cannot be written.
-    """
-    check_format(path)
-    text = FORMATS[path.suffix.lower()](table)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, text)
-    except OSError as error:
-        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
+def _cell(content: Content) -> Cell:
+    return content if isinstance(content, Cell) else Cell(str(content))
 
 
-def for_terminal(table: PaperTable) -> Group:
-    """Return the table for a terminal; the best of each column is bold."""
-    title = Text(table.definition.title)
-    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    first, *others = table.headings()
-    longest = max(len(line.name) for line in table.lines)
-    # A long name, of a run with changes, is broken, or it would leave no room for the figures.
-    shown.add_column(first, no_wrap=longest <= _NAME, overflow="fold")
-    for heading in others:
-        style = "dim" if heading.startswith(PAPER) else ""
-        shown.add_column(heading, style=style, justify="right", overflow="fold")
-    notes = []
-    for group, sources, below in table.groups():
-        if group:
-            shown.add_section()
-            shown.add_row(Text(group, style="bold"))
-            notes += [f"{group}, paper: {sources}."] if sources else []
-        for line, cells in below:
-            # Without spaces, so that seven columns and the paper's seven fit.
-            texts = [Text(c.text.replace(" ± ", "±"), "bold not dim" if c.best else "") for c in cells]
-            for text, cell in zip(texts, cells, strict=True):
-                text.append(_joined("", cell).replace(", ", ","), "not bold dim")
-            shown.add_row(*texts, style="" if line.rows else "dim")
-    return Group(shown, *(Text(note) for note in (*notes, *table.notes())))
+def _as_markdown(cell: Cell) -> str:
+    text = f"`{cell.text}`" if cell.code else f"**{cell.text}**" if cell.bold else cell.text
+    return str(replace(cell, text=text))
 
 
-def _values(line: Line, column: str, intervals: bool) -> tuple[float | str, ...]:
-    values, printed = line.measured(column), line.printed.get(column)
-    deviation = stdev(values) if len(values) > 1 else ""
-    ends = (line.interval(column) or ("", "")) if intervals else ()
-    return fmean(values) if values else "", deviation, *ends, "" if printed is None else printed
-
-
-def _joined(text: str, cell: Cell) -> str:
-    return f"{text} {cell.interval}" if cell.interval else text
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text)
-    return text + (f" {{\\scriptsize {cell.interval}}}" if cell.interval else "")
+def _as_latex(cell: Cell) -> str:
+    text = f"\\textbf{{{_escaped(cell.text)}}}" if cell.bold else _escaped(cell.text)
+    return text + (f" {{\\scriptsize {cell.small}}}" if cell.small else "")
 
 
 def _escaped(text: str) -> str:
     return text.translate(_LATEX)
+
+
+def _as_html(cell: Cell) -> Html:
+    return joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
+
+
+def _as_text(cell: Cell, boxed: bool) -> Text:
+    """Return a cell for a terminal; without spaces if there are no boxes, so that fourteen columns fit."""
+    from rich.text import Text
+
+    text = Text(cell.text if boxed else cell.text.replace(" ± ", "±"), "dim" * cell.dim)
+    if cell.bold:
+        text.style = "bold not dim"
+    if cell.small:
+        text.append(f" {cell.small}" if boxed else f" {cell.small.replace(', ', ',')}", "not bold dim")
+    return text
+
+
+def _no_formula(content: Content) -> str | float:
+    """Quote a text that a spreadsheet would take for a formula; leave numbers as they are."""
+    if not isinstance(content, Cell | str):
+        return content
+    text = str(content)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

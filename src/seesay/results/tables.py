@@ -1,13 +1,13 @@
-"""A table of measured rows beside published ones, and the formatting of numbers.
+"""A table of measured rows beside published ones.
 
-Measured values are shown as mean ± standard deviation over seeds. Every format of `formats` has the same
-cells.
+Measured values are shown as mean ± standard deviation over seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from pathlib import Path
 from statistics import fmean, stdev
@@ -16,46 +16,23 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
+from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.formats import Cell, Section, Table, number, spread
 from seesay.results.published import PublishedRow, find_published, is_published, sources
 from seesay.results.rows import INCLUDED_CORPUS, Row, read_rows, recorded_rows, repetitions
 
-
-def number(value: float | None) -> str:
-    """Format with one decimal; a dash for None."""
-    return "–" if value is None else f"{value:.1f}"
-
-
-def cells(row: Metrics, names: Iterable[str]) -> list[str]:
-    """Format metrics of a row in that order; a dash for a missing one."""
-    return [number(row.get(name)) for name in names]
-
-
-def spread(values: Sequence[float]) -> str:
-    """Format as mean ± standard deviation; a single value alone, and a dash for none."""
-    if not values:
-        return number(None)
-    mean = number(fmean(values))
-    return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean
+PAPER = "paper"
+MEDIAN_RANK = "Med r"
+_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
 
 
 def values_of(rows: Iterable[Metrics], column: str) -> list[float]:
     """Return the known values of a column."""
     return [value for row in rows if (value := row.get(column)) is not None]
-
-
-def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Iterable[str]) -> str:
-    """Return a Markdown table; columns not in `left` are right-aligned."""
-    rules = ["---" if column in left else "---:" for column in columns]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, rules, *lines))
-
-
-PAPER = "paper"
-MEDIAN_RANK = "Med r"
-_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
 
 
 @dataclass
@@ -86,15 +63,6 @@ class Line:
         return self.rows[0].result.intervals.get(column) if len(self.rows) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A value as text, whether it is the best of its column, and its 95 % interval if that is shown."""
-
-    text: str
-    best: bool = False
-    interval: str = ""
-
-
 class PaperTable:
     """The lines of a table on a split of a corpus, to which measured rows are added.
 
@@ -120,14 +88,12 @@ class PaperTable:
 
     def add(self, name: str, measured: Row) -> None:
         """Add a measured row to the line of that name."""
-        self._line(name).rows.append(measured)
+        next(line for line in self.lines if line.name == name).rows.append(measured)
 
     def add_failure(self, name: str, seed: int, why: str) -> None:
         """Record in the line of that name that a seed failed, and why."""
-        self._line(name).failures.append(f"{name} seed {seed} failed: {why}")
-
-    def _line(self, name: str) -> Line:
-        return next(line for line in self.lines if line.name == name)
+        line = next(line for line in self.lines if line.name == name)
+        line.failures.append(f"{name} seed {seed} failed: {why}")
 
     @property
     def failures(self) -> list[str]:
@@ -181,31 +147,55 @@ class PaperTable:
         The best measured value of each column is marked, and the best printed one if all are of one table.
         """
         failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
-        lines = [[Cell(line.name + suffix)] for line, suffix in zip(self.lines, failed, strict=True)]
+        lines = [
+            [Cell(line.name + suffix, code=True)] for line, suffix in zip(self.lines, failed, strict=True)
+        ]
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
             best = _best([fmean(values) if values else None for values in ours], column)
             ends = [_brackets(line.interval(column)) if self.intervals else "" for line in self.lines]
-            shown = [[Cell(*each)] for each in zip(map(spread, ours), best, ends, strict=True)]
+            shown = [[Cell(*each)] for each in zip(map(spread, ours), ends, best, strict=True)]
             if self.is_printed(column):
                 theirs = [line.printed.get(column) for line in self.lines]
                 best = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
                 for cells, value, is_best in zip(shown, theirs, best, strict=True):
-                    cells.append(Cell(number(value), is_best))
+                    cells.append(Cell(number(value), bold=is_best, dim=True))
             for cells, more in zip(lines, shown, strict=True):
                 cells += more
         return lines
 
-    def groups(self) -> Iterator[tuple[str, str, list[tuple[Line, list[Cell]]]]]:
-        """Yield each heading, the sources of its published rows, and its lines with their cells.
+    def table(self, names: bool = False) -> Table:
+        """Return the table to print, with headings above groups of lines.
 
-        Lines without a heading are one group, whose heading is empty.
+        With `names`, the last column has the rows' names in the paper.
         """
+        rows: list[Sequence[Cell | str] | Section] = []
         both = zip(self.lines, self.cells(), strict=True)
         for group, below in groupby(both, key=lambda each: each[0].row.group):
             lines = list(below)
-            known = [line.published for line, _ in lines if line.published]
-            yield group or "", sources(known, self.corpus) if group else "", lines
+            if group:
+                known = [line.published for line, _ in lines if line.published]
+                rows.append(Section(group, sources(known, self.corpus)))
+            for line, cells in lines:
+                system = [line.published.system if line.published else ""] if names else []
+                rows.append([*(each if line.rows else replace(each, dim=True) for each in cells), *system])
+        headings = [*self.headings(), *(["in the paper"] if names else [])]
+        words = {0, len(headings) - 1} if names else {0}
+        return Table(headings, rows, self.notes(), self.definition.title, words)
+
+    def data(self) -> Table:
+        """Return the mean, deviation and paper's value of every metric, not rounded; intervals if shown."""
+        ends = ("low", "high") if self.intervals else ()
+        kinds = [(column, what) for column in self.all_columns for what in ("", "deviation", *ends, PAPER)]
+        about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
+        rows: list[Sequence[str | float]] = []
+        for line in self.lines:
+            paper = line.published
+            origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
+            row = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+            values = (_values(line, column, self.intervals) for column in self.all_columns)
+            rows.append([*row, *chain.from_iterable(values)])
+        return Table([*about, *(f"{column} {what}".strip() for column, what in kinds)], rows)
 
     def notes(self) -> list[str]:
         """Return notes on the metrics, departures from the paper and failures."""
@@ -345,6 +335,46 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
         and "shortlist" not in each.result.about
     ]
     return max(repetitions(found), key=len, default=[])
+
+
+FORMATS: dict[str, Callable[[PaperTable], str]] = {
+    ".md": lambda table: f"## {table.definition.title}\n\n{table.table(names=True).markdown()}",
+    ".tex": lambda table: table.table().latex(),
+    ".csv": lambda table: table.data().csv(),
+    ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
+}
+
+
+def check_format(path: Path) -> None:
+    """Check that a table can be written there, before anything is trained for it.
+
+    Raises:
+        SeesayError: the suffix is not that of a format.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
+
+
+def write_table(table: PaperTable, path: Path) -> None:
+    """Write the table in the format of the path's suffix.
+
+    Raises:
+        SeesayError: the format is unknown, or the file cannot be written.
+    """
+    check_format(path)
+    text = FORMATS[path.suffix.lower()](table)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, text)
+    except OSError as error:
+        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def _values(line: Line, column: str, intervals: bool) -> tuple[float | str, ...]:
+    values, printed = line.measured(column), line.printed.get(column)
+    deviation = stdev(values) if len(values) > 1 else ""
+    ends = (line.interval(column) or ("", "")) if intervals else ()
+    return fmean(values) if values else "", deviation, *ends, "" if printed is None else printed
 
 
 def _published_as(published: PublishedRow | None) -> JsonValue:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from seesay.protocols.base import Metrics, Result, Value
+from seesay.results.formats import Section, Table
 from seesay.results.published import PublishedRow, find_published
 
 _WAYS = {"S": "sentence", "I": "image"}  # how the metrics of each direction of retrieval begin
@@ -45,9 +45,9 @@ def print_result(
         if published is not None:
             known = {name: value for name, value in published.metrics.items() if name in metrics}
             rows[f"{published.system}, {published.source}"] = known
-    parts: list[RenderableType] = [Text(_title(result), "italic"), _metrics_table(rows)]
+    parts: list[RenderableType] = [Text(_title(result), "italic"), _metrics_table(rows).terminal()]
     if result.against is not None or any(result.intervals.get(name) for name in result.row):
-        parts.append(_uncertainty_table(result))
+        parts.append(_uncertainty_table(result).terminal())
     lines = (
         result.notes if published is None else [*result.notes, *what_differs(result, published, differences)]
     )
@@ -78,17 +78,13 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
     split = {label: _by_direction(metrics) for label, metrics in rows.items()}
     several = any(len(ways) > 1 for ways in split.values())
     names = list(dict.fromkeys(name for ways in split.values() for way in ways.values() for name in way))
-    table = Table()
-    for name in ("", *(["retrieval"] if several else [])):
-        table.add_column(name)
-    for name in names:
-        table.add_column(name, justify="right")
+    lines: list[Sequence[str] | Section] = []
     for label, ways in split.items():
         for position, (way, values) in enumerate(ways.items()):
             cells = [_plain(values[name]) if name in values else "" for name in names]
-            last = len(ways) > 1 and position == len(ways) - 1
-            table.add_row("" if position else label, *([way] if several else []), *cells, end_section=last)
-    return table
+            lines.append(["" if position else label, *([way] if several else []), *cells])
+        lines += [Section()] if len(ways) > 1 else []
+    return Table(["", *(["retrieval"] if several else []), *names], lines, words={0, 1} if several else {0})
 
 
 def _uncertainty_table(result: Result) -> Table:
@@ -97,20 +93,19 @@ def _uncertainty_table(result: Result) -> Table:
     title = "95 % intervals, the images drawn with all their queries"
     if compared is not None:
         title = f"Compared with {compared.name} on the same queries; {title}"
-    table = Table(title=title, title_justify="left")
-    for name in ("", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())):
-        table.add_column(name, justify="right" if name else "left")
+    lines = []
     for name, value in result.row.items():
         ends, found = result.intervals.get(name), compared.metrics.get(name) if compared else None
         if ends is None and found is None:
             continue
-        cells = [_plain(value), _interval(ends, "–")]
+        cells = [name, _plain(value), _interval(ends, "–")]
         if found is not None:
             p = "–" if found.p is None else f"{found.p:.3f}" if found.p >= 0.001 else "<0.001"
             signed = _plain(found.difference, "+")
             cells += [_plain(found.theirs), signed, _interval(found.interval, " to "), p]
-        table.add_row(name, *cells)
-    return table
+        lines.append(cells)
+    headings = ["", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())]
+    return Table(headings, [[*each, *[""] * (len(headings) - len(each))] for each in lines], title=title)
 
 
 def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:

@@ -1,4 +1,4 @@
-"""Rows of a table, beside published ones: the runs of a paper's table, or any runs and external scores.
+"""The rows of a paper's table, beside published ones.
 
 Each run of a paper's table is trained, resumed or reused, and then measured. Runs are in
 `RUNS/<corpus>/<recipe>-seed<k>`, where several tables share them, and composed matchers their members.
@@ -16,14 +16,14 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
-from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import canonical_changes, member_changes, settings_digest, settings_line
+from seesay.recipes.load import member_changes, settings_digest, settings_line
 from seesay.recipes.schema import Recipe
-from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.published import find_published
-from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
-from seesay.results.tables import PaperTable, number
+from seesay.recipes.table import TableDefinition, TableRow
+from seesay.results.comparison import measured_row
+from seesay.results.formats import number
+from seesay.results.rows import Row, provenance, record_row
+from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, is_combined
@@ -133,7 +133,7 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            return _measure_entry(runs[0], self.corpus, self.split, protocol, self.commit, self.resamples)
+            return measured_row(runs[0], self.corpus, self.split, protocol, self.commit, self.resamples)
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
@@ -199,104 +199,3 @@ def measure_table(
         if record is not None:
             record_row(record, corpus, measured)
     return table
-
-
-def measure_entries(
-    entries: Sequence[Entry],
-    corpus: Corpus,
-    split: str,
-    protocol: str | None,
-    tell: Callable[[str], None],
-    record: Path | None = None,
-    commit: str | None = None,
-    metrics: Sequence[str] = (),
-    resamples: int = RESAMPLES,
-) -> PaperTable:
-    """Return a table of runs and external scores; runs that differ only in their seed share a row.
-
-    Published rows of the same corpus are shown beside them.
-
-    Args:
-        entries: in the order of the rows.
-        corpus: the corpus to measure on.
-        split: the split to measure.
-        protocol: the protocol; by default that of the first entry.
-        tell: called with a line before each entry.
-        record: the folder of results that rows are recorded in.
-        commit: of the source, for the record.
-        metrics: the columns to show, see `PaperTable`.
-        resamples: bootstrap draws of the intervals; 0 for none.
-
-    Raises:
-        SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
-    """
-    if record is not None:
-        provenance_of(entries, "mean", None, 0, None)
-    chosen = protocol_for(entries[:1], protocol).name
-    rows = _rows(entries, corpus.name, chosen)
-    definition = TableDefinition(
-        name="runs",
-        title=f"{chosen} on {corpus_title(corpus.name)}, {split}",
-        corpus=corpus.name,
-        protocol=chosen,
-        rows=tuple(dict.fromkeys(rows)),
-    )
-    table = PaperTable(definition, corpus.name, split, metrics)
-    for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
-        tell(f"row {at}/{len(entries)} {entry.name}")
-        measured = _measure_entry(entry, corpus, split, chosen, commit, resamples)
-        table.add(row.name, measured)
-        if record is not None:
-            record_row(record, corpus.name, measured)
-    return table
-
-
-def _measure_entry(
-    entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None, resamples: int
-) -> Row:
-    started = time.monotonic()
-    result = evaluate(entry, corpus, protocol, split, resamples=resamples)
-    seconds = time.monotonic() - started
-    if isinstance(entry, Run):
-        return Row(provenance(entry, seconds, commit), result)
-    return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
-
-
-def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
-    """Return each run's row, named after its recipe and changes, or after its folder if seeds repeat."""
-    kinds = [_kind(entry) for entry in entries]
-    seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
-    seen = list(zip(kinds, seeds, strict=True))
-    repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
-    ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for entry, kind in zip(entries, kinds, strict=True):
-        ways.setdefault(kind, set()).add(_learned(entry))
-    repeated |= {kind for kind, different in ways.items() if len(different) > 1}
-    rows = []
-    for entry, kind in zip(entries, kinds, strict=True):
-        name = entry.name if kind in repeated else " ".join(kind)
-        published = _published(entry, corpus, protocol) if isinstance(entry, Run) else None
-        rows.append(TableRow(name=name, recipe=kind[0], published=published))
-    return rows
-
-
-def _kind(entry: Entry) -> tuple[str, ...]:
-    """Return the recipe of a run and its changes except the seed, or the name of external scores."""
-    if not isinstance(entry, Run):
-        return (entry.name,)
-    changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
-    return entry.recipe.name, *changes
-
-
-def _learned(entry: Entry) -> tuple[str, ...]:
-    """Return what else tells runs apart: settings, corpus, and departures such as the run it started from."""
-    if not isinstance(entry, Run):
-        return ()
-    return settings_digest(entry.recipe), entry.recipe.corpus, *entry.recipe.departures
-
-
-def _published(run: Run, corpus: str, protocol: str) -> str | None:
-    """Return the printed name of the run's system, if a paper has a row for it on that corpus."""
-    names = filter(None, (run.recipe.system, run.recipe.name))
-    rows = (find_published(name, corpus, protocol) for name in names)
-    return next((row.system for row in rows if row is not None), None)

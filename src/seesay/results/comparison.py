@@ -1,0 +1,154 @@
+"""Runs and other models' scores side by side, with their differences from one of them on the same queries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from seesay.data.corpus import Corpus
+from seesay.metrics.bootstrap import RESAMPLES
+from seesay.metrics.paired_test import PairedTest
+from seesay.protocols.evaluate import Entry, evaluate, protocol_for
+from seesay.recipes.load import canonical_changes, settings_digest
+from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.formats import Cell, Table, number
+from seesay.results.published import find_published
+from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
+from seesay.results.tables import PaperTable
+from seesay.runs.run import Run
+
+
+def compare_entries(
+    entries: Sequence[Entry],
+    corpus: Corpus,
+    split: str,
+    protocol: str | None,
+    tell: Callable[[str], None],
+    against: Entry | None = None,
+    record: Path | None = None,
+    commit: str | None = None,
+    metrics: Sequence[str] = (),
+    resamples: int = RESAMPLES,
+) -> PaperTable:
+    """Measure runs and external scores; runs that differ only in their seed share a row.
+
+    Published rows of the same corpus are shown beside them. The result of each of the others is compared
+    with that of the first on the same queries.
+
+    Args:
+        entries: in the order of the rows.
+        corpus: the corpus to measure on.
+        split: the split to measure.
+        protocol: the protocol; by default that of the first entry.
+        tell: called with a line before each entry.
+        against: what the entries are compared with, instead of the first.
+        record: the folder of results that rows are recorded in.
+        commit: of the source, for the record.
+        metrics: the columns to show, see `PaperTable`.
+        resamples: bootstrap draws of the intervals; 0 for none.
+
+    Raises:
+        SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
+    """
+    if record is not None:
+        provenance_of(entries, "mean", None, 0, None)
+    chosen = protocol_for(entries[:1], protocol).name
+    rows = _rows(entries, corpus.name, chosen)
+    definition = TableDefinition(
+        name="runs",
+        title=f"{chosen} on {corpus_title(corpus.name)}, {split}",
+        corpus=corpus.name,
+        protocol=chosen,
+        rows=tuple(dict.fromkeys(rows)),
+    )
+    table = PaperTable(definition, corpus.name, split, metrics)
+    base = against or entries[0]
+    other = evaluate(against, corpus, chosen, split, resamples=0) if against is not None else None
+    for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
+        tell(f"row {at}/{len(entries)} {entry.name}")
+        measured = measured_row(entry, corpus, split, chosen, commit, resamples)
+        if other is None:
+            other = measured.result
+        else:
+            compared = measured.result.compare(other, base.name)
+            measured = Row(measured.provenance, measured.result.model_copy(update={"against": compared}))
+        table.add(row.name, measured)
+        if record is not None:
+            record_row(record, corpus.name, measured)
+    return table
+
+
+def measured_row(
+    entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None, resamples: int
+) -> Row:
+    """Measure a run or external scores, and say where the result comes from."""
+    started = time.monotonic()
+    result = evaluate(entry, corpus, protocol, split, resamples=resamples)
+    seconds = time.monotonic() - started
+    if isinstance(entry, Run):
+        return Row(provenance(entry, seconds, commit), result)
+    return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
+
+
+def differences_table(table: PaperTable) -> Table | None:
+    """Return the differences of the rows from the one that they are compared with; None without any."""
+    found = [(line, row) for line in table.lines for row in line.rows if row.result.against is not None]
+    if not found:
+        return None
+    columns, rows = table.columns, []
+    for line, row in found:
+        seed = f", seed {row.provenance.seed}" if len(line.rows) > 1 else ""
+        compared = row.result.against.metrics if row.result.against else {}
+        rows.append([Cell(f"{line.name}{seed}"), *(difference(compared.get(name)) for name in columns)])
+    base = next(row.result.against.name for _, row in found if row.result.against)
+    title = f"Differences from {base} on the same queries, each with its two-sided p"
+    return Table(["", *columns], rows, title=title)
+
+
+def difference(found: PairedTest | None) -> Cell:
+    """Return a difference with its p-value; a dash for none."""
+    if found is None or found.difference is None or found.p is None:
+        return Cell(number(None))
+    p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
+    return Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}")
+
+
+def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
+    """Return each run's row, named after its recipe and changes, or after its folder if seeds repeat."""
+    kinds = [_kind(entry) for entry in entries]
+    seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
+    seen = list(zip(kinds, seeds, strict=True))
+    repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
+    ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for entry, kind in zip(entries, kinds, strict=True):
+        ways.setdefault(kind, set()).add(_learned(entry))
+    repeated |= {kind for kind, different in ways.items() if len(different) > 1}
+    rows = []
+    for entry, kind in zip(entries, kinds, strict=True):
+        name = entry.name if kind in repeated else " ".join(kind)
+        published = _published(entry, corpus, protocol) if isinstance(entry, Run) else None
+        rows.append(TableRow(name=name, recipe=kind[0], published=published))
+    return rows
+
+
+def _kind(entry: Entry) -> tuple[str, ...]:
+    """Return the recipe of a run and its changes except the seed, or the name of external scores."""
+    if not isinstance(entry, Run):
+        return (entry.name,)
+    changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
+    return entry.recipe.name, *changes
+
+
+def _learned(entry: Entry) -> tuple[str, ...]:
+    """Return what else tells runs apart: settings, corpus, and departures such as the run it started from."""
+    if not isinstance(entry, Run):
+        return ()
+    return settings_digest(entry.recipe), entry.recipe.corpus, *entry.recipe.departures
+
+
+def _published(run: Run, corpus: str, protocol: str) -> str | None:
+    """Return the printed name of the run's system, if a paper has a row for it on that corpus."""
+    names = filter(None, (run.recipe.system, run.recipe.name))
+    rows = (find_published(name, corpus, protocol) for name in names)
+    return next((row.system for row in rows if row is not None), None)
