@@ -1,3 +1,4 @@
+import time
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sklearn.decomposition import PCA
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.sentences.base import (
     SentenceFeatures,
+    _pca_of_covariance,
     fit_pca,
     fit_sentence_encoder,
     load_sentence_encoder,
@@ -167,6 +169,28 @@ def test_projections_are_scikit_learns_up_to_sign():
     expected = PCA(3, svd_solver="full").fit_transform(x.astype(float))
     found = fit_pca([x], 3).project(x)
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=2e-3)
+
+
+@given(seed=st.integers(0, 99), batch=st.integers(1, 30))
+@settings(max_examples=20)
+def test_components_of_few_wide_rows_are_those_of_their_covariance(seed: int, batch: int):
+    """Of 30 sentences with 100 features the inner products are decomposed, not the covariance."""
+    x = rows(n=30, d=100, seed=seed)
+    ours = fit_pca((x[start : start + batch] for start in range(0, len(x), batch)), 8)
+    covariance = _pca_of_covariance([x], 8)
+    np.testing.assert_allclose(ours.components.T @ ours.components, np.eye(8), atol=1e-5)
+    np.testing.assert_allclose(ours.mean, covariance.mean, rtol=1e-5)
+    np.testing.assert_allclose(ours.project(x).var(axis=0), covariance.project(x).var(axis=0), rtol=1e-3)
+    assert fit_pca([x], 100).components.shape == (100, 29)
+
+
+def test_few_wide_rows_need_no_matrix_of_their_width():
+    """The printed size: 18,000 numbers, whose covariance takes 1.3 GB and minutes to decompose."""
+    x = np.random.default_rng(0).standard_normal((50, 18_000)).astype(np.float32)
+    started = time.process_time()
+    pca = fit_pca([x[:30], x[30:]], 6000)
+    assert time.process_time() - started < 10
+    np.testing.assert_allclose(pca.project(x) @ pca.project(x).T, (x - pca.mean) @ (x - pca.mean).T, atol=2)
 
 
 def test_no_more_components_than_the_rank():

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
+from seesay.progress import progress
 
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
@@ -126,44 +128,76 @@ class Pca:
 def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     """Fit the first `dim` principal components of all batches' rows (n_i, D), fewer if the rank is less.
 
-    The covariance is accumulated batch by batch, at n·D² flops. This is exact, and if at least a third of the
-    D dimensions are kept, as in the paper's 18,000 to 6,000, it is cheaper than a randomised range finder,
-    whose two products cost 4·n·D·d. Raises ValueError if there are no rows.
+    With n rows in all, at most D / 2, the n x n inner products have the same components as the D x D
+    covariance. Otherwise the covariance is accumulated batch by batch, at n·D² flops: this is exact, and if
+    at least a third of the D dimensions are kept, as in the paper's 18,000 to 6,000, it is cheaper than a
+    randomised range finder, whose two products cost 4·n·D·d. Memory grows with D², not with n. Raises
+    ValueError if there are no rows.
     """
+    few: list[Vectors] = []
+    batches = iter(batches)
+    for rows in batches:
+        few.append(rows)
+        if sum(map(len, few)) > rows.shape[1] / 2:
+            return _pca_of_covariance(chain(few, batches), dim)
+    if not few:
+        raise ValueError("no rows")
+    return _pca_of_products(np.concatenate(few), dim)
+
+
+def _pca_of_products(rows: Vectors, dim: int) -> Pca:
+    """Fit components by the inner products of the rows, (n, n), in double precision."""
+    from scipy.linalg import eigh
+
+    mean = rows.mean(axis=0, dtype=np.float64)
+    centred = rows - mean
+    values, vectors = eigh(centred @ centred.T / len(rows), driver="evd", overwrite_a=True)
+    values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
+    kept = _above_zero(values, len(mean))
+    lengths = np.sqrt(values[kept] * len(rows))
+    if not kept.any():  # all rows are equal: any direction will do
+        return Pca(mean.astype(np.float32), np.eye(len(mean), 1, dtype=np.float32))
+    return Pca(mean.astype(np.float32), (centred.T @ (vectors[:, kept] / lengths)).astype(np.float32))
+
+
+def _pca_of_covariance(batches: Iterable[Vectors], dim: int) -> Pca:
+    """Fit components by the covariance, (D, D), in single precision."""
     from scipy.linalg import eigh
 
     mean, covariance = _moments(batches)
-    # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most by index.
-    values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
+    with progress(f"Components of {len(mean)} numbers", 1, "decompositions") as advance:
+        # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most.
+        values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
+        advance(1)
     values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
-    # In single precision, smaller variances cannot be distinguished from zero.
-    kept = values > values[0] * np.sqrt(len(mean)) * np.finfo(np.float32).eps
+    kept = _above_zero(values, len(mean))
     kept[0] = True
     return Pca(mean, np.ascontiguousarray(vectors[:, kept], np.float32))
 
 
+def _above_zero(values: NDArray[np.floating], dims: int) -> NDArray[np.bool_]:
+    """Return which variances, largest first, are more than the rounding of features in single precision."""
+    above: NDArray[np.bool_] = values > max(values[0], 0) * np.sqrt(dims) * np.finfo(np.float32).eps
+    return above
+
+
 def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
     """The mean (D,), and the covariance (D, D), of which only the upper triangle is filled in."""
-    from scipy.linalg.blas import ssyrk
+    from scipy.linalg.blas import ssyr, ssyrk
 
-    shift: Vectors | None = None
-    for rows in batches:
-        if shift is None:
-            # Subtracting roughly the mean keeps the precision of small variances.
-            shift = rows.mean(axis=0)
-            total = np.zeros(rows.shape[1])
-            products = np.zeros((rows.shape[1],) * 2, np.float32, order="F")
-            count = 0
+    batches = iter(batches)
+    first = next(batches)
+    shift = first.mean(axis=0)  # subtracting roughly the mean keeps the precision of small variances
+    total, count = np.zeros(len(shift)), 0
+    products = np.zeros((len(shift),) * 2, np.float32, order="F")
+    for rows in chain([first], batches):
         rows = rows - shift
         total += rows.sum(axis=0, dtype=np.float64)
         products = ssyrk(1, rows.T, 1, products, overwrite_c=True)
         count += len(rows)
-    if shift is None:
-        raise ValueError("no rows")
     offset = total / count
     products /= count
-    products -= np.outer(offset, offset)
-    return shift + offset.astype(np.float32), products
+    return shift + offset.astype(np.float32), ssyr(-1, offset, a=products, overwrite_a=True)
 
 
 class FittedEncoder(SentenceEncoder):
@@ -231,9 +265,8 @@ def fit_sentence_encoder(
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
-    known = (rows[rows.any(axis=1)] for rows in _batches(features, texts))
     try:
-        return FittedEncoder(name, features, fit_pca((rows for rows in known if len(rows)), dim))
+        return FittedEncoder(name, features, fit_pca(_known(features, texts), dim))
     except ValueError as none:
         raise SeesayError(
             f"No training sentence has a word that sentence encoder '{name}' knows; is the text English?"
@@ -303,6 +336,15 @@ def _class_of(name: str) -> type[SentenceEncoder] | type[SentenceFeatures]:
     if spec.variant and issubclass(found, SentenceFeatures):
         return found.of_variant(spec.variant)
     return found
+
+
+def _known(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:
+    """Iterate over the features of the sentences with a known word, in batches."""
+    with progress("Sentences to fit", len(texts), "sentences") as advance:
+        for rows in _batches(features, texts):
+            if (some := rows.any(axis=1)).any():
+                yield rows[some]
+            advance(len(rows))
 
 
 def _batches(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:

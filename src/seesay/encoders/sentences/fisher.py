@@ -20,6 +20,7 @@ from seesay.encoders.sentences.base import Tensors, Vectors
 from seesay.encoders.sentences.minilm import MiniLM
 from seesay.encoders.sentences.word_vectors import Bags, Remembered, WordFeatures
 from seesay.errors import SeesayError
+from seesay.progress import progress
 
 Floats = NDArray[np.float64]
 Kind = Literal["gmm", "lmm", "hglmm"]
@@ -77,12 +78,14 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
     mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
     before = -np.inf
-    for _ in range(_ITERATIONS):
-        likelihoods, posteriors = mixture.expect(x)
-        if (likelihood := likelihoods.mean()) - before < _TOLERANCE:
-            break
-        before = likelihood
-        mixture = _maximise(x, posteriors, kind, order, min_scale)
+    with progress(f"Mixture of {len(x)} words", _ITERATIONS, "iterations at most") as advance:
+        for _ in range(_ITERATIONS):
+            likelihoods, posteriors = mixture.expect(x)
+            if (likelihood := likelihoods.mean()) - before < _TOLERANCE:
+                break
+            before = likelihood
+            mixture = _maximise(x, posteriors, kind, order, min_scale)
+            advance(1)
     return mixture
 
 
