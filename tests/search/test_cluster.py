@@ -35,9 +35,8 @@ def known(index: Index) -> dict[str | None, tuple[object, ...]]:
     return {item.path: (item.key, item.state, facts[id_].time, item.width) for id_, item in items.items()}
 
 
-@pytest.mark.parametrize("shards", [1, 2])
 def test_an_index_of_a_cluster_is_that_of_one_process(
-    shards: int, tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photos = tmp_path / "scenes" / "images"
     write_scenes(tmp_path / "scenes", images=12, seed=5)
@@ -52,7 +51,7 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
         return made
 
     monkeypatch.setattr(cluster_module, "make", seen)
-    with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on", shards=shards) as on:
+    with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on") as on:
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
             assert (report.added, report.skipped[0][0], len(report.skipped)) == (13, "broken.jpg", 1)
@@ -65,10 +64,9 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
         encoded.clear()
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
-            if shards == 1:
-                assert (report.moved, report.added, report.changed) == (1, 1, 0)
+            assert (report.moved, report.added, report.changed) == (1, 1, 0)
         assert sorted(read) == ["again.jpg", "scene_00003.jpg", "scene_0000x.jpg"]
-        assert shards > 1 or not encoded  # all three are known
+        assert not encoded  # all three are known
         assert known(on) == known(alone)
         hits = [index.search("a dog", k=50) for index in (alone, on)]
         np.testing.assert_allclose([hit.score for hit in hits[1]], [hit.score for hit in hits[0]], atol=2e-3)

@@ -40,14 +40,12 @@ def photo(file: Path, size: tuple[int, int], taken: str | None) -> None:
     os.utime(file, (CHANGED, CHANGED))
 
 
-@pytest.fixture(scope="module", params=[*STORES, "sharded"])
+@pytest.fixture(scope="module", params=STORES)
 def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest):
     folder = tmp_path_factory.mktemp("filters")
     for name, (size, taken) in PHOTOS.items():
         photo(folder / "photos" / name, size, taken)
-    is_sharded = request.param == "sharded"
-    where = "" if is_sharded else address(request.param, folder)
-    with Index.create(folder / "index", Colours(), where, 3 if is_sharded else 1) as made:
+    with Index.create(folder / "index", Colours(), address(request.param, folder)) as made:
         made.update_images(folder / "photos")
         yield made
 

@@ -63,13 +63,6 @@ def index(
     ] = None,
     root: opt.Root = None,
     store: opt.Store = "",
-    shards: Annotated[
-        int,
-        typer.Option(
-            help="Create the index in so many shards: indexes of a share of the images each, which can "
-            "also be updated and searched by themselves.",
-        ),
-    ] = 1,
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
@@ -98,7 +91,7 @@ def index(
     embedder = run if detector is None else with_detector(out, run, detector)
     if root and photos:
         raise SeesayError("--root: says where the index's own folders are; add others in a second call.")
-    with Index.open_or_create(out, embedder, store, photos, shards, _roots(root or [])) as opened:
+    with Index.open_or_create(out, embedder, store, photos, _roots(root or [])) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):

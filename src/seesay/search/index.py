@@ -16,11 +16,10 @@ from seesay.seal import is_sealed
 from seesay.search.look import Look, find_images, look
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
-from seesay.search.sqlite_file import Kind, database_exists
-from seesay.search.store import FILE, MOST_SHARDS, Store, count_shards, index_exists
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import FILE, Store, index_exists
 from seesay.search.stores import store_address
 from seesay.search.update import (
-    MadeElsewhere,
     Progress,
     Update,
     UpdateReport,
@@ -47,9 +46,7 @@ class Index(Searcher):
     """
 
     @classmethod
-    def create(
-        cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "", shards: int = 1
-    ) -> Index:
+    def create(cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "") -> Index:
         """Create an empty index in a new or empty folder.
 
         Args:
@@ -57,33 +54,20 @@ class Index(Searcher):
             run: the name or folder of the run that embeds, or any `Embedder`.
             store: where vectors are searched, such as "qdrant+http://localhost:6333"; by default in this
                 process.
-            shards: number of shards, see `seesay.search.shards`.
 
         Raises:
             SeesayError: the folder is not empty or cannot be created, the store or run does not exist, the
-                run has no embeddings, or the number of shards is out of range or not 1 for a database.
+                run has no embeddings.
         """
-        if shards > 1 and store:
-            raise SeesayError("--shards: only for vectors in this process; a database has shards of its own.")
-        if not 1 <= shards <= MOST_SHARDS:
-            raise SeesayError(f"--shards {shards}: expected a number from 1 to {MOST_SHARDS}.")
         folder, store, embedder = home_expanded(folder), store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            is_ours = database_exists(folder / FILE) or all(map(_is_begun, folder.iterdir()))
+            # A creation that was killed can have left the beginning of a database.
+            begun = all(file.name.startswith(FILE) for file in folder.iterdir())
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
-        check_folder(folder, is_ours)
-        if shards > 1:
-            if database_exists(folder / FILE):
-                raise SeesayError(f"{folder}: has an index without shards; choose an empty folder.")
-            from seesay.search.shards import ShardedIndex, create_shards
-
-            create_shards(folder, embedder, shards)
-            return ShardedIndex(folder, embedder)
-        if (there := count_shards(folder)) > 1:
-            raise SeesayError(f"{folder}: has an index of {there} shards; choose an empty folder.")
+        check_folder(folder, index_exists(folder) or begun)
         items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
         return cls(folder, items, embedder, vectors=store)
 
@@ -112,14 +96,6 @@ class Index(Searcher):
         for each in given.values():
             if not is_folder(path_of(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
-        if count_shards(folder) > 1:
-            from seesay.search.shards import ShardedIndex
-
-            if store:
-                raise SeesayError(f"{folder}: its vectors are in its folder, not {store}.")
-            opened = ShardedIndex(folder, run)
-            opened._confirmed = _checked_roots(opened.folder, opened.store.roots(), given)
-            return opened
         items = Store.open(folder / FILE)
         return cls(
             folder,
@@ -136,7 +112,6 @@ class Index(Searcher):
         run: str | Path | Embedder | None = None,
         store: str = "",
         photos: Sequence[Path] | None = None,
-        shards: int = 1,
         root: str | Path | Mapping[str, str | Path] | None = None,
     ) -> Index:
         """Open the index in a folder, or create one with the run, by default seesay-small.
@@ -147,30 +122,20 @@ class Index(Searcher):
             store: see `open`.
             photos: the folders that it will be updated with; a new index needs existing ones, so that a
                 mistyped name leaves nothing behind.
-            shards: see `create`; an existing index keeps its number. Lost shards are created again, empty.
             root: see `open`.
 
         Raises:
-            SeesayError: as `open` and `create`; or a folder of a new index is missing, none is given, or an
-                existing index has another number of shards.
+            SeesayError: as `open` and `create`; or a folder of a new index is missing, or none is given.
         """
         folder = home_expanded(folder)
-        if (there := count_shards(folder)) > 1:
-            from seesay.search.shards import replace_lost
-
-            replace_lost(folder, run)
         if index_exists(folder):
-            if shards not in (1, there):
-                raise SeesayError(
-                    f"--shards {shards}: {folder} has {there}; create a new index to change the number."
-                )
             return cls.open(folder, run, root, store)
         if photos is not None and not photos:
             raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
-        return cls.create(folder, DEFAULT_RUN if run is None else run, store, shards)
+        return cls.create(folder, DEFAULT_RUN if run is None else run, store)
 
     def changed(self) -> float:
         """Return when the index was last written, by any process, in seconds since 1970.
@@ -216,7 +181,7 @@ class Index(Searcher):
         """Record the name of the loaded run, whose folder may have been moved."""
         if (run.name, run.detector) != (self.run_name, self.detector):
             named = {"embedder": run.name, "detector": str(run.detector or "")}
-            with self._own.write() as writer:
+            with self.store.write() as writer:
                 writer.set_meta(**named)
             self.store.meta |= named
 
@@ -251,24 +216,15 @@ class Index(Searcher):
         with self._sole_writer():
             self._record(run)
             seen = self.look(given)
-            self._put_roots(seen)
-            return self._update(seen, run, progress, elsewhere)
-
-    def _put_roots(self, seen: Look) -> None:
-        name = seen.alone_in(self._own)
-        with self._own.write() as writer:
-            if name:
-                writer.name_root(name)
-            for root in seen.roots:
-                writer.put_root(root)
-
-    def _update(
-        self, seen: Look, run: Embedder, progress: Progress | None, elsewhere: MadeElsewhere | None
-    ) -> UpdateReport:
-        report = Update(self._own, self.thumbnails, seen, run).run(progress, elsewhere)
-        self._judge.learn(run, self._own)
-        self._save("image")
-        return report
+            with self.store.write() as writer:
+                if seen.alone:
+                    writer.name_root(seen.alone)
+                for root in seen.roots:
+                    writer.put_root(root)
+            report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
+            self._judge.learn(run, self.store)
+            self._save("image")
+            return report
 
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
         """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
@@ -303,15 +259,12 @@ class Index(Searcher):
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
                 raise SeesayError(f"{folder}: not a folder of {self.folder}; there is {folders}.")
-            return self._remove(found[0], run)
-
-    def _remove(self, root: Root, run: Embedder) -> int:
-        with self._own.write() as writer:
-            removed = writer.delete_root(root)
-            self.thumbnails.drop(writer.drop_orphans())
-        self._judge.learn(run, self._own)
-        self._save("image")
-        return removed
+            with self.store.write() as writer:
+                removed = writer.delete_root(found[0])
+                self.thumbnails.drop(writer.drop_orphans())
+            self._judge.learn(run, self.store)
+            self._save("image")
+            return removed
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
         """Add new, non-empty sentences, and return their number.
@@ -322,12 +275,9 @@ class Index(Searcher):
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
             self._record(run)
-            return self._add(texts, run, progress)
-
-    def _add(self, texts: Sequence[str], run: Embedder, progress: Progress | None) -> int:
-        added = add_sentences(self._own, texts, run, progress)
-        self._save("sentence")
-        return added
+            added = add_sentences(self.store, texts, run, progress)
+            self._save("sentence")
+            return added
 
     def _save(self, kind: Kind) -> None:
         with self.using(kind) as near:
@@ -340,12 +290,6 @@ class Index(Searcher):
         with disk_errors(self.folder), locked(self.folder / "update.lock", busy):
             sweep(self.folder)  # what a killed writer left
             yield
-
-
-def _is_begun(file: Path) -> bool:
-    """Whether a creation that was killed can have left this in the folder of an index."""
-    is_shard = file.name.startswith("shard-") and file.is_dir()
-    return file.name.startswith(FILE) or (is_shard and all(map(_is_begun, file.iterdir())))
 
 
 def _sizes(folder: Path) -> Iterator[int]:

@@ -32,7 +32,6 @@ from seesay.runs.embedder import Embedder, Vectors
 from seesay.search.hits import Hit
 from seesay.search.preparing import PreparedQuery, finite
 from seesay.search.query import Text
-from seesay.search.sharded_store import AnyStore
 from seesay.search.store import Store
 
 Floats = NDArray[np.float64]
@@ -88,7 +87,7 @@ class Judge:
         store: of the index.
     """
 
-    def __init__(self, store: AnyStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._read: tuple[str | int, Gallery] | None = None

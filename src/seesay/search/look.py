@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
@@ -15,8 +14,7 @@ from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
-from seesay.search.sharded_store import AnyStore
-from seesay.search.store import FILE, MOST_ROOTS, State
+from seesay.search.store import MOST_ROOTS, State, Store
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -145,28 +143,6 @@ class Look:
             return False
         return holding(self.roots, path) is not None and self.there.is_gone(path)
 
-    def share(self, store: AnyStore) -> Look:
-        """Return the part of this that belongs to a shard of an index."""
-        number, count = store.shard
-
-        def is_own(path: str) -> bool:
-            return shard_of(path.rpartition("/")[2], count) == number
-
-        there = replace(
-            self.there,
-            files={path: state for path, state in self.there.files.items() if is_own(path)},
-            skipped=[each for each in self.there.skipped if is_own(each[0])],
-        )
-        return replace(self, there=there)
-
-    def alone_in(self, store: AnyStore) -> str:
-        """Return the new name of a store's only folder, or "".
-
-        Some shards of an index may have named it already, if the process was killed between two.
-        """
-        only = [root for root in store.roots() if not root.name and any(each.name for each in self.roots)]
-        return (self.alone or named([only[0].folder])[0]) if only else ""
-
     def emptied(self, path: str) -> list[Path]:
         """Return the empty folders above a path, such as the mount point of an unmounted drive."""
         root = holding(self.roots, path)
@@ -179,17 +155,7 @@ class Look:
         return [folder for folder in below if self._is_empty[folder]]
 
 
-def shard_of(text: str, count: int) -> int:
-    """Return the number, from 0, of the shard of an index that a photo or sentence belongs to.
-
-    Args:
-        text: the name of the photo's file, or the sentence.
-        count: number of shards.
-    """
-    return zlib.crc32(text.encode("utf-8", "surrogatepass")) % count
-
-
-def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Look:
+def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     """Find the images of folders of an index, or of folders to add.
 
     Args:
@@ -203,8 +169,6 @@ def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Lo
     found, absent = dict[Path, Found](), dict[Path, str]()
     own_roots = {root.folder: root for root in former}
     own = store.path.parent.resolve()
-    if len(list(own.parent.glob(f"shard-*-of-{store.shard[1]}/{FILE}"))) > 1:
-        own = own.parent
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         there = find_images(folder, own) if is_folder(folder) else None
         known = _known(own_roots, folder)
@@ -218,8 +182,7 @@ def look(store: AnyStore, former: Sequence[Root], folders: Iterable[Path]) -> Lo
             raise SeesayError(_problem(folder, there, bool(former)))
     if not any(there.files for there in found.values()):
         raise SeesayError(next(iter(absent.values()), f"{store.path.parent}: no images in its folders."))
-    seen = _named(store, former, found, list(absent))
-    return seen if store.shard == (0, 1) else seen.share(store)
+    return _named(store, former, found, list(absent))
 
 
 def check_images(folders: Iterable[Path]) -> None:
@@ -244,7 +207,7 @@ def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
     return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
 
 
-def _named(store: AnyStore, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
+def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
         raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
@@ -273,7 +236,7 @@ def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
     return former.get(folder) or next(same, None)
 
 
-def _moved(store: AnyStore, former: Iterable[Root], folder: Path, there: Found) -> Root | None:
+def _moved(store: Store, former: Iterable[Root], folder: Path, there: Found) -> Root | None:
     """The missing root whose images are in a folder, at the same relative paths.
 
     A URL is not accessed, because it may come from somebody else.

@@ -15,7 +15,7 @@ from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
-from seesay.search.sharded_store import AnyStore
+from seesay.search.store import Store
 from seesay.text.words import description_in
 
 _TINY = 1e-12
@@ -48,7 +48,7 @@ class PreparedQuery:
 
 
 def prepare_queries(
-    queries: Sequence[Query], run: Embedder, store: AnyStore
+    queries: Sequence[Query], run: Embedder, store: Store
 ) -> list[PreparedQuery | SeesayError]:
     """Prepare queries, or return the error of each; all sentences are embedded at once.
 
@@ -116,7 +116,7 @@ def _image(term: Image, run: Embedder) -> Vector:
         raise ImageError(f'{error} If this is no image but a sentence, put it in "quotes".') from error
 
 
-def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: AnyStore) -> Vector:
+def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -> Vector:
     if isinstance(part.term, Embedded):
         return part.term.vector
     if isinstance(part.term, Image):

@@ -26,7 +26,6 @@ from seesay.search.neighbours import Neighbours
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
-from seesay.search.sharded_store import AnyStore
 from seesay.search.sqlite_file import KINDS, Kind, database_exists
 from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import VectorStore, open_vectors
@@ -60,9 +59,8 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
     Raises:
         SeesayError: the run does not exist, or the file is not a detector.
     """
-    files = (file for file in (folder / FILE, *folder.glob(f"shard-*/{FILE}")) if database_exists(file))
-    if run is None and (file := next(files, None)) is not None:
-        store = Store.open(file)
+    if run is None and database_exists(folder / FILE):
+        store = Store.open(folder / FILE)
         run = store.meta["embedder"]
         store.close()
     return load_embedder(run or DEFAULT_RUN, detector)
@@ -84,7 +82,7 @@ class Searcher:
     def __init__(
         self,
         folder: Path,
-        store: AnyStore,
+        store: Store,
         run: str | Path | Embedder | None = None,
         roots: Mapping[str, Path] | None = None,
         vectors: str = "",
@@ -102,14 +100,8 @@ class Searcher:
 
     def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
         if address:
-            return open_vectors(address, self._own, kind, self._queries)
-        return Neighbours(self._own, kind, self.folder / f"vectors-{kind}.f16")
-
-    @property
-    def _own(self) -> Store:
-        """The store, to be written to; of a sharded index, only its shards have one."""
-        assert isinstance(self.store, Store)
-        return self.store
+            return open_vectors(address, self.store, kind, self._queries)
+        return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.f16")
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""

@@ -37,9 +37,7 @@ from seesay.search.sqlite_file import (
 from seesay.search.writer import STORED_MARK, Writer
 
 FILE = "index.sqlite"  # in an index's folder
-MOST_SHARDS = 100  # each is four open files while it is updated, and many systems allow 1,024
 MOST_ROOTS = 1000  # folders of an index
-_SHARD = re.compile("shard-[1-9][0-9]?[0-9]?-of-([2-9]|[1-9][0-9]|100)")  # a folder of a sharded index
 _HEX = re.compile("[0-9a-f]{32}")
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
@@ -125,25 +123,7 @@ class Changes:
 
 def index_exists(folder: Path) -> bool:
     """Return whether there is an index in a folder; a kill before the first transaction leaves none."""
-    return count_shards(folder) > 1 or database_exists(folder / FILE)
-
-
-def count_shards(folder: Path) -> int:
-    """Return the number of shards of the index in a folder, according to their names; 1 without shards.
-
-    Raises:
-        SeesayError: the names have different numbers, or the folder cannot be read.
-    """
-    try:
-        names = sorted(file.parent.name for file in folder.glob(f"shard-*-of-*/{FILE}"))
-    except OSError as error:  # such as another user's folder, or a name that is too long
-        raise SeesayError(f"{folder}: cannot be read ({error.strerror}).") from error
-    counts = {int(found[1]) for name in names if (found := _SHARD.fullmatch(name))} or {1}
-    if len(counts) > 1:
-        raise SeesayError(
-            f"{folder}: has shards of several indexes ({', '.join(names)}); leave those of one."
-        )
-    return counts.pop()
+    return database_exists(folder / FILE)
 
 
 class Store:
@@ -156,7 +136,6 @@ class Store:
         meta: the metadata of the index when it was opened, by key.
         dim: the length of the vectors.
         rows_at_once: vectors in each of the `parts`.
-        shard: the number, from 0, of this shard of an index, and the number of shards; (0, 1) by default.
     """
 
     rows_at_once = 65_536
@@ -175,7 +154,6 @@ class Store:
         except TypeError as error:
             raise self._damaged(f"what it says of itself: {error}") from error
         self.dim = self._checked_dim()
-        self.shard = self._checked_shard()
         self._place = _place_of(path)
 
     def _checked_dim(self) -> int:
@@ -195,14 +173,6 @@ class Store:
             raise self._damaged("its dimension")
         return int(self.meta["dim"])
 
-    def _checked_shard(self) -> tuple[int, int]:
-        """Return `shard`; raise a SeesayError if it is impossible."""
-        found = re.fullmatch("([0-9]{1,4})/([0-9]{1,4})", self.meta.get("shard", "0/1"))
-        number, count = map(int, found.groups()) if found else (0, 0)
-        if not number < count <= MOST_SHARDS:
-            raise self._damaged("which shard of an index it is")
-        return number, count
-
     def _damaged(self, what: str) -> SeesayError:
         return SeesayError(f"{self.path}: damaged ({what}); delete its folder and index again.")
 
@@ -215,8 +185,6 @@ class Store:
         dim: int,
         detector: str = "",
         vectors: str = "",
-        shard: tuple[int, int] = (0, 1),
-        identity: str = "",
     ) -> Store:
         """Create an empty store.
 
@@ -227,16 +195,12 @@ class Store:
             dim: of the vectors.
             detector: the file of the run's detector, if it has one.
             vectors: the address of the vector store, if not in this process.
-            shard: see `Store`.
-            identity: of the index whose shard it is; by default a new one.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
         meta = {"embedder": embedder, "detector": detector, "fingerprint": fingerprint, "dim": str(dim)}
-        meta |= {"created": str(time.time()), "identity": identity or uuid.uuid4().hex}
-        if shard != (0, 1):
-            meta["shard"] = f"{shard[0]}/{shard[1]}"
+        meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
         return cls(create_database(path, meta), path)
