@@ -37,7 +37,6 @@ test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
 	@tools/chromium.sh
 	@$(BIN)/pip install -q -e '.[cloud,cluster,parquet]' 'moto[server]' || \
 	    echo "No Ray or moto for this Python: the tests of clusters and object stores are skipped."
-	@$(BIN)/pip install -q --no-deps milvus==2.3.5 || echo "No Milvus server for this system: its tests are skipped."
 	$(BIN)/pytest -m "slow or browser"
 
 coverage: .venv/.dev ## the tests with line and branch coverage

@@ -46,14 +46,8 @@ _EXTRAS = {
     },
     "cloud": {"fsspec": "fsspec"},
     "cluster": {"ray": "Ray"},
-    "milvus": {"pymilvus": "Milvus's client"},
     "parquet": {"pyarrow": "pyarrow"},
     "postgresql": {"psycopg": "PostgreSQL's client"},
-    "qdrant": {
-        "qdrant_client": "Qdrant's client",
-        "httpx": "Qdrant's client",
-        "qdrant_edge": "Qdrant's engine",
-    },
     "hub": {
         "ftfy": "ftfy",
         "open_clip": "open_clip",

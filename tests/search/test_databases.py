@@ -25,15 +25,15 @@ from seesay.search.store import Facts, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.stores.database import FOLDER, Collection, columns_of
 from tests.search.colours import Colours, gallery
-from tests.search.stores import DATABASES, address
+from tests.search.stores import address
 
 DIM = 16
 
 
-@pytest.fixture(params=DATABASES)
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def where() -> str:
     """The address of a database."""
-    return address(request.param, tmp_path)
+    return address("postgresql")
 
 
 @pytest.fixture
@@ -67,26 +67,15 @@ def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., obj
 
 def drop_collection(index: Index) -> None:
     near = collection(index)
-    if near.address.startswith("postgresql:"):
-        with near.client.transaction() as connection:
-            connection.execute(f'DROP TABLE "{near.name}"')
-        return
-    drop = getattr(near.client, "drop_collection", None) or near.client.delete_collection
-    drop(near.name)
+    with near.client.transaction() as connection:
+        connection.execute(f'DROP TABLE "{near.name}"')
 
 
 def lose(index: Index, id_: int) -> None:
     """Delete a vector in the database, which the index does not see."""
     near = collection(index)
-    if near.address.startswith("postgresql:"):
-        with near.client.transaction() as connection:
-            connection.execute(f'DELETE FROM "{near.name}" WHERE id = {id_}')
-    elif near.address.startswith("edge:"):
-        from qdrant_edge import UpdateOperation
-
-        near.client.shard(near.name).update(UpdateOperation.delete_points([id_]))
-    else:
-        near.client.delete(near.name, [id_])
+    with near.client.transaction() as connection:
+        connection.execute(f'DELETE FROM "{near.name}" WHERE id = {id_}')
 
 
 def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, where: str) -> None:
@@ -99,7 +88,7 @@ def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, 
     with Index.open(tmp_path / "index", Colours(), store=where) as index:
         assert index.search("green") == before
     with pytest.raises(SeesayError, match="create a new index for that store"):
-        Index.open(tmp_path / "index", Colours(), store="qdrant+http://localhost:1")
+        Index.open(tmp_path / "index", Colours(), store="postgresql://localhost/other")
 
 
 def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path, where: str) -> None:
@@ -177,15 +166,13 @@ def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, w
         assert index.search("yellow")[0].path == "yellow.png"
 
 
-@pytest.mark.parametrize("store", ["postgresql", "qdrant"])
 def test_queries_of_a_server_do_not_wait_for_an_update(
-    store: str, tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Index.create(tmp_path / "index", Colours(), address(store, tmp_path)) as index:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         near = collection(index)
-        assert near.concurrent == near.address.startswith(("http", "postgresql"))
-        near.concurrent = True
+        assert near.concurrent
         begun, searched = threading.Event(), threading.Event()
 
         def slowly(*_: Any) -> None:
@@ -200,19 +187,6 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
             searched.set()
             assert update.result().added == 1
         assert len(paths(index)) == 4
-
-
-def test_a_database_that_forgets_the_mark_is_too_old(
-    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if where.startswith(("postgresql:", "qdrant+edge:")):
-        pytest.skip("which always keeps it")
-    with Index.create(tmp_path / "index", Colours(), where) as index:
-        kind = type(collection(index).client)
-        for name in ("update_collection", "alter_collection_properties"):
-            monkeypatch.setattr(kind, name, lambda *_, **__: None, raising=False)
-        with pytest.raises(SeesayError, match="upgrade it"):
-            index.update_images(photos)
 
 
 def test_only_what_is_new_is_sent(
@@ -242,55 +216,6 @@ def test_an_index_that_is_closed_leaves_the_others_connected(
             client = collection(one).client
         assert collection(one).client is client
         assert len(paths(one)) == 3
-
-
-def test_a_folder_within_this_process_is_the_same_from_everywhere(
-    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scheme = where.partition(":")[0]
-    if not scheme.endswith(("+edge", "+path")):
-        pytest.skip("of a server")
-    monkeypatch.chdir(tmp_path)
-    with Index.create(tmp_path / "index", Colours(), f"{scheme}:vectors") as index:
-        index.update_images(photos)
-    monkeypatch.chdir(photos)
-    with Index.open(tmp_path / "index", Colours(), store=where) as index:
-        assert len(paths(index)) == 3
-
-
-def test_a_folder_that_another_process_uses_is_named(tmp_path: Path, photos: Path) -> None:
-    where = address("qdrant", tmp_path)
-    if "+edge:" not in where:
-        pytest.skip("of a server")
-    with Index.create(tmp_path / "index", Colours(), where) as index:
-        index.update_images(photos)
-    import qdrant_edge
-
-    (shard,) = (tmp_path / "vectors").glob("*_image")
-    held = qdrant_edge.EdgeShard.load(str(shard))
-    with (
-        Index.open(tmp_path / "index", Colours()) as index,
-        pytest.raises(SeesayError, match="vectors: another process is using it; close that process"),
-    ):
-        index.search("green")
-    held.close()
-
-
-@pytest.mark.parametrize("lost", ["seesay_mark", "edge_config.json", "segments"])
-def test_a_shard_that_is_damaged_or_was_not_finished_is_written_again(
-    lost: str, tmp_path: Path, photos: Path
-) -> None:
-    where = address("qdrant", tmp_path)
-    if "+edge:" not in where:
-        pytest.skip("of a server")
-    with Index.create(tmp_path / "index", Colours(), where) as index:
-        index.update_images(photos)
-        before = index.search("green")
-    (found,) = (tmp_path / "vectors").glob(f"*_image/{lost}")
-    shutil.rmtree(found) if found.is_dir() else found.unlink()
-    with Index.open(tmp_path / "index", Colours()) as index:
-        index.update_images(photos)
-        assert index.search("green") == before
 
 
 def test_a_path_of_very_many_folders_is_bounded() -> None:
@@ -335,8 +260,6 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
     embedded = Neighbours(store, "image", tmp_path / "v.f16")
     database = open_vectors(where, store, "image", lambda: np.empty((0, DIM), np.float32))
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
-    if where.startswith("qdrant+http"):  # which rounds queries as it does vectors
-        query = query.astype(np.float16).astype(np.float32)
     for vectors in (embedded, database):
         vectors.save()
         vectors.refresh()
@@ -349,30 +272,14 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ("qdrant", r"write STORE\+ADDRESS"),
-        (
-            "qdrnt+http://localhost:1",
-            "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, postgresql, ",
-        ),
-        ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
-        ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
-        ("qdrant+localhost:6333", r"write qdrant\+http://HOST:PORT"),
-        ("qdrant+http://a b", r"write qdrant\+http://HOST:PORT"),
-        ("qdrant+https://me:hu/sh@db:6333", "^--store: the index would store .* set QDRANT_API_KEY instead"),
-        ("milvus+http://token@db:19530", "^--store: the index would store .* set MILVUS_TOKEN instead"),
-        ("qdrant+:memory:", r"or qdrant\+edge:FOLDER"),
-        ("qdrant+path:vectors", r"or qdrant\+edge:FOLDER"),
-        ("milvus+vectors.db", r"or milvus\+path:FOLDER"),
-        ("milvus+http://localhost:port", r"write milvus\+http://HOST:PORT"),
+        ("qdrant", "write postgresql://USER@HOST:PORT/DATABASE"),
         ("postgresql://127.0.0.1:1/photos", "PostgreSQL cannot be used .*; start it, or check the address"),
         ("postgresql://127.0.0.1:port/photos", "write postgresql://USER@HOST:PORT/DATABASE"),
         ("postgresql+http://127.0.0.1", "write postgresql://USER@HOST:PORT/DATABASE"),
     ],
 )
 def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
-    for store, package in (("milvus", "pymilvus"), ("postgresql", "psycopg")):
-        if wrong.startswith(store):
-            pytest.importorskip(package, reason=f"{package} is not installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
     with pytest.raises(SeesayError, match=told), Index.create(tmp_path / "index", Colours(), wrong) as index:
         index.update_images(photos)
     # What is no address leaves nothing that the next attempt, with another one, would meet.
@@ -393,21 +300,11 @@ def test_an_index_from_elsewhere_reaches_nothing_unasked(
         assert len(paths(index)) == 3
 
 
-@pytest.mark.parametrize(
-    ("store", "client", "url"),
-    [
-        ("milvus", "pymilvus", "milvus+http://localhost:6333"),
-        ("postgresql", "psycopg", "postgresql://localhost/photos"),
-        ("qdrant", "qdrant_client", "qdrant+http://localhost:6333"),
-    ],
-)
-def test_without_its_client_the_extra_is_named(
-    store: str, client: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, f"seesay.search.stores.{store}", raising=False)
-    monkeypatch.setitem(sys.modules, client, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install .*\[{store}\]'"):
-        Index.create(tmp_path / "index", Colours(), url)
+def test_without_its_client_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "seesay.search.stores.postgresql", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[postgresql\]'"):
+        Index.create(tmp_path / "index", Colours(), "postgresql://localhost/photos")
 
 
 def test_the_command_takes_a_store(

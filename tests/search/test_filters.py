@@ -45,7 +45,7 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     folder = tmp_path_factory.mktemp("filters")
     for name, (size, taken) in PHOTOS.items():
         photo(folder / "photos" / name, size, taken)
-    with Index.create(folder / "index", Colours(), address(request.param, folder)) as made:
+    with Index.create(folder / "index", Colours(), address(request.param)) as made:
         made.update_images(folder / "photos")
         yield made
 

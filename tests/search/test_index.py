@@ -36,7 +36,7 @@ def matcher() -> Colours:
 
 @pytest.fixture(params=STORES)
 def index(tmp_path: Path, matcher: Colours, request: pytest.FixtureRequest):
-    with Index.create(tmp_path / "index", matcher, address(request.param, tmp_path)) as made:
+    with Index.create(tmp_path / "index", matcher, address(request.param)) as made:
         yield made
 
 

@@ -57,7 +57,7 @@ def graph(
 ) -> Iterator[PostgreSQL]:
     """Their vectors in PostgreSQL, with a graph."""
     queries = np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32)
-    where = address("postgresql", tmp_path_factory.mktemp("unused"))
+    where = address("postgresql")
     opened = open_vectors(where, store, "image", lambda: queries)
     assert isinstance(opened, PostgreSQL)
     opened.graph_from = 1000
@@ -92,7 +92,7 @@ def test_how_wide_the_graph_is_searched_is_told_and_remembered(
         for number, vector in enumerate(vectors[:500]):
             writer.put_vector("image", str(number), vector, (1, 1))
             writer.put_image(f"{number}.png", str(number), 0, 0)
-    near = PostgreSQL(address("postgresql", tmp_path), few, "image", lambda: NONE)
+    near = PostgreSQL(address("postgresql"), few, "image", lambda: NONE)
     near.graph_from = 500
     near.save()
     told = re.search(r"500 vectors, hnsw.ef_search ([0-9]+); recall@10 ([0-9.]+)", capsys.readouterr().err)

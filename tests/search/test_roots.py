@@ -34,7 +34,7 @@ def scans(tmp_path: Path) -> Path:
 @pytest.fixture(params=STORES)
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a store of vectors."""
-    return address(request.param, tmp_path)
+    return address(request.param)
 
 
 @pytest.fixture

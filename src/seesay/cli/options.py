@@ -177,8 +177,8 @@ Store = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Search vectors in a database: postgresql://USER@HOST/DATABASE, qdrant+http://HOST:PORT or "
-        "milvus+http://HOST:PORT. The index remembers it. By default, vectors are searched in this process.",
+        help="Search vectors in a database: postgresql://USER@HOST/DATABASE. The index "
+        " remembers it. By default, vectors are searched in this process.",
     ),
 ]
 Rerank = Annotated[

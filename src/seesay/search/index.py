@@ -52,7 +52,7 @@ class Index(Searcher):
         Args:
             folder: of the index.
             run: the name or folder of the run that embeds, or any `Embedder`.
-            store: where vectors are searched, such as "qdrant+http://localhost:6333"; by default in this
+            store: where vectors are searched, such as "postgresql://localhost/photos"; by default in this
                 process.
 
         Raises:

@@ -1,16 +1,14 @@
-"""The interface of stores of vectors, and their registry."""
+"""What searches vectors: this process (`seesay.search.neighbours`), or a database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, did_you_mean, naming_extras
-from seesay.registry import Registry
+from seesay.errors import naming_extras
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
@@ -64,65 +62,35 @@ class VectorStore(Protocol):
         ...
 
 
-Opened = Callable[[str, Store, Kind, Queries], VectorStore]
-"""Opens the vectors of one kind at an address; it does not connect before a method is first called."""
-
-_DATABASES = ("milvus", "postgresql", "qdrant")  # whose modules need an extra each
-
-VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
-register_store = VECTOR_STORES.register
-
-
 def open_vectors(address: str, store: Store, kind: Kind, queries: Queries) -> VectorStore:
-    """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
+    """Open the vectors of one kind in a database; it does not connect before a method is first called.
 
     Args:
-        address: a registered scheme, "+" and its address, or "postgresql://…".
+        address: of the database, "postgresql://…".
         store: of the items.
         kind: of the items.
         queries: the queries for measuring recall.
 
     Raises:
-        SeesayError: there is no such store.
-        MissingExtraError: its package is not installed.
+        MissingExtraError: the database's client is not installed.
     """
-    name, rest = _divided(address)
-    return VECTOR_STORES[name](rest, store, kind, queries)
+    with naming_extras():
+        from seesay.search.stores.postgresql import PostgreSQL
+    return PostgreSQL(address, store, kind, queries)
 
 
 def store_address(address: str) -> str:
-    """Return an address as stored in an index, with absolute paths of folders.
+    """Return an address as stored in an index.
 
     Raises:
-        SeesayError: the store does not exist, or the address is invalid.
-        MissingExtraError: its package is not installed.
+        SeesayError: the address is invalid.
+        MissingExtraError: the database's client is not installed.
     """
     if not address:
         return ""
-    name, rest = _divided(address)
-    if name not in _DATABASES:
-        return address
-    checked: str = import_module(f"seesay.search.stores.{name}").checked_address(rest)
-    return checked
-
-
-def _divided(address: str) -> tuple[str, str]:
-    """Return the name of a registered store, and its address."""
-    name, plus, rest = address.partition("+")
-    if address.startswith(
-        ("postgresql:", "postgres:", "postgresql+")
-    ):  # may hold a password, and a plus in it
-        name, plus, rest = "postgresql", "+", address
-    if not (plus and rest):
-        raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
-    if name in _DATABASES:
-        with naming_extras():
-            import_module(f"seesay.search.stores.{name}")  # which registers itself
-    elif name not in VECTOR_STORES:
-        known = sorted({*VECTOR_STORES, *_DATABASES})
-        near = did_you_mean(name, known) or "."
-        raise SeesayError(f"--store {address}: no store '{name}'{near} There are: {', '.join(known)}.")
-    return name, rest
+    with naming_extras():
+        from seesay.search.stores.postgresql import checked_address
+    return checked_address(address)
 
 
 def next_page(best: Callable[[int], Found], k: int, after: Place) -> Found:

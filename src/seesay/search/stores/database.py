@@ -8,14 +8,11 @@ know the mark, which then belongs to another copy of its folder.
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, TypeVar
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import numpy as np
@@ -35,12 +32,12 @@ Columns = dict[str, Any]
 
 # By database and address, each with the collections that use it.
 _CLIENTS: dict[tuple[type, str], tuple[Any, WeakSet[Any]]] = {}
-_CONNECTING = threading.Lock()  # prevents two clients of one address, which embedded editions refuse
+_CONNECTING = threading.Lock()  # prevents two clients of one address
 
 MARK = "seesay_mark"
 NO_MARK = "0"  # of a collection that is not filled
 SECONDS = 60  # that a request may take
-FOLDER = 16_383  # characters of the path of a folder that are compared: Milvus takes 64 kB
+FOLDER = 16_383  # characters of the path of a folder that are compared
 _AT_ONCE = 1000  # vectors in a request, at most
 
 
@@ -57,13 +54,14 @@ class Collection(ABC, Generic[Client]):
         title: of the database, for messages.
         secret: the environment variable with the credentials.
         errors: that the database raises.
-        concurrent: see `VectorStore`; True for servers, False for embedded editions.
-        numbers_at_once: the limit of a request; about 10 MB as text (Qdrant accepts 32 MB).
+        concurrent: see `VectorStore`.
+        numbers_at_once: the limit of a request; about 10 MB as text.
     """
 
     title: ClassVar[str]
     secret: ClassVar[str]
     errors: ClassVar[tuple[type[Exception], ...]]
+    concurrent = True
     numbers_at_once = 500_000
 
     def __init__(self, address: str, store: Store, kind: Kind, queries: Queries) -> None:
@@ -73,7 +71,6 @@ class Collection(ABC, Generic[Client]):
         self._has_facts = kind == "image"
         self._store, self._kind = store, kind
         self._seen = -1  # generation of the items at the last look
-        self.concurrent = self._is_remote()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -163,10 +160,6 @@ class Collection(ABC, Generic[Client]):
             client, users = _CLIENTS[key]
             users.add(self)
         return client
-
-    def _is_remote(self) -> bool:
-        """Whether the address is a server, and not an embedded edition."""
-        return not self.address.startswith(("edge:", "path:"))
 
     def close(self) -> None:
         """Close the client once no other collection uses it."""
@@ -273,44 +266,6 @@ def columns_of(facts: Facts) -> Columns:
 
 # Of sentences, in databases in which every column has a value.
 _UNKNOWN: Columns = {"folder": "", "orientation": "", "time": 0, "width": 0, "height": 0, "added": 0.0}
-
-
-def checked_url(name: str, address: str, embedded: str, key: str) -> str:
-    """Return the address of a server or folder as an index stores it, with the absolute path of the folder.
-
-    Args:
-        name: of the database.
-        address: without the name.
-        embedded: the scheme of an embedded edition's address, such as "path".
-        key: the environment variable of the key.
-
-    Raises:
-        SeesayError: it is neither, or names a user or password, which the message does not repeat.
-    """
-    scheme, _, folder = address.partition(":")
-    if scheme == embedded and folder:
-        return f"{name}+{scheme}:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
-    if "@" in address:
-        raise SeesayError(
-            f"--store: the index would store the user and the password in this address; remove them, and set "
-            f"{key} instead."
-        )
-    if not _is_url(address):
-        raise SeesayError(
-            f"--store {name}+{address}: write {name}+http://HOST:PORT, or {name}+{embedded}:FOLDER for the "
-            "edition within this process."
-        )
-    return f"{name}+{address}"
-
-
-def _is_url(text: str) -> bool:
-    """Whether a text is the address of a server; database clients do not check this."""
-    try:
-        parts = urlsplit(text)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of the port
-        return False
-    return is_valid and not re.search(r"\s", text)
 
 
 def moment(text: str) -> int:

@@ -26,7 +26,7 @@ from seesay.progress import tell
 from seesay.search.filters import Filter
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
-from seesay.search.stores import Found, Queries, register_store
+from seesay.search.stores import Found, Queries
 from seesay.search.stores.database import (
     MARK,
     NO_MARK,
@@ -190,7 +190,6 @@ class _VectorDumper(Dumper):
 psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 
-@register_store("postgresql")
 class PostgreSQL(Collection[Connections]):
     """Vectors of one kind in a table of PostgreSQL, in half precision, with pgvector's graph (HNSW).
 
