@@ -465,3 +465,35 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
     )
     assert all(is_same(here, other) for other in others)
     assert not is_same(here, here.model_copy(update={"encoders": ("concepts:runs/other",)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "encoders", "said"),
+    [
+        ("sco-ctx", "[precomputed, concepts]", "'context' reads no concepts"),
+        ("sco-cnp", "[precomputed, concepts]", "'concepts' reads concepts alone"),
+        ("sco-cnp", "[efficientnet-lite0]", "'concepts' reads concepts alone"),
+        ("sco-full", "[precomputed]", "'gate' joins one encoder of the context, named first, and concepts"),
+        ("sco-full", "[concepts, precomputed]", "'gate' joins one encoder of the context, named first"),
+        ("sco-full", "[efficientnet-lite0, efficientnet-lite1, concepts]", "'gate' joins one encoder"),
+    ],
+)
+def test_a_fusion_that_lacks_its_role_or_has_too_much_is_refused(name: str, encoders: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=said):
+        load_recipe(name, changes=[f"encoders={encoders}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "encoders"),
+    [
+        ("sco-cnp", "[precomputed]"),
+        ("sco-ctx", "[precomputed]"),
+        ("sco-ctx", "[efficientnet-lite0, efficientnet-lite1]"),
+        ("sco-full", "[precomputed, concepts]"),
+        ("sco-full", "[efficientnet-lite0, precomputed]"),
+    ],
+)
+def test_precomputed_features_are_context_or_concepts_if_no_other_encoder_is(
+    name: str, encoders: str
+) -> None:
+    load_recipe(name, changes=[f"encoders={encoders}"])

@@ -221,3 +221,40 @@ def test_a_table_can_have_the_settings_for_another_corpus() -> None:
     assert not is_table("photos/sco-2")
     with pytest.raises(SeesayError, match="Table flickr8k-phrases has settings for"):
         load_table("coco/flickr8k-phrases")
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "changes", "said"),
+    [
+        ("sco-2", (), ["encoders=[precomputed]"], "sco-ctx-1crop reads context, sco-cnp reads concepts"),
+        ("gvse-1", (), ["encoders=[precomputed]"], "gvse-uncommon reads instances"),
+        (
+            "sco-2",
+            ("sco-ctx", "sco-ctx-1crop"),
+            ["encoders=[precomputed]"],
+            "sco-ctx-1crop and sco-ctx are one",
+        ),
+        ("two-branch-1", (), ["matcher.linear=true"], "ground-linear-one and ground-one are one model"),
+    ],
+)
+def test_a_change_that_removes_what_rows_compare_is_refused(
+    name: str, rows: tuple[str, ...], changes: list[str], said: str
+) -> None:
+    with pytest.raises(SeesayError, match=said):
+        load_table(name).only(rows).check_changes("flickr30k", changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "changes"),
+    [
+        ("sco-2", ("sco-ctx", "sco-ctx-gen"), ["encoders=[precomputed]"]),
+        ("sco-3", (), ["encoders=[precomputed, concepts]"]),
+        ("gvse-2", (), ["schedule.epochs=1"]),  # a model stands in several rows, by protocol
+        ("irmatch-3", (), ["encoders=[precomputed]", "schedule.epochs=1"]),
+        ("two-branch-5", (), ["schedule.epochs=1"]),
+    ],
+)
+def test_a_change_that_keeps_what_rows_compare_is_taken(
+    name: str, rows: tuple[str, ...], changes: list[str]
+) -> None:
+    load_table(name).only(rows).check_changes("flickr30k", changes)

@@ -21,6 +21,24 @@ _FILES = (".onnx", ".txt", ".vec")  # of detectors and of word vectors
 _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
 
+_ROLES = {  # by the first part of a name; all others encode the context
+    "concepts": "concepts",
+    "concepts-regions": "concepts",
+    "detections": "concepts",
+    "instances": "instances",
+}
+
+
+def role_of(encoder: str) -> str:
+    """Return what an encoder gives of an image: its "context", "concepts", "instances" or "regions".
+
+    >>> [role_of(name) for name in ("efficientnet-lite0:ten", "concepts:runs/concepts", "instances:grid")]
+    ['context', 'concepts', 'instances']
+    """
+    spec = EncoderSpec.parse(encoder)
+    return "regions" if spec.variant == "roi" or spec.name == "detector" else _ROLES.get(spec.name, "context")
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
     """The parts of an encoder's name, `name@weights:variant`; the last two are optional.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name, role_of
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
@@ -193,8 +193,26 @@ Misfits: TypeAlias = Iterator[tuple[str, str]]
 def _misfits(recipe: Recipe) -> Misfits:
     if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
+    if (fusion := getattr(recipe.matcher, "fusion", None)) is not None:
+        yield from _fusion_misfits(fusion, recipe.encoders)
     if recipe.regions is not None and len(recipe.encoders) > 1:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
+
+
+def _fusion_misfits(fusion: str, encoders: tuple[str, ...]) -> Misfits:
+    """SCO's fusions of context and concepts; precomputed features may be either, if no other encoder is."""
+    roles = ["either" if name == PRECOMPUTED else role_of(name) for name in encoders]
+    if fusion == "context" and "concepts" in roles:
+        yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
+    if fusion == "concepts" and roles != ["either"] and {*roles} != {"concepts"}:
+        yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
+    if fusion in ("sum", "gate", "scaled-gate") and (
+        len(roles) < 2 or roles[0] == "concepts" or not {*roles[1:]} <= {"concepts", "either"}
+    ):
+        yield (
+            "encoders",
+            f"the fusion '{fusion}' joins one encoder of the context, named first, and concepts; name both",
+        )
 
 
 def _loss_misfits(recipe: Recipe) -> Misfits:

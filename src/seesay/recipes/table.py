@@ -15,9 +15,10 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from seesay.encoders.spec import role_of
 from seesay.errors import SeesayError, did_you_mean
 from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
-from seesay.recipes.load import corpora_of, load_recipe, validated
+from seesay.recipes.load import corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
 
@@ -143,6 +144,38 @@ class TableDefinition(Settings):
         """Load the recipes of all rows for a corpus; see `recipe`."""
         return [self.recipe(name, corpus, row.changes, seed=1) for row in self.rows for name in row.recipes]
 
+    def check_changes(self, corpus: str, changes: Sequence[str]) -> None:
+        """Check changes for all rows: they must not remove what the rows compare.
+
+        Raises:
+            SeesayError: the same encoders would replace different kinds, or two rows become one model.
+        """
+        before = {
+            row.name: self.recipe(row.recipes[0], corpus, row.changes, 1) for row in self.rows if row.recipes
+        }
+        if any(change.partition("=")[0] == "encoders" for change in changes):
+            roles: dict[tuple[str, ...], str] = {}
+            for name, recipe in before.items():
+                roles.setdefault(tuple(sorted(set(map(role_of, recipe.encoders)))), name)
+            if len(roles) > 1:
+                read = ", ".join(f"{name} reads {' and '.join(each)}" for each, name in roles.items())
+                raise SeesayError(
+                    f"Table {self.name}: --set encoders gives all rows the same, but {read}; choose rows "
+                    "that read alike by --rows."
+                )
+        models: dict[tuple[object, ...], str] = {}
+        for row in self.rows:
+            try:
+                after = _model_of(self.recipe(row.recipes[0], corpus, (*row.changes, *changes), 1))
+            except (SeesayError, IndexError):  # the row fails alone; a row without a recipe
+                continue
+            other = models.setdefault(after, row.name)
+            if _model_of(before[other]) != _model_of(before[row.name]):
+                raise SeesayError(
+                    f"Table {self.name}: with {' '.join(changes)}, {other} and {row.name} are one model; "
+                    "leave one of them out by --rows."
+                )
+
     def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
         """Load a row's recipe for a corpus, with changes and a seed; see `load_recipe`.
 
@@ -217,6 +250,11 @@ def corpus_title(name: str) -> str:
     ('Flickr30k Entities', 'COCO')
     """
     return capwords(name.replace("-", " ")).replace("Coco", "COCO")
+
+
+def _model_of(recipe: Recipe) -> tuple[object, ...]:
+    """Return what tells the models of a table's recipes apart."""
+    return settings_digest(recipe), recipe.encoders, recipe.loss.teacher_run
 
 
 @cache

@@ -144,11 +144,12 @@ class TableRuns:
         return Row(origin.model_copy(update={**named, "departures": list(departures)}), combined)
 
     def check(self) -> None:
-        """Raise a SeesayError if a protocol does not fit the corpus or split, or a change sets the seed."""
+        """Raise a SeesayError if a protocol does not fit the corpus or split, or a change not the table."""
         corpus, name = self.corpus, self.definition.name
         protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
         if any(change.partition("=")[0] == "seed" for change in self.changes):
             raise SeesayError("changes: seed is not one of them; a table is given its seeds by themselves.")
+        self.definition.check_changes(corpus.name, self.changes)
         images = len(corpus.split(self.split).images)
         for protocol in protocols:
             if corpus.has_boxes != (protocol.needs == "phrases"):

@@ -78,7 +78,7 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
     mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
     before = -np.inf
-    with progress(f"Mixture of {len(x)} words", _ITERATIONS, "iterations at most") as advance:
+    with progress(f"Mixture of {len(x)} words", _ITERATIONS, "iterations") as advance:
         for _ in range(_ITERATIONS):
             likelihoods, posteriors = mixture.expect(x)
             if (likelihood := likelihoods.mean()) - before < _TOLERANCE:
