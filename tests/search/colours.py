@@ -51,7 +51,7 @@ def gallery(folder: Path, *names: str) -> Path:
 
 def prepared(index: Index, text: str) -> PreparedQuery:
     """The query of a text as it is searched for."""
-    (found,) = index.prepare([Query.parse(text)])
+    found = index.prepare(Query.parse(text))
     assert isinstance(found, PreparedQuery)
     return found
 

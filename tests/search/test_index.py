@@ -648,14 +648,13 @@ def test_a_vector_stands_for_what_it_is_of(index: Index, photos: Path) -> None:
     assert index.search(query) == index.search(Query((Part(Image(picture("red"))), Part(Text("blue"), -1))))
 
 
-def test_queries_are_embedded_at_once_and_fail_one_by_one(index: Index, photos: Path) -> None:
+def test_a_prepared_query_has_the_answer_of_its_text(index: Index, photos: Path) -> None:
     index.update_images(photos)
-    queries = [Query.parse(text) for text in ("red", "id:999", "blue - red", "red - 1*red")]
-    red, missing, both, nothing = index.prepare(queries)
-    assert isinstance(missing, QueryError)
-    assert isinstance(nothing, QueryError)
-    for query, ready in zip(queries[::2], (red, both), strict=True):
-        assert index.search(ready) == index.search(query)
+    for text in ("red", "blue - red"):
+        assert index.search(index.prepare(Query.parse(text))) == index.search(text)
+    for text in ("id:999", "red - 1*red"):
+        with pytest.raises(QueryError):
+            index.prepare(Query.parse(text))
 
 
 @_OF_FILES
@@ -680,7 +679,7 @@ def test_a_query_is_corrected_and_embedded_once(index: Index, photos: Path) -> N
         assert (counting.read, counting.corrected) == (["red", "blue"], ["rde", "blue"])
         assert answer.corrected_words == {"rde": "red"}
         counting.read.clear()
-        (ready,) = opened.prepare([Query.parse("red - id:1")])
+        ready = opened.prepare(Query.parse("red - id:1"))
         opened.search(ready)
         assert counting.read == ["red"]
 

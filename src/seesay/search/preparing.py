@@ -47,32 +47,25 @@ class PreparedQuery:
     vector: Vector
 
 
-def prepare_queries(
-    queries: Sequence[Query], run: Embedder, store: Store
-) -> list[PreparedQuery | SeesayError]:
-    """Prepare queries, or return the error of each; all sentences are embedded at once.
+def prepare_query(query: Query, run: Embedder, store: Store) -> PreparedQuery:
+    """Correct and embed a query; all its sentences are embedded at once.
 
     Args:
-        queries: to prepare.
+        query: to prepare.
         run: that embeds.
         store: of the images that queries refer to by id.
+
+    Raises:
+        SeesayError: a part cannot be embedded, or the parts cancel each other out.
     """
-    words = [run.corrections(query.unquoted) if query.unquoted else {} for query in queries]
-    meant = [query.corrected(each) if each else query for query, each in zip(queries, words, strict=True)]
+    corrected = run.corrections(query.unquoted) if query.unquoted else {}
+    meant = query.corrected(corrected) if corrected else query
     if run.calibration is not None:  # fitted to captions, which do not ask for photos
-        meant = [query.reworded(description_in) for query in meant]
-    texts = [text for query in meant for text in query.sentences]
-    sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
-    found: list[PreparedQuery | SeesayError] = []
-    for query, corrected in zip(meant, words, strict=True):
-        own = iter([next(sentences) for _ in query.sentences])  # taken even if another part raises an error
-        try:
-            rows = [_row(part, own, run, store) for part in query.parts]
-            unknown = run.unknown_words(query.sentences) if query.sentences else []
-            found.append(PreparedQuery(query, corrected, unknown, rows, _sum(query, rows)))
-        except SeesayError as error:
-            found.append(error)
-    return found
+        meant = meant.reworded(description_in)
+    sentences = iter(finite(run.embed_sentences(meant.sentences, query=True)) if meant.sentences else ())
+    rows = [_row(part, sentences, run, store) for part in meant.parts]
+    unknown = run.unknown_words(meant.sentences) if meant.sentences else []
+    return PreparedQuery(meant, corrected, unknown, rows, _sum(meant, rows))
 
 
 def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = False) -> Vector:

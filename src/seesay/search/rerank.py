@@ -89,9 +89,7 @@ class Reranker:
             raise QueryError(
                 "Re-ranking needs a query of a single sentence; search without it, or shorten the query."
             )
-        (ready,) = [query] if isinstance(query, PreparedQuery) else index.prepare([asked])
-        if isinstance(ready, SeesayError):
-            raise ready
+        ready = query if isinstance(query, PreparedQuery) else index.prepare(asked)
         shortlist = index.search(ready, max(k, self.shortlist), where)
         started = time.perf_counter()
         with self._lock:

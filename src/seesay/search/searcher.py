@@ -23,7 +23,7 @@ from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
 from seesay.search.neighbours import Neighbours
-from seesay.search.preparing import PreparedQuery, embed_image, prepare_queries
+from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import KINDS, Kind, database_exists
@@ -188,9 +188,7 @@ class Searcher:
             SeesayError: `k` is less than 1.
         """
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
-        (asked,) = [query] if isinstance(query, PreparedQuery) else self.prepare([Query.of(query)])
-        if isinstance(asked, SeesayError):
-            raise asked
+        asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
         is_first = among is None and after is None  # else the best of the whole gallery may not be on it
@@ -216,9 +214,13 @@ class Searcher:
         """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.preparing`."""
         return embed_image(self.run, image, query)
 
-    def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
-        """Correct and embed queries, or return the error of each; all are embedded at once."""
-        return prepare_queries(queries, self.run, self.store)
+    def prepare(self, query: Query) -> PreparedQuery:
+        """Correct and embed a query, which can then be searched for several times.
+
+        Raises:
+            SeesayError: it cannot be embedded.
+        """
+        return prepare_query(query, self.run, self.store)
 
     def nearest(
         self,

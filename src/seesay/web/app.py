@@ -20,8 +20,6 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import Receive, Scope, Send
 
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
@@ -33,6 +31,7 @@ from seesay.web import log_line
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
 from seesay.web.options import ServerOptions
+from seesay.web.responses import Compressed
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
@@ -40,7 +39,6 @@ from seesay.web.security import MAX_HEADER_BYTES, Guard, Tokens, check_proxies, 
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
-_FILES = ("/original", "/jpeg", "/thumbnail", "/archive")  # images, which are compressed already
 _M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
@@ -107,21 +105,6 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     app.include_router(page_routes(tokens, prefix))
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
-
-
-class Compressed(GZipMiddleware):
-    """ASGI middleware that compresses responses with gzip, except images, archives and parts of files.
-
-    If a response contains a secret and text of an attacker's choice, its compressed size can reveal the
-    secret despite TLS (BREACH). Here tokens are only in headers, which are not compressed, and pages of other
-    sites cannot send requests to the API, see `Guard`.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        is_file = scope["type"] != "http" or scope["path"].endswith(_FILES)
-        is_part = is_file or any(name == b"range" for name, _ in scope["headers"])
-        await (self.app if is_part else super().__call__)(scope, receive, send)
 
 
 class _Application(FastAPI):

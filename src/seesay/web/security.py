@@ -14,7 +14,6 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from shlex import quote
@@ -22,13 +21,14 @@ from string import Template
 
 import anyio
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
-from seesay.web.answers import MEDIA_TYPE, problem
+from seesay.web.answers import problem
+from seesay.web.responses import with_headers
 
 API = "/api/v1"
 """The prefix of the API's paths."""
@@ -44,20 +44,6 @@ _OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; t
 _ENVELOPE_BYTES = 64 * 1024
 _CLOSE = {"Connection": "close"}
 _LATER = {"Retry-After": "2"}  # seconds
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    # Pages of other sites may neither show these images nor frame this page.
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "private, no-cache",  # otherwise browsers run old scripts for days after an upgrade
-    # Not no-referrer, with which browsers send the origin "null" with the page's own forms.
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +252,7 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers = Headers(scope=scope)
-        send = _with_headers(send, scope["method"] == "HEAD")
+        send = with_headers(send, scope["method"] == "HEAD")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -385,29 +371,3 @@ def _is_of_another_site(headers: Headers) -> bool:
     if site is None and page is not None:
         return page.partition("://")[2].partition("/")[0].lower() != headers.get("host", "").lower()
     return site not in (None, "none", "same-origin")
-
-
-def _with_headers(send: Send, is_head: bool) -> Send:
-    """Add the security headers, and replace the bodies of failures by those of `problem`."""
-    failure: Message | None = None
-
-    async def sending(message: Message) -> None:
-        nonlocal failure
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-            kind = headers.get("content-type", "").partition(";")[0]
-            if message["status"] >= 400 and kind not in (MEDIA_TYPE, "text/html"):
-                failure = message  # Starlette's own, such as for a range outside of a file
-                return
-        if failure is None:
-            await send(message)
-        elif not message.get("more_body", False):
-            response = problem(failure["status"], f"{HTTPStatus(failure['status']).phrase}.")
-            headers = MutableHeaders(scope=failure)
-            headers["content-type"], headers["content-length"] = MEDIA_TYPE, str(len(response.body))
-            await send(failure)
-            await send({"type": "http.response.body", "body": b"" if is_head else response.body})
-
-    return sending

@@ -79,9 +79,7 @@ class Served:
         key = _key(query, self.index.store.generation())
         if known := self._asked.get(key):
             return known
-        (prepared,) = self.index.prepare([query])
-        if isinstance(prepared, Exception):
-            raise prepared
+        prepared = self.index.prepare(query)
         self._asked.put(key, prepared)
         return prepared
 
