@@ -143,7 +143,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
         check_file(tmp_path / "nowhere" / "boxed.png", FORMATS)
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(SeesayError, match="cannot be written"):
+    with pytest.raises(SeesayError, match="a folder; choose the name of a file"):
         write_grounding(png((9, 9)), "photo", grounding((9, 9)), tmp_path / "folder.png")
     with pytest.raises(ImageError, match="photo"):
         write_grounding(b"", "photo", grounding((9, 9)), tmp_path / "boxed.png")
