@@ -35,8 +35,8 @@ tests-alone: .venv/.dev
 
 test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
 	@tools/chromium.sh
-	@$(BIN)/pip install -q -e '.[cloud,cluster,parquet]' 'moto[server]' || \
-	    echo "No Ray or moto for this Python: the tests of clusters and object stores are skipped."
+	@$(BIN)/pip install -q -e '.[cluster,parquet]' || \
+	    echo "No Ray for this Python: the tests of clusters are skipped."
 	$(BIN)/pytest -m "slow or browser"
 
 coverage: .venv/.dev ## the tests with line and branch coverage

@@ -17,7 +17,6 @@ from pillow_heif import register_heif_opener
 
 from seesay.data.headers import file_format
 from seesay.data.images import EncodedImage
-from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
 from seesay.errors import ImageError, SeesayError
@@ -231,26 +230,6 @@ def test_the_time_of_reading_parquet_is_linear(tmp_path: Path, kind: str) -> Non
 
     read_corpus(made(1))
     check_linear(read_corpus, made, 960 if kind == "pages" else 1600)  # more pages would be refused
-
-
-PAGE = b"\x15\0" * 3 + b"\0"  # three fields that are zero
-
-
-@pytest.mark.parametrize("kind", ["pages", "text", "list"])
-def test_the_time_of_reading_headers_of_pages_is_linear(kind: str) -> None:
-    def made(size: int) -> bytes:
-        length = bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
-        return {
-            "pages": PAGE * (size // len(PAGE)),
-            "text": PAGE[:-1] + b"\x18" + length + bytes(size) + b"\0",
-            "list": PAGE[:-1] + b"\x19\xf5" + length + bytes(size) + b"\0",
-        }[kind]
-
-    def parse(data: bytes) -> None:
-        assert {*page_sizes(lambda at, size: data[at : at + size], 0, len(data))} == {(0, 0)}
-
-    parse(PAGE)
-    check_linear(parse, made, 256_000)
 
 
 @pytest.mark.parametrize("name", PARSERS)

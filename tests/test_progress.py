@@ -125,13 +125,13 @@ def test_work_that_counts_for_itself(clock: list[float], capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("plain")
 def test_what_has_no_known_end_is_counted(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("Listing s3://photos", None, "files") as advance:
+    with progress("Listing photos", None, "files") as advance:
         for _ in range(5):
             clock[0] += 6
             advance(1000)
     assert capsys.readouterr().err.splitlines() == [
-        "Listing s3://photos: 2000 files",
-        "Listing s3://photos: 4000 files",
+        "Listing photos: 2000 files",
+        "Listing photos: 4000 files",
     ]
 
 

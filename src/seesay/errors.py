@@ -44,7 +44,6 @@ _EXTRAS = {
         "matplotlib": "Matplotlib",
         "scipy": "SciPy",
     },
-    "cloud": {"fsspec": "fsspec"},
     "cluster": {"ray": "Ray"},
     "parquet": {"pyarrow": "pyarrow"},
     "postgresql": {"psycopg": "PostgreSQL's client"},

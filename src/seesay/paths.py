@@ -244,6 +244,16 @@ def _sweep_folders(parent: Path, name: str) -> None:
                 shutil.rmtree(folder)
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; False if its disk or network does not answer."""
+    return os.path.isdir(path)  # noqa: PTH112 — is_dir raises errors of an unavailable disk or network
+
+
+def is_same_folder(one: Path, other: Path) -> bool:
+    """Return whether two paths are the same folder."""
+    return one == other or (is_folder(one) and is_folder(other) and one.samefile(other))
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's contents."""
     with path.open("rb") as file:

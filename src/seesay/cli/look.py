@@ -56,9 +56,7 @@ def data(
 
 @opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
 def features(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images, or its s3:// address.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images.")],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
@@ -71,7 +69,6 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
-    from seesay.data.remote import path_of
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.cluster import fill_stores_on_cluster
@@ -81,7 +78,7 @@ def features(
 
     check_folder(out, has_stores(out))
     chosen = load_image_encoder(encoder, default_device())
-    images = read_corpus(path_of(folder).resolve() if cluster else folder, data_format).images
+    images = read_corpus(folder.resolve() if cluster else folder, data_format).images
     if cluster:
         report = fill_stores_on_cluster([chosen], out, images, cluster)
     else:

@@ -32,8 +32,7 @@ def index(
         list[Path] | None,
         typer.Argument(
             metavar="PHOTOS...",
-            help="Folders of images or s3:// addresses to add to the index. By default, all folders of the "
-            "index are updated.",
+            help="Folders of images to add to the index. By default, all folders of the index are updated.",
         ),
     ] = None,
     run: Annotated[
@@ -72,7 +71,6 @@ def index(
     as_json: opt.Json = False,
 ) -> None:
     """Index folders of images. Run it again to update the index: only new content is embedded."""
-    from seesay.data.remote import path_of
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.look import check_images
@@ -81,11 +79,7 @@ def index(
     from seesay.search.update import UpdateReport, read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
-    photos = [path_of(folder) for folder in photos or ()]
-    if watching:
-        from seesay.search.watch import check_watchable
-
-        check_watchable(photos)
+    photos = photos or []
     if not index_exists(out):
         check_images(photos)
     embedder = run if detector is None else with_detector(out, run, detector)
@@ -316,17 +310,15 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the search page and the HTTP API."""
-    from seesay.data.remote import path_of
     from seesay.search import Index
     from seesay.search.store import index_exists
-    from seesay.search.watch import check_watchable
     from seesay.web.app import name_of
     from seesay.web.app import serve as run_server
     from seesay.web.options import ServerOptions
 
     if root and len(folders) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
-    added = [path_of(folder) for folder in photos or ()]
+    added = photos or []
     if added and len(folders) > 1:
         raise SeesayError("--photos is for a single index; create the others with seesay index.")
     if added and not index_exists(folders[0]):
@@ -335,9 +327,7 @@ def serve(
     for folder in folders:
         if name_of(folder) in indexes:
             raise SeesayError(f"{folder}: another index is also called {name_of(folder)}; rename a folder.")
-        indexes[name_of(folder)] = opened = Index.open(folder, root=_roots(root or []), store=store)
-        if watch:
-            check_watchable([*(each.folder for each in opened.roots()), *added])
+        indexes[name_of(folder)] = Index.open(folder, root=_roots(root or []), store=store)
     options = ServerOptions(
         hosts=allow_host or (),
         prefix=prefix,

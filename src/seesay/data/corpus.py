@@ -25,14 +25,10 @@ SPLITS = ("train", "val", "test")
 
 
 class ByteSource(Protocol):
-    """Where the encoded bytes of one image are: in a file, a tar or a Parquet file, here or at a URL."""
+    """Where the encoded bytes of one image are: in a file of its own, or in a Parquet file."""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
-        ...
-
-    def place(self) -> str:
-        """Return a unique name of this version of the bytes if the store of a URL has versions; else ""."""
         ...
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.raw import is_raw
-from seesay.data.remote import as_remote
 from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
@@ -113,14 +112,11 @@ def library_format(head: bytes) -> str | None:
 
 
 def _opened(path: Path) -> _Bounded:
-    remote = as_remote(path)
-    return _Bounded(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path))
+    return _Bounded(io.FileIO(path))
 
 
 def read_range(path: Path, start: int, size: int) -> bytes:
-    """Read `size` bytes of a file or URL, or fewer if it ends earlier."""
-    if remote := as_remote(path):
-        return remote.read_range(start, start + size)
+    """Read `size` bytes of a file, or fewer if it ends earlier."""
     with path.open("rb") as file:
         file.seek(start)
         return file.read(size)

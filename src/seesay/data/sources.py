@@ -1,4 +1,4 @@
-"""Where the encoded bytes of an image are: in a file of its own, or in an uncompressed tar."""
+"""Where the encoded bytes of an image are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from seesay.data.corpus import ByteSource
 from seesay.data.headers import HEAD, read_range
 from seesay.data.images import EncodedImage
 from seesay.data.raw import is_raw
-from seesay.data.remote import is_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line
 
 MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
@@ -23,13 +22,6 @@ class FileSource:
 
     path: Path
 
-    def place(self) -> str:
-        """Return a unique name of the bytes at a URL; see `ByteSource`."""
-        try:
-            return version_of(self.path)
-        except OSError:  # reported when the bytes are read
-            return ""
-
     def read(self, limit: int | None = None) -> bytes:
         """Return the file's bytes, or the first `limit`.
 
@@ -39,8 +31,7 @@ class FileSource:
         """
         most = MAX_BYTES + 1 if limit is None else limit
         try:
-            # A request for the size first would take as long as one for an image.
-            size = 0 if is_remote(self.path) else self.path.stat().st_size
+            size = self.path.stat().st_size
             data = b"" if size > MAX_BYTES else read_range(self.path, 0, most)
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
@@ -53,21 +44,11 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once.
-
-    For a tar at a URL, `version` is that of the tar, and `held` the bytes of a short text file, which would
-    otherwise take a request of its own.
-    """
+    """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once."""
 
     path: Path
     offset: int
     size: int
-    version: str = ""
-    held: bytes | None = None
-
-    def place(self) -> str:
-        """Return a unique name of the bytes at a URL; see `ByteSource`."""
-        return f"{self.version} {self.offset} {self.size}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the member's bytes, or the first `limit`; raise ImageError if they cannot be read."""
@@ -75,7 +56,7 @@ class TarMember:
             raise ImageError(f"{self.path}: a member of {self.size} bytes; at most {MAX_BYTES} are read.")
         size = self.size if limit is None else min(self.size, limit)
         try:
-            data = self.held[:size] if self.held is not None else read_range(self.path, self.offset, size)
+            data = read_range(self.path, self.offset, size)
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         if len(data) != size:
@@ -90,15 +71,13 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
 
     Folders, symbolic links, hard links to absent members, sparse files, hidden files (`.DS_Store`, `._name`)
     and pax leftovers are left out. Of members with one name the last counts, as in tar itself. With `limit`,
-    only the first headers are read. A tar at a URL is read once from beginning to end, and its short text
-    files are kept.
+    only the first headers are read.
 
     Raises:
         SeesayError: the file cannot be read, is not a tar, is compressed, or ends too early.
     """
     members: dict[str, TarMember] = {}
     try:
-        version = version_of(path)
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             size = path.stat().st_size
             for position, info in enumerate(tar):
@@ -112,8 +91,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
                 elif info.isreg() and info.sparse is None:
                     if not 0 <= info.size <= size - info.offset_data:
                         raise tarfile.ReadError(f"'{name}' reaches past the end")
-                    held = _held(path, tar, info)
-                    members[name] = TarMember(path, info.offset_data, info.size, version, held)
+                    members[name] = TarMember(path, info.offset_data, info.size)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
     except (tarfile.TarError, ValueError, EOFError, RecursionError) as error:  # the last: many headers
@@ -121,14 +99,6 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
             f"{path}: not a whole, uncompressed tar ({error}); decompress it, or copy it again."
         ) from error
     return members
-
-
-def _held(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None:
-    is_text = PurePosixPath(member.name).suffix.lower() in (".txt", ".json")
-    if not (is_remote(path) and is_text and member.size <= HEAD):
-        return None
-    opened = tar.extractfile(member)
-    return opened.read() if opened else None
 
 
 def _plain_name(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The files of a folder or at a URL, and the images among them that a corpus names."""
+"""The files of a folder, and the images among them that a corpus names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from seesay.data.corpus import ByteSource, Issues
-from seesay.data.remote import as_remote
 from seesay.data.sources import FileSource, tar_members
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import SeesayError
@@ -31,27 +30,19 @@ Problem = Callable[[Path, str, bool], None]
 def walk_files(
     root: Path, problem: Problem | None = None, leave_out: Path | None = None, linked: bool = False
 ) -> Iterator[Path]:
-    """Iterate over the regular files below a folder or URL, nearest first, sorted by name.
+    """Iterate over the regular files below a folder, nearest first, sorted by name.
 
     Hidden files and folders are left out. A folder is walked once, by its own path rather than by a link, so
     those behind links come last.
 
     Args:
-        root: a folder, resolved if problems are wanted, or a URL.
+        root: a folder, resolved if problems are wanted.
         problem: called with what else is left out. With it, links are followed only to files inside `root`,
             because a linked folder inside is found at its own place. Without it, all links are followed, but
             no loops.
         leave_out: a folder that is left out.
         linked: with `problem`, also follow links to folders inside `root`.
-
-    Raises:
-        OSError: the store of a URL cannot be read.
     """
-    if remote := as_remote(root):
-        for path, _ in remote.walk():
-            if not any(map(_is_hidden, path.relative_to(root).parts)):
-                yield cast(Path, path)
-        return
     level, seen = [root], set[tuple[int, int]]()
     links: list[Path] = []
     while level or links:
@@ -148,7 +139,7 @@ class ImageFinder:
         self._unread_tar: SeesayError | None = None
         self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
         self._tars_read = False
-        self._follows = outside or as_remote(root) is not None  # a store has no links
+        self._follows = outside
         folder = root if self._follows else root.resolve()
         for path in walk_files(folder, None if self._follows else self._leave_out, linked=True):
             if path.suffix.lower() in IMAGE_SUFFIXES:
@@ -199,7 +190,7 @@ class ImageFinder:
     def _linked(self, key: str) -> ByteSource | None:
         """An image by a path with links, whose folder was walked by another path."""
         path = self._root / key
-        if as_remote(path) or "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
+        if "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
             return None
         return FileSource(path) if os.path.isfile(path) and self._is_inside(path) else None  # noqa: PTH113
 

@@ -13,14 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import CorpusImage
-from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.onnx import network_cache
 from seesay.paths import locked, read_small_json, replace_text
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
 INDEX = "rows.bin"
 _META = "store.json"
-PLACES = "places.txt"  # beside the stores; each line has a hash of place and version, and the content key
 _VERSION = 2
 _PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
 _SUFFIXES = {"<f2": "f16", "<f4": "f32"}
@@ -334,44 +330,3 @@ class SortedKeys:
         wanted = np.array(bytes.fromhex(key), "S16")
         at = np.searchsorted(self._keys, wanted)
         return bool(at < len(self._keys) and self._keys[at : at + 1] == wanted)
-
-
-class KnownKeys:
-    """The content keys of remote images that were read before, by place and version.
-
-    Local images are always read, which is fast and reliable.
-
-    Args:
-        folder: the folder of the feature stores, with the file of keys. Damaged lines are ignored.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / PLACES
-        self._lock = Lock()
-        self._new: dict[str, str] = {}
-        text = self._file.read_text(encoding="ascii", errors="replace") if self._file.exists() else ""
-        self._keys = {line[:32]: line[33:] for line in text.split("\n") if len(line) == 65}
-
-    def key(self, image: CorpusImage) -> str | None:
-        """Return the content key of an image, or None if it must be read."""
-        place = _place(image)
-        return self._keys.get(place) if place else None
-
-    def note(self, image: CorpusImage, key: str) -> None:
-        """Remember the content key of an image that was read."""
-        if place := _place(image):
-            with self._lock:
-                self._keys[place] = self._new[place] = key
-
-    def keep(self) -> None:
-        """Append the new keys to the file."""
-        with self._lock:
-            new, self._new = self._new, {}
-        if new:
-            with alone(self._file.parent):
-                append(self._file, "".join(f"{place} {key}\n" for place, key in new.items()).encode())
-
-
-def _place(image: CorpusImage) -> str:
-    place = image.source.place() if image.source is not None else ""
-    return content_key(place.encode()) if place else ""

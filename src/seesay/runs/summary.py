@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import read_options
-from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
@@ -180,8 +179,8 @@ def trained_on(run: Run) -> CorpusPlace:
     if not is_finished(run.folder):
         raise SeesayError(f"{run.name}: has no recorded corpus; name the corpus to measure on.")
     place = TrainingSummary.load(run.folder).corpus
-    root = path_of(place.root)
-    if not is_remote(root) and not root.exists():
+    root = Path(place.root)
+    if not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
     return place
 
@@ -212,10 +211,10 @@ def open_corpus_of(
         roots = ", ".join(sorted(place.root for place in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     place = places.pop()
-    beside = path_of(place.images) if place.images else None
+    beside = Path(place.images) if place.images else None
     named = read_options()  # of this call; the others are as in training
     return read_corpus(
-        path_of(place.root),
+        Path(place.root),
         phrases=phrases,
         images=images or beside,
         format=format or place.format,

@@ -7,9 +7,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
-from seesay.data.remote import is_folder, path_of
 from seesay.errors import SeesayError
-from seesay.paths import check_folder, disk_errors, home_expanded, locked, sweep
+from seesay.paths import check_folder, disk_errors, home_expanded, is_folder, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
@@ -94,7 +93,7 @@ class Index(Searcher):
         folder = home_expanded(folder)
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
         for each in given.values():
-            if not is_folder(path_of(each)):
+            if not is_folder(Path(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
         items = Store.open(folder / FILE)
         return cls(
@@ -196,8 +195,7 @@ class Index(Searcher):
         Images of a missing or empty folder are kept, because its drive may not be mounted.
 
         Args:
-            folders: the folders to update, by default all of the index; new ones are added. A folder may be a
-                URL, such as "s3://bucket/photos".
+            folders: the folders to update, by default all of the index; new ones are added.
             progress: called with the number of files done and the total.
             cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
 
@@ -229,7 +227,7 @@ class Index(Searcher):
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
         """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
         roots = self.roots()
-        named = [path_of(folder) for folder in folders]
+        named = [Path(folder) for folder in folders]
         if not (named or roots):
             raise SeesayError(f"{self.folder}: has no folders yet; name the folder of the images.")
         if not named:  # an update seals them, and this call does not name them
@@ -250,7 +248,7 @@ class Index(Searcher):
         run = self.run
         with self._sole_writer():
             roots = self.roots()
-            there = path_of(folder).resolve()
+            there = Path(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
             inside = Root(self.path_of(there) or "", there)  # without a name it would hold everything
@@ -313,7 +311,7 @@ def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str 
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
             raise SeesayError(f"{folder}: say where its images are with {known}; seesay info shows them.")
-    return {name: path_of(each).resolve() for name, each in given.items()}
+    return {name: Path(each).resolve() for name, each in given.items()}
 
 
 def _checked_address(folder: Path, items: Store, given: str) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from seesay.data.remote import is_folder, is_remote, is_same
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
+from seesay.paths import is_folder, is_same_folder
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
 from seesay.search.store import MOST_ROOTS, State, Store
@@ -52,12 +52,9 @@ class Found:
 
 
 def find_images(root: Path, leave_out: Path) -> Found:
-    """Find all image files under `root` (a resolved path or a URL), except in the folder `leave_out`.
+    """Find all image files under `root` (a resolved path), except in the folder `leave_out`.
 
     Hidden files and folders are ignored. Only links to files inside `root` are followed.
-
-    Raises:
-        SeesayError: the files at a URL cannot be listed.
     """
     result = Found()
 
@@ -67,19 +64,14 @@ def find_images(root: Path, leave_out: Path) -> Found:
         if unread or file.suffix.lower() in IMAGE_SUFFIXES or file.is_dir():
             result.skipped.append((file.relative_to(root).as_posix(), reason))
 
-    try:
-        for file in walk_files(root, problem, leave_out):
-            path = file.relative_to(root).as_posix()
-            if file.suffix.lower() in IMAGE_SUFFIXES:
-                _take_up(path, file, result)
-            elif kind := unread_kind(file.name):
-                result.not_read[kind] += 1
-                if kind == "raw":  # one that was read while the extra was installed is not gone
-                    result.unread.add(path)
-    except OSError as error:  # of a URL: what cannot be listed must not be taken for gone
-        raise SeesayError(
-            f"{error.filename}: cannot be read ({error.strerror}); the index is unchanged."
-        ) from error
+    for file in walk_files(root, problem, leave_out):
+        path = file.relative_to(root).as_posix()
+        if file.suffix.lower() in IMAGE_SUFFIXES:
+            _take_up(path, file, result)
+        elif kind := unread_kind(file.name):
+            result.not_read[kind] += 1
+            if kind == "raw":  # one that was read while the extra was installed is not gone
+                result.unread.add(path)
     return result
 
 
@@ -97,8 +89,7 @@ def _take_up(path: str, file: Path, result: Found) -> None:
         if stat.st_size > MAX_FILE_BYTES:
             result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
-            changed = getattr(stat, "st_ctime_ns", 0)  # which stores at a URL do not have
-            state = State(_within(stat.st_mtime_ns), stat.st_size, _within(changed))
+            state = State(_within(stat.st_mtime_ns), stat.st_size, _within(stat.st_ctime_ns))
             result.files[path] = state
 
 
@@ -146,7 +137,7 @@ class Look:
     def emptied(self, path: str) -> list[Path]:
         """Return the empty folders above a path, such as the mount point of an unmounted drive."""
         root = holding(self.roots, path)
-        if root is None or is_remote(root.folder):
+        if root is None:
             return []
         below = [folder for folder in root.file(path).parents if folder.is_relative_to(root.folder)][:-1]
         for folder in below:
@@ -232,21 +223,19 @@ def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absen
 
 def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
     """Return the root with that folder, or None."""
-    same = (root for root in former.values() if is_same(root.folder, folder))
+    same = (root for root in former.values() if is_same_folder(root.folder, folder))
     return former.get(folder) or next(same, None)
 
 
 def _moved(store: Store, former: Iterable[Root], folder: Path, there: Found) -> Root | None:
     """The missing root whose images are in a folder, at the same relative paths.
 
-    A URL is not accessed, because it may come from somebody else.
-
     Raises:
         SeesayError: only most of them are there: the others may be deleted, or it may be a partial copy.
     """
     partly = ""
     for root in former:
-        if not (is_remote(root.folder) or is_folder(root.folder)):
+        if not is_folder(root.folder):
             sizes = store.paths(root)
             start = len(root.path(""))
             same = sum(

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seesay.data.remote import is_remote
-
 _LONGEST, _LONGEST_NAME = 4096, 255  # bytes of a path with its final zero, and of each part, on Linux
 _NAMELESS = "images"  # of the root of a file system, whose own name is empty
 
@@ -59,8 +57,6 @@ def holding(roots: Iterable[Root], path: str) -> Root | None:
 
 def is_possible(path: Path) -> bool:
     """Return whether an absolute path is valid on this system; it need not exist."""
-    if is_remote(path):
-        return True
     # Disks are not accessed: the index is locked meanwhile, and one may be missing.
     try:
         whole, *names = (os.fsencode(part) for part in (str(path), *path.parts))

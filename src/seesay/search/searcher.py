@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.data.remote import is_folder, is_remote
 from seesay.errors import SeesayError
+from seesay.paths import is_folder
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
 from seesay.search.filters import Filter, filter_meant
@@ -288,8 +288,8 @@ class Searcher:
         ]
 
     def absent(self) -> list[Root]:
-        """Return the missing folders, for example on an unmounted drive; URLs are not accessed."""
-        return [root for root in self.roots() if not (is_remote(root.folder) or is_folder(root.folder))]
+        """Return the missing folders, for example on an unmounted drive."""
+        return [root for root in self.roots() if not is_folder(root.folder)]
 
     def check_roots(self) -> None:
         """Check that the user has confirmed the folders that the index would publish.
@@ -351,17 +351,11 @@ class Searcher:
         return None if item.path is None else self.file_at(item.path)
 
     def file_at(self, path: str) -> Path | None:
-        """Return the file of a hit's path; None if it is missing or outside its root.
-
-        A missing file at a URL is only noticed when it is read. The result is None if somebody else made the
-        index, until an update or `root` confirms the URL.
-        """
+        """Return the file of a hit's path; None if it is missing or outside its root."""
         root = holding(self.roots(), path)
         if root is None:
             return None
         file = root.file(path).resolve()
-        if is_remote(root.folder):
-            return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
         is_there = os.path.isfile(file)  # noqa: PTH113 — is_file raises an error if a disk is missing
         return file if is_there and file.is_relative_to(root.folder.resolve()) else None
 

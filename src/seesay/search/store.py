@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.seal import seal
@@ -268,7 +267,7 @@ class Store:
                 rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
                 if len(rows) > MOST_ROOTS:
                     raise self._damaged(f"more than {MOST_ROOTS} folders")
-                roots = [Root(name, path_of(folder), seal) for name, folder, seal in rows]
+                roots = [Root(name, Path(folder), seal) for name, folder, seal in rows]
                 if not all(is_possible(root.folder) for root in roots):
                     raise self._damaged("a folder that cannot be")
                 self._known_roots = generation, roots

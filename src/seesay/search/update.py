@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo, content_key
-from seesay.data.remote import is_remote, path_of
 from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
@@ -33,7 +32,6 @@ Progress = Callable[[int, int], None]
 _PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
-_REQUESTS = 16  # at once to an object store, which answers each after tens of milliseconds
 _SENTENCES_AT_ONCE = 512
 
 
@@ -194,7 +192,7 @@ def read_sentences(path: Path) -> list[str]:
     if path.suffix.lower() != ".txt":
         return list(read_corpus(path).texts())
     try:
-        return path_of(path).read_text(encoding="utf-8-sig").splitlines()
+        return path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as failure:
         raise SeesayError(f"{path}: cannot be read ({failure.strerror}).") from failure
     except UnicodeDecodeError as failure:
@@ -351,11 +349,8 @@ def _batches(place: Callable[[str], Path], files: Mapping[str, State]) -> Iterat
         except OSError as error:
             return error
 
-    with ThreadPoolExecutor(_REQUESTS, "seesay-request") as requests:
-        for batch in _divided(files):
-            paths = list(map(place, batch))
-            contents = requests.map(read, paths) if any(map(is_remote, paths)) else map(read, paths)
-            yield dict(zip(batch, contents, strict=True))
+    for batch in _divided(files):
+        yield {path: read(place(path)) for path in batch}
 
 
 def _divided(files: Mapping[str, State]) -> Iterator[list[str]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from watchfiles import Change, watch
 
-from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
@@ -20,15 +19,6 @@ Done = TypeVar("Done")
 _SETTLED_MS = 1500  # without changes, after which folders have settled: copying many files is one change
 TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
 _LOOK_MS = 500  # between checks whether to stop
-
-
-def check_watchable(folders: Iterable[Path]) -> None:
-    """Raise a SeesayError for a URL, because object stores do not report changes."""
-    for folder in filter(is_remote, folders):
-        raise SeesayError(
-            f"--watch: {folder} is in a store that does not report changes; run `seesay index` from "
-            f"time to time instead."
-        )
 
 
 def changes(
@@ -54,7 +44,6 @@ def changes(
     while not stop.is_set():
         try:
             watched = folders()
-            check_watchable(watched)
             there = _there(watched)
             if not there:
                 raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
@@ -149,14 +138,13 @@ def follow(
         stop: set to end.
 
     Raises:
-        SeesayError: a folder is a URL, or somebody else made the index and the user has not confirmed one.
+        SeesayError: somebody else made the index and the user has not confirmed one.
     """
 
     def folders() -> list[Path]:
         return [root.folder for root in index.roots()]
 
     index.check_roots()
-    check_watchable(folders())
     absent = [str(root.folder) for root in index.absent()]
     for report in keep_updated(index.update_images, folders, index.folder, told, stop):
         changed = report.added or report.changed or report.moved or report.deleted

@@ -1,14 +1,12 @@
-"""Corpora in Parquet, on a disk and at a URL. They need pyarrow: pip install 'seesay[parquet]'."""
+"""Corpora in Parquet. They need pyarrow: pip install 'seesay[parquet]'."""
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import sys
 from pathlib import Path
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from seesay.data.readers.files import MALFORMED_LINE
 from seesay.data.readers.parquet import MAX_ROWS, MAX_VALUES
 from seesay.errors import ImageError, MissingExtraError, SeesayError
 from tests.data.readers.conftest import jpeg
-from tests.object_stores import Flaky, uploaded
 
 
 def write(file: Path, group: int = 2, **columns: list[Any]) -> Path:
@@ -194,18 +191,6 @@ def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: A
 
 
 @pytest.mark.slow
-def test_at_a_url_a_group_of_rows_is_read_once(tmp_path: Path, content: Any) -> None:
-    write(tmp_path / "p/train.parquet", image=cells(*(f"{i}.jpg" for i in range(4))), caption=["a"] * 4)
-    local, remote = read_corpus(tmp_path / "p"), read_corpus(uploaded(tmp_path / "p", "p"))
-    assert content(remote) == content(local)
-    Flaky.reads.clear()
-    assert [image.source and image.source.read() for image in remote.images] == [
-        image.source and image.source.read() for image in local.images
-    ]
-    assert len(Flaky.reads) <= 6  # end of the file, and the column, of each of two groups
-
-
-@pytest.mark.slow
 def test_what_is_no_such_file_is_one_line(tmp_path: Path) -> None:
     file = write(tmp_path / "train.parquet", scores=[1, 2])
     with pytest.raises(SeesayError, match="no columns image and caption; it has the columns scores"):
@@ -259,19 +244,6 @@ def test_rows_that_share_an_image_share_its_memory(tmp_path: Path, as_struct: bo
     assert pa.total_allocated_bytes() - before < 8 * len(image)
 
 
-def test_what_was_read_of_a_group_is_free_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = write(tmp_path / "train.parquet", group=2, image=cells("1.jpg", "2.jpg"), caption=["a", "b"])
-    opened = []
-    window = parquet._Windowed
-    monkeypatch.setattr(parquet, "_Windowed", lambda of: opened.append(ref(found := window(of))) or found)
-    gc.disable()
-    try:
-        assert len(parquet._column(file, "image", 0, "1")) == 2
-    finally:
-        gc.enable()
-    assert [each() for each in opened] == [None]
-
-
 def test_rows_of_a_group_are_numbered_from_its_beginning(tmp_path: Path) -> None:
     write(tmp_path / "train.parquet", group=5000, image=cells("1.jpg") * 3000, caption=["a"] * 2999 + [None])
     corpus = read_corpus(tmp_path)
@@ -300,7 +272,7 @@ def test_pages_that_expand_without_measure_are_refused_unexpanded(
         source.read()
 
     before = pa.total_allocated_bytes()
-    with pytest.raises(SeesayError, match=rf"the column {column} has .* bytes and expands to more than"):
+    with pytest.raises(SeesayError, match=rf"the column {column} has .* bytes and expands to "):
         read()
     assert pa.total_allocated_bytes() - before < 1 << 22
 

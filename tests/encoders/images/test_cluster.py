@@ -19,7 +19,6 @@ import pytest
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
-from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as cluster_module
@@ -133,13 +132,7 @@ def in_parquet(scenes: Path, out: Path) -> Path:
     return out
 
 
-def at_a_url(scenes: Path, out: Path) -> RemotePath:
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    fsspec.filesystem("memory").put(str(scenes), f"/{out.name}", recursive=True)
-    return RemotePath(f"memory://{out.name}")
-
-
-@pytest.mark.parametrize("kept", [in_a_tar, in_parquet, at_a_url])
+@pytest.mark.parametrize("kept", [in_a_tar, in_parquet])
 def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, without_ray: WithoutRay) -> None:
     write_scenes(tmp_path / "scenes", images=10, seed=3)
     images = read_corpus(kept(tmp_path / "scenes", tmp_path / "kept")).images

@@ -11,7 +11,6 @@ from typing import ClassVar, TypeVar
 from seesay.data.corpus import Corpus
 from seesay.data.readers.builder import CorpusBuilder, reading_with
 from seesay.data.readers.files import tables_in
-from seesay.data.remote import as_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.registry import Registry
@@ -30,7 +29,7 @@ def read_corpus(
     """Read a corpus from a folder, or from a JSON file, table, token file or tar.
 
     Args:
-        path: the folder or file, or a URL such as "s3://bucket/photos".
+        path: the folder or file.
         format: the name of a reader; by default, the first reader that recognises the path.
         phrases: read phrases with boxes, in pixels of the images that are found, instead of sentences.
         images: the folder to search for images, and its folders and tars; by default, that of the sentences.
@@ -70,11 +69,7 @@ def read_corpus(
 
 
 def _existing(path: str | Path) -> Path:
-    path = path_of(path)
-    if remote := as_remote(path):
-        remote.forget()
-    else:
-        path = home_expanded(path)
+    path = home_expanded(path)
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
     return path

@@ -7,7 +7,6 @@ Only images with the same name are compared while the corpus is read.
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +15,9 @@ from functools import lru_cache
 from itertools import count
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from seesay.data.images import content_key
-from seesay.data.parquet_pages import page_sizes
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import (
@@ -30,11 +28,9 @@ from seesay.data.readers.files import (
     files_of_suffix,
     split_in_name,
 )
-from seesay.data.remote import RangedFile, as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, first_line, naming_extras
 
 _GROUPS_KEPT = 2  # in memory, since threads read groups one after another
-_BUFFER = 1 << 16
 _ONE_READS = Lock()  # so that threads that need the same group of rows read it once
 MAX_ROWS = 2_000_000
 """The most rows of a file; a few kilobytes can claim any number of equal rows."""
@@ -46,7 +42,6 @@ MOST_COMPARED = 4 << 30
 """The most bytes of images to compare, in addition to 16 times the size of their column in the file."""
 _BATCH = 1024  # rows
 _TIMES, _MORE = 16, 64 << 20  # a column may expand to this many times its size in the file, plus bytes
-_PAGE = 1 << 10  # least mean bytes of a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +52,12 @@ class ParquetCell:
     column: str
     group: int
     row: int
-    version: str = ""
-
-    def place(self) -> str:
-        """Return a unique name of the bytes at a URL; see `ByteSource`."""
-        return f"{self.version} {self.column} {self.group} {self.row}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         try:
             with _ONE_READS:
-                column = _column(self.path, self.column, self.group, self.version or _stamp(self.path))
+                column = _column(self.path, self.column, self.group, _stamp(self.path))
             if isinstance(column, SeesayError):
                 raise ImageError(str(column))
             value = column[self.row].as_py()
@@ -101,9 +91,9 @@ class ParquetReader(Reader):
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
-    version, options = version_of(file), read_options()
+    options = read_options()
     below = file.relative_to(builder.root).with_suffix("").as_posix()
-    with _opened(file) as (parquet, raw):
+    with _opened(file) as parquet:
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
         image = _column_of(columns, options.image_column, IMAGE_COLUMNS)
         caption = _column_of(columns, options.caption_column, CAPTION_COLUMNS)
@@ -126,10 +116,10 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                 f"{file}: {values} values in one column, and at most {MAX_VALUES} are read; divide it."
             )
         has_paths = f"{image}.path" in {leaf.path for leaf in leaves}
-        first = _rows(file, parquet, raw, [named]) if has_paths else ()
+        first = _rows(file, parquet, [named]) if has_paths else ()
         owns = (_own_name(cells, image) for _, _, cells in first)
         names = _Names(below, owns, _TIMES * _compressed(parquet, image) + MOST_COMPARED)
-        for group, row, cells in _rows(file, parquet, raw, [*small, named]):
+        for group, row, cells in _rows(file, parquet, [*small, named]):
             builder.issues.rows += 1
             where = f"{file}: row {row} of group {group}"
             texts = cells[caption]
@@ -142,7 +132,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
             if is_name:
                 at = builder.find_image(cells[image], split, where)
             else:
-                cell = ParquetCell(file, image, group, row, version)
+                cell = ParquetCell(file, image, group, row)
                 at = builder.image(names.name(_own_name(cells, image), cell), split, cell)
             builder.row(texts, at, cells[image] if is_name else "", where)
 
@@ -226,20 +216,18 @@ def _own_name(cells: Mapping[str, Any], image: str) -> str:
 def _compressed(parquet: Any, column: str) -> int:
     """Return the size of a column in the file, in bytes."""
     groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-    return sum(each.size for group in groups for each in _columns(group, [column]))
+    return sum(each.total_compressed_size for group in groups for each in _columns(group, [column]))
 
 
-def _rows(
-    file: Path, parquet: Any, raw: _Windowed, columns: list[str]
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _rows(file: Path, parquet: Any, columns: list[str]) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Iterate over the rows of a file: group, number in the group, and cells by column.
 
     Raises:
-        SeesayError: pages would expand too far, or sentences and names have too many bytes.
+        SeesayError: a column would expand too far, or sentences and names have too many bytes.
     """
     size = 0
     for group in range(parquet.num_row_groups):
-        _check_pages(file, raw, parquet.metadata.row_group(group), columns)
+        _check_size(file, parquet.metadata.row_group(group), columns)
         numbers = count()
         for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=columns):
             size += sum(map(_text_bytes, batch.columns))
@@ -265,67 +253,27 @@ def _text_bytes(array: Any) -> int:
     return int(array.nbytes)
 
 
-def _check_pages(file: Path, raw: _Windowed, group: Any, columns: Sequence[str]) -> None:
+def _check_size(file: Path, group: Any, columns: Collection[str]) -> None:
     """Check the expanded size of columns in a group of rows before they are decompressed.
 
     Raises:
-        SeesayError: it is far larger than in the file, there are too many pages, or a page is invalid.
+        SeesayError: it is far larger than in the file.
     """
-
-    def read(at: int, size: int) -> bytes:
-        raw.seek(at)
-        return raw.read(size) or b""
-
-    for path, start, size, _ in _columns(group, columns):
-        try:
-            pages = expanded = 0
-            for each, _ in page_sizes(read, start, size):
-                pages, expanded = pages + 1, expanded + each
-                if expanded > _TIMES * size + _MORE or pages > size // _PAGE + _PAGE:
-                    raise SeesayError(
-                        f"{file}: the column {path} has {size} bytes and expands to more than "
-                        f"{_TIMES * size + _MORE}, or has more than {size // _PAGE + _PAGE} pages; "
-                        "write the file again with larger pages or less compression."
-                    )
-        except ValueError as error:
-            raise SeesayError(f"{file}: damaged Parquet file ({error}); copy it again.") from error
+    for each in _columns(group, columns):
+        size, expanded = each.total_compressed_size, each.total_uncompressed_size
+        if expanded > _TIMES * size + _MORE:
+            raise SeesayError(
+                f"{file}: the column {each.path_in_schema} has {size} bytes and expands to {expanded}; write "
+                "the file again with less compression."
+            )
 
 
-class _Column(NamedTuple):
-    """A column in a group of rows: its path, the offset and bytes of its pages, its number of values."""
-
-    path: str
-    start: int
-    size: int
-    values: int
-
-
-def _columns(group: Any, names: Collection[str]) -> Iterator[_Column]:
+def _columns(group: Any, names: Collection[str]) -> Iterator[Any]:
     """Iterate over the columns of these names in a group of rows, and those inside them."""
     for column in map(group.column, range(group.num_columns)):
-        path, places = column.path_in_schema, (column.dictionary_page_offset, column.data_page_offset)
+        path = column.path_in_schema
         if any(path == name or path.startswith(f"{name}.") for name in names):
-            start = max(min(filter(None, places), default=0), 0)
-            yield _Column(path, start, column.total_compressed_size, column.num_values)
-
-
-class _Windowed(RangedFile):
-    """A file of which a part can be kept in memory, so that it is read once if it is needed twice."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        super().__init__(file.seek(0, io.SEEK_END))
-        self._file, self._start, self._kept = file, 0, b""
-
-    def keep(self, start: int, size: int) -> None:
-        """Read a part and keep it, or less if the file ends earlier."""
-        self._start, self._kept = start, self.read_range(start, max(min(start + size, self._size), start))
-
-    def read_range(self, start: int, end: int) -> bytes:
-        """Return the bytes from `start` to before `end`, from memory if they were kept."""
-        if self._start <= start and end <= self._start + len(self._kept):
-            return self._kept[start - self._start : end - self._start]
-        self._file.seek(start)
-        return self._file.read(end - start)
+            yield column
 
 
 def _values(parquet: Any, columns: Collection[str]) -> int:
@@ -333,25 +281,23 @@ def _values(parquet: Any, columns: Collection[str]) -> int:
     counts = Counter[str]()
     for group in map(parquet.metadata.row_group, range(parquet.num_row_groups)):
         for each in _columns(group, columns):
-            counts[each.path] += each.values
+            counts[each.path_in_schema] += each.num_values
     return max(counts.values(), default=0)
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[tuple[Any, _Windowed]]:
-    """Open a file for pyarrow, and for reading its bytes; equal values share memory."""
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a file with pyarrow; equal values share memory."""
     with naming_extras():
         from pyarrow.lib import ArrowException
         from pyarrow.parquet import ParquetFile
-    remote = as_remote(file)
     try:
-        with remote.open(buffering=_BUFFER) if remote else file.open("rb") as opened:
-            raw = _Windowed(opened)
-            metadata = ParquetFile(raw).metadata
+        with file.open("rb") as opened:
+            metadata = ParquetFile(opened).metadata
             leaves = map(metadata.schema.column, range(metadata.num_columns))
             # As in the file, in which any number of rows can share an image or a sentence.
             shared = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
-            yield ParquetFile(raw, metadata=metadata, read_dictionary=shared), raw
+            yield ParquetFile(opened, metadata=metadata, read_dictionary=shared)
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:  # of the disk; errors of Arrow have no number
             raise
@@ -370,12 +316,8 @@ def _column(path: Path, column: str, group: int, version: str) -> Any | SeesayEr
     """Read a column of a group of rows; the last few columns, or their errors, are cached."""
     del version  # of the file, which is read again if it changes
     try:
-        with _opened(path) as (parquet, raw):
-            rows = parquet.metadata.row_group(group)
-            parts = list(_columns(rows, (column,)))
-            first, last = min(each.start for each in parts), max(each.start + each.size for each in parts)
-            raw.keep(first, last - first)
-            _check_pages(path, raw, rows, (column,))
+        with _opened(path) as parquet:
+            _check_size(path, parquet.metadata.row_group(group), (column,))
             return parquet.read_row_group(group, columns=[column]).column(column)
     except SeesayError as error:
         return error  # cached as well: otherwise each image of the group would decode it again

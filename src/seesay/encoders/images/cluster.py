@@ -21,7 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
-from seesay.encoders.stores import KnownKeys, SortedKeys, open_stores, sources_of
+from seesay.encoders.stores import SortedKeys, open_stores, sources_of
 from seesay.errors import SeesayError, naming_extras
 from seesay.progress import progress
 
@@ -55,17 +55,14 @@ def fill_stores_on_cluster(
         MissingExtraError: Ray is not installed.
     """
     sources = sources_of(encoders)
-    (stores, of_encoders), known = open_stores(encoders, folder), KnownKeys(folder)
+    stores, of_encoders = open_stores(encoders, folder)
 
-    def stored(key: str | None) -> bool:
+    def stored(key: str) -> bool:
         # Every store is checked, so that each finds its damaged rows and workers compute all of them again.
-        return key is not None and not [store for store in stores if key not in store]
+        return not [store for store in stores if key not in store]
 
-    keys = [key if stored(key := known.key(image)) else None for image in images]
-    filled = Filled(keys=list(keys), stores=of_encoders)
-    todo = [place for place, key in enumerate(keys) if key is None]
-    if not todo:
-        return filled
+    filled = Filled(keys=[None] * len(images), stores=of_encoders)
+    todo = list(range(len(images)))
     names = {source.name: fingerprint for fingerprint, source in sources.items()}
     uses_gpu = any(source.uses_gpu for source in sources.values())
     encoded, retried = set[str](), set[int]()
@@ -83,9 +80,7 @@ def fill_stores_on_cluster(
                             todo.append(place)  # its rows are damaged
                         elif key is not None:
                             filled.keys[place] = key
-                            known.note(images[place], key)
                     advance(len(part.places))
-                known.keep()
             retried.update(todo)
     filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,11 +19,9 @@ import numpy as np
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
-from seesay.data.remote import is_remote
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, SharedPixels
 from seesay.encoders.stores import (
     FeatureStore,
-    KnownKeys,
     SortedKeys,
     Stores,
     open_stores,
@@ -36,7 +34,6 @@ CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
 # not depend on the other encoders for which it is decoded.
 SHARED_SIDE = 320
-_REQUESTS = 32  # at once to an object store
 STORED_AT_ONCE = 256  # images between two writes, each of which waits for the disk
 
 In = TypeVar("In")
@@ -180,16 +177,11 @@ def fill_stores(
     sources = sources_of(encoders)
     stores, of_encoders = open_stores(encoders, folder)
     claims: dict[str, object] = {}
-    known = KnownKeys(folder)
 
     def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
-        return missing_features(list(sources.values()), stores, claims, some, known, decoded)
+        return missing_features(list(sources.values()), stores, claims, some, decoded)
 
-    def keep(chunks: list[Features]) -> None:
-        store_features(stores, chunks)
-        known.keep()
-
-    filled = fill("Encoding", images, CHUNK, work, keep, STORED_AT_ONCE)
+    filled = fill("Encoding", images, CHUNK, work, partial(store_features, stores), STORED_AT_ONCE)
     filled.stores = of_encoders
     return filled
 
@@ -242,7 +234,6 @@ def missing_features(
     stores: Sequence[FeatureStore | SortedKeys],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
-    known: KnownKeys | None = None,
     decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> tuple[Filled, Features]:
     """Encode those of a few images that are missing; return new keys and their features for each encoder.
@@ -252,23 +243,14 @@ def missing_features(
         stores: the content keys that can be skipped, for each encoder.
         claims: marks the images that a thread encodes, by content key; shared by all threads.
         images: the images to encode.
-        known: the content keys of images that were read before; new ones are added.
         decoded: see `fill_stores`.
     """
     side, chunk = decoded_side(encoders), Filled()
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
-    found = [known.key(image) if known else None for image in images]
-    stored = [key is not None and all(key in store for store in stores) for key in found]
-    reads = iter(_reading([image for image, is_stored in zip(images, stored, strict=True) if not is_stored]))
-    for image, key, is_stored in zip(images, found, stored, strict=True):
-        if is_stored:
-            chunk.keys.append(key)
-            continue
+    for image in images:
         try:
-            data = next(reads)()
+            data = bytes_of(image)
             key = content_key(data)
-            if known:
-                known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error for each of its names, so images are claimed after decoding.
             pixels = decoded(data, image.name, side).view(SharedPixels) if lacking else None
@@ -287,19 +269,6 @@ def missing_features(
         for encoder, some in zip(encoders, wanted, strict=True)
     ]
     return chunk, computed
-
-
-def _reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
-    """Return a function that reads its bytes for each image; remote images are requested concurrently."""
-    if any(is_remote(getattr(image.source, "path", "")) for image in images):
-        return [_requests().submit(bytes_of, image).result for image in images]
-    return [partial(bytes_of, image) for image in images]
-
-
-@cache
-def _requests() -> ThreadPoolExecutor:
-    """Threads that wait for object stores, whose requests take tens of milliseconds."""
-    return ThreadPoolExecutor(_REQUESTS, "seesay-request")
 
 
 def bytes_of(image: CorpusImage) -> bytes:

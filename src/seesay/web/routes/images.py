@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import simplejpeg
 from fastapi import APIRouter, Header, HTTPException, Query
@@ -17,8 +16,7 @@ from zipstream import ZipStream
 
 from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
-from seesay.data.images import Photo, content_key
-from seesay.data.remote import is_remote
+from seesay.data.images import Photo
 from seesay.errors import ImageError
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
@@ -190,8 +188,6 @@ async def original(
         type_ = _media_type(file)
         if type_ is None:  # an index can name any file
             raise HTTPException(404, f"The file of image {id} is not an image; update the index.")
-        if is_remote(file):
-            return _fetched(file, type_, if_none_match)
         try:
             found = file.stat()
         except OSError as error:
@@ -217,18 +213,6 @@ class _Original(FileResponse):
             await super().__call__(scope, receive, send)
         except OSError as error:  # the server closes the connection, which tells the client
             log_line(f"{self.path}: not sent to its end ({error.strerror}).")
-
-
-def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
-    """Return the contents of a file at a URL, which the client itself may not be allowed to read."""
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise HTTPException(404, f"{file.name}: cannot be read.") from error
-    tag = f'"{content_key(content)}"'
-    name = f"{'attachment' if type_ == _UNKNOWN_TYPE else 'inline'}; filename*=UTF-8''{quote(file.name)}"
-    headers = _kept_as(tag) | {"Content-Disposition": name}
-    return _unchanged(tag, if_none_match) or Response(content, media_type=type_, headers=headers)
 
 
 @router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
@@ -291,7 +275,7 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     """Return the files of an archive by their names in it.
 
     Raises:
-        HTTPException: 404 if there are none; 422 if they are too large together, or one is at a URL.
+        HTTPException: 404 if there are none; 422 if they are too large together.
     """
     images = {
         name: file
@@ -302,8 +286,6 @@ def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
     }
     if not images:
         raise HTTPException(404, "None of these images exists any more; update the index.")
-    if any(map(is_remote, images.values())):
-        raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
     if sum(map(_bytes_of, images.values())) > most:
         size = f"{most / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; request fewer at once.")
