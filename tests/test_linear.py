@@ -71,7 +71,6 @@ CORPORA = {  # a format, a file, what stands before and behind the repeated text
     "webdataset": ("webdataset", "a.tar", "", "", False),
     "phrase-table": ("phrase-table", "a.jsonl", "", "", True),
     "flickr30k-entities": ("flickr30k-entities", "Sentences/1.txt", "", "", True),
-    "refcoco": ("refcoco", "refs.json", "[", "]", True),
 }
 BINARY = {"parquet", "folder"}  # what has no text
 IN_CORPORA = (
@@ -102,7 +101,6 @@ def test_the_time_of_reading_a_corpus_is_linear(tmp_path: Path, name: str, repea
         (tmp_path / image).write_bytes(JPEG)
     (tmp_path / "Annotations").mkdir()
     (tmp_path / "Annotations/1.xml").write_text(ANNOTATION)
-    (tmp_path / "instances.json").write_text('{"images": [], "annotations": []}')
     np.save(tmp_path / "test_ims.npy", np.zeros((1, 4), np.float32))
     (tmp_path / file).parent.mkdir(exist_ok=True)
 
