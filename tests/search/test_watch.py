@@ -29,7 +29,7 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
     told, stop = [], threading.Event()
     with Index.create(folder, matcher) as index:
         index.update_images(photos)
-        thread = threading.Thread(target=follow, args=(index, told.append, stop))
+        thread = threading.Thread(target=follow, args=(index, told.append, stop, 0.1))
         thread.start()
         try:
             gallery(photos, "black.png", "sub/green.png")
@@ -66,7 +66,7 @@ def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest
             return update()
 
         monkeypatch.setattr(index, "update_images", fail_first)
-        thread = threading.Thread(target=follow, args=(index, told.append, stop))
+        thread = threading.Thread(target=follow, args=(index, told.append, stop, 0.1))
         thread.start()
         try:
             waited(lambda: len(told) == 3)
@@ -91,7 +91,7 @@ def test_a_reader_that_has_left_ends_the_watch(tmp_path: Path) -> None:
         index.update_images(photos)
         gallery(photos, "blue.png")
         with pytest.raises(BrokenPipeError):
-            follow(index, told, stop)
+            follow(index, told, stop, 0.1)
 
 
 def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path) -> None:
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
         photos.rename(tmp_path / "away")
-        thread = threading.Thread(target=follow, args=(index, told.append, stop))
+        thread = threading.Thread(target=follow, args=(index, told.append, stop, 0.1))
         thread.start()
         try:
             waited(lambda: bool(told))
@@ -118,4 +118,4 @@ def test_ctrl_c_ends_a_watch(tmp_path: Path) -> None:
         pressed = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
         pressed.start()
         with pytest.raises(KeyboardInterrupt):
-            follow(index, print, threading.Event())
+            follow(index, print, threading.Event(), 0.1)

@@ -16,7 +16,7 @@ from seesay.search.update import UpdateReport
 
 Done = TypeVar("Done")
 
-_SETTLED_MS = 1500  # without changes, after which folders have settled: copying many files is one change
+DEBOUNCE = 1.5  # seconds without changes, after which folders have settled: copying many files is one change
 TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
 _LOOK_MS = 500  # between checks whether to stop
 
@@ -26,6 +26,7 @@ def changes(
     leave_out: Path,
     told: Callable[[SeesayError], None],
     stop: threading.Event,
+    debounce: float = DEBOUNCE,
 ) -> Iterator[int]:
     """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
 
@@ -40,6 +41,7 @@ def changes(
         leave_out: a folder inside one of them to ignore.
         told: called with the reason why none can be watched.
         stop: set to end.
+        debounce: seconds without changes, after which folders have settled.
     """
     while not stop.is_set():
         try:
@@ -47,7 +49,7 @@ def changes(
             there = _there(watched)
             if not there:
                 raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
-            for count in _changes_of(list(there), leave_out.resolve(), stop):
+            for count in _changes_of(list(there), leave_out.resolve(), stop, debounce):
                 if count is not None:
                     yield count
                 if _there(watched) != there:
@@ -67,7 +69,9 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> Iterator[int | None]:
+def _changes_of(
+    roots: Sequence[Path], without: Path, stop: threading.Event, debounce: float
+) -> Iterator[int | None]:
     """Yield the number of changes at the start and after each change, and None twice a second."""
 
     def counts(_change: Change, name: str) -> bool:
@@ -79,8 +83,8 @@ def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> 
         *roots,
         watch_filter=counts,
         stop_event=stop,
-        debounce=2 * _SETTLED_MS,
-        step=_SETTLED_MS,
+        debounce=round(2000 * debounce),
+        step=round(1000 * debounce),
         rust_timeout=_LOOK_MS,
         yield_on_timeout=True,
     )
@@ -95,6 +99,7 @@ def keep_updated(
     leave_out: Path,
     told: Callable[[SeesayError], None],
     stop: threading.Event,
+    debounce: float = DEBOUNCE,
 ) -> Iterator[Done]:
     """Call `update` now and whenever folders have changed, until told to stop; again later if it fails.
 
@@ -106,11 +111,12 @@ def keep_updated(
         leave_out: see `changes`.
         told: called with each error.
         stop: set to end.
+        debounce: see `changes`.
 
     Yields:
         What `update` returned.
     """
-    for _ in changes(folders, leave_out, told, stop):
+    for _ in changes(folders, leave_out, told, stop, debounce):
         while not stop.is_set():
             try:
                 done = update()
@@ -126,6 +132,7 @@ def follow(
     index: Index,
     told: Callable[[UpdateReport | SeesayError], None],
     stop: threading.Event,
+    debounce: float = DEBOUNCE,
 ) -> None:
     """Keep an index updated, see `keep_updated`, until told to stop or Ctrl-C.
 
@@ -136,6 +143,7 @@ def follow(
         told: called with the report of each update that changed something or found other folders missing, or
             with its error.
         stop: set to end.
+        debounce: see `changes`.
 
     Raises:
         SeesayError: somebody else made the index and the user has not confirmed one.
@@ -146,7 +154,7 @@ def follow(
 
     index.check_roots()
     absent = [str(root.folder) for root in index.absent()]
-    for report in keep_updated(index.update_images, folders, index.folder, told, stop):
+    for report in keep_updated(index.update_images, folders, index.folder, told, stop, debounce):
         changed = report.added or report.changed or report.moved or report.deleted
         if changed or report.absent != absent:
             told(report)
