@@ -243,7 +243,6 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
         ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
         ((run, given), "with combine (--combine): mean"),
         ((run, "--combine", "mean"), "two"),
-        ((run, given, "--combine", "mean", "--rerank", run), "rerank: expected one run"),
         ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())

@@ -73,19 +73,6 @@ def test_files_that_are_gone_are_counted_and_stand_behind(
     assert "shortlist_rank" not in last
 
 
-def test_evaluate_says_what_it_gains_and_costs(scenes: Path, pair_run: Path, tmp_path: Path) -> None:
-    command = ("evaluate", "seesay-small", "--data", scenes, "--rerank", pair_run, "--shortlist", 2)
-    found = json.loads(seesay(*command, "--json", "--record", tmp_path).stdout)
-    about, mean_recall = found["about"], found["metrics"]["mR"]
-    assert about["gain"] == pytest.approx(mean_recall - found["metrics"]["seesay-small alone: mR"], abs=2e-3)
-    assert about["pairs"] == 2 * (about["images"] + about["sentences"])
-    (file,) = tmp_path.iterdir()
-    row = json.loads(file.read_text())
-    assert (row["recipe"], row["about"]["shortlist"]) == ("seesay-small > mcnn-wd", 2)
-    assert row["metrics"]["mR"] == mean_recall
-    assert "the best 2 of each query" in seesay(*command).stdout
-
-
 @pytest.mark.parametrize("command", [("search", TEXT), ("serve", "--port", 0)], ids=lambda it: it[0])
 def test_a_run_that_is_not_there_is_told_in_one_line(index: Path, command: tuple[object, ...]) -> None:
     name, *more = command
@@ -97,13 +84,3 @@ def test_a_run_that_is_not_there_is_told_in_one_line(index: Path, command: tuple
 def test_a_shortlist_needs_a_run_that_re_ranks_it(index: Path) -> None:
     told = seesay("search", index, TEXT, "--shortlist", 6, code=2).stderr
     assert told == "seesay: --shortlist is for --rerank RUN; name the run.\n"
-
-
-def test_a_pair_matcher_makes_no_shortlist(scenes: Path, pair_run: Path) -> None:
-    told = seesay("evaluate", pair_run, "--data", scenes, "--rerank", pair_run, code=2).stderr
-    assert "it can re-rank another's results" in told
-
-
-def test_options_of_boxes_do_not_go_with_it(scenes: Path, pair_run: Path) -> None:
-    command = ("evaluate", "seesay-small", "--data", scenes, "--rerank", pair_run, "--boxes", "any")
-    assert "boxes is for protocol 'grounding'" in seesay(*command, code=2).stderr

@@ -104,21 +104,21 @@ def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
 
 def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) -> None:
     trained = Run.load(str(pair_run))
-    origin = provenance_of([trained], None, None, 1.25, "abc").model_dump(exclude_unset=True)
+    origin = provenance_of([trained], None, 1.25, "abc").model_dump(exclude_unset=True)
     summary = json.loads((pair_run / "training.json").read_text())
     assert origin["epochs"] == summary["epochs"] == 4
     assert origin["best_epoch"] == summary["best_epoch"]
     assert origin["train_seconds"] == summary["seconds"] > 0
     assert origin["machine"] == summary["machine"]
     assert (origin["seconds"], origin["commit"], origin["recipe"]) == (1.2, "abc", "mcnn-wd")
-    shipped = provenance_of([small], None, None, 1.0, None).model_dump(exclude_unset=True)
+    shipped = provenance_of([small], None, 1.0, None).model_dump(exclude_unset=True)
     assert not {"epochs", "best_epoch", "train_seconds", "machine"} & set(shipped)
-    both = provenance_of([small, trained], "mean", None, 1.0, None)
+    both = provenance_of([small, trained], "mean", 1.0, None)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
     digests = [settings_digest(run.recipe) for run in (small, trained)]
     assert [origin["settings_digest"], both.settings_digest] == [digests[1], " + ".join(digests)]
     with pytest.raises(SeesayError, match="Only rows of recipes are recorded"):
-        provenance_of([small, *_external(files)], "mean", None, 1.0, None)
+        provenance_of([small, *_external(files)], "mean", 1.0, None)
 
 
 def test_an_ensemble_names_the_crops_of_members_that_have_some(
@@ -126,7 +126,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
 ) -> None:
     seen = {"seesay-small": ("efficientnet-lite0", "ten crops"), "mcnn-wd": ("instances:grid", "")}
     monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
-    both = provenance_of([small, Run.load(str(pair_run))], "mean", None, 1.0, None)
+    both = provenance_of([small, Run.load(str(pair_run))], "mean", 1.0, None)
     assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")
 
 
@@ -157,5 +157,3 @@ def test_what_is_no_run_is_named(corpus: Corpus) -> None:
         evaluate(nn.Linear(2, 2), corpus)  # type: ignore[arg-type]
     with pytest.raises(SeesayError, match=r"resamples: .* got -1"):
         evaluate("seesay-small", corpus, resamples=-1)
-    with pytest.raises(SeesayError, match=r"shortlist: .* got 0"):
-        evaluate("seesay-small", corpus, rerank="seesay-small", shortlist=0)

@@ -71,7 +71,6 @@ def test_an_untouched_line_stays_as_it_is(tmp_path):
         {"protocol": "coco-1k"},
         {"crops": "ten"},
         {"changes": ["batch_size=100"]},
-        {"about": {"shortlist": 100}},
     ],
 )
 def test_what_tells_rows_apart(tmp_path, changed):

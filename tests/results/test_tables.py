@@ -170,7 +170,6 @@ def results(tmp_path):
         row(first=40.0, changes=["batch_size=7"]),
         row(first=50.0, split="val"),
         row(first=55.0, protocol="coco-1k"),
-        row(first=60.0, about={"shortlist": 100}),
         row("two-branch-regions", 13.0),
     ]
     for each in rows:

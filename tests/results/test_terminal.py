@@ -14,7 +14,7 @@ from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.results.terminal import print_result
 from seesay.runs.scores import MatrixScores
-from tests.results.made import both_directions, composition, grounding, k_shot
+from tests.results.made import composition, grounding, k_shot
 
 OWNERS = np.repeat(np.arange(60), 3)
 
@@ -113,18 +113,6 @@ def test_an_ensemble_has_its_members_and_notes():
     text = printed(whole.model_copy(update=update))
     assert [row[0] for row in rows(text) if row[0]] == ["a", "b", "learned"]
     assert "s.npy: the first 5 sentences." in text
-
-
-def test_a_re_ranking_is_beside_the_embedding_and_not_beside_a_paper():
-    alone = {f"seesay-small alone: {name}": value for name, value in both_directions().items()}
-    about, notes = {"images": 9, "shortlist": 100}, ["Re-ranked: the best 100 of each query."]
-    result = Result(
-        protocol="standard", split="test", about=about, metrics=alone | both_directions(), notes=notes
-    )
-    text = printed(result, "IRMatchS", "flickr8k", width=100)
-    assert [row[0] for row in rows(text) if row[0]] == ["seesay-small alone", "IRMatchS, re-ranked"]
-    assert "Re-ranked: the best 100 of each query." in text
-    assert "Ke et al." not in text
 
 
 def test_composition_is_a_row_a_kind():

@@ -107,8 +107,6 @@ def evaluate(
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
     at: opt.At = None,
-    rerank: opt.Rerank = None,
-    shortlist: opt.Shortlist = opt.SHORTLIST,
     record: opt.Record = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -132,12 +130,10 @@ def evaluate(
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of
 
-    opt.check_shortlist(shortlist, rerank)
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
-    second = Run.load(rerank) if rerank is not None else None
     if record is not None:
-        provenance_of(entries, combine, second, 0, None)  # refuses files of scores at once
+        provenance_of(entries, combine, 0, None)  # refuses files of scores at once
     loaded = [entry for entry in entries if isinstance(entry, Run)]
     corpus = open_corpus_of(loaded, data, images, data_format)
     if record is not None:
@@ -149,21 +145,19 @@ def evaluate(
         split,
         combine=combine,
         against=against,
-        rerank=second,
-        shortlist=shortlist,
         iou=iou,
         boxes=boxes,
         at=parse_numbers(at, "--at") if at is not None else None,
     )
     if record is not None:
         commit = source_commit(opt.HERE.resolve())
-        provenance = provenance_of(entries, combine, second, time.monotonic() - started, commit)
+        provenance = provenance_of(entries, combine, time.monotonic() - started, commit)
         record_row(record, corpus.name, Row(provenance, result))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 else None
     if as_json:
         console.print_json(result)
     else:
-        system = alone.system if alone and second is None else None
+        system = alone.system if alone else None
         console.tell_if_small(corpus, split)
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
 

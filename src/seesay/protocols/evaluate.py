@@ -1,4 +1,4 @@
-"""Evaluation: runs and external scores on a split, alone, combined, re-ranked, compared."""
+"""Evaluation: runs and external scores on a split, alone, combined, compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, of_part
 from seesay.protocols.external_scores import SPLIT, ExternalScores
-from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.recipes.schema import Recipe
@@ -42,8 +41,6 @@ def evaluate(
     *,
     combine: str | None = None,
     against: Measurable | None = None,
-    rerank: Run | str | Path | None = None,
-    shortlist: int = 100,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
     at: Sequence[int] | None = None,
@@ -61,8 +58,6 @@ def evaluate(
         split: "train", "val" or "test".
         combine: how several runs are combined: "mean" or "learned".
         against: another run to compare with, on the same queries.
-        rerank: a run that re-orders each query's `shortlist` best answers.
-        shortlist: see `rerank`.
         iou: for grounding: "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: for grounding: "merged" or "any"; see there.
         at: for retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are
@@ -98,25 +93,17 @@ def evaluate(
         mR        100.0  [100.0, 100.0]
     """
     check_whole(0, resamples=resamples)
-    check_whole(1, shortlist=shortlist)
     entries = [open_entry(each) for each in _listed(run)]
     if not entries:
         raise SeesayError("run: expected at least one run, got none.")
     other = open_entry(against) if against is not None else None
-    second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
     given = {"iou": iou, "boxes": boxes, "at": at}
     options = _options(chosen, {name: value for name, value in given.items() if value is not None}, resamples)
     if isinstance(corpus, str | Path):
         corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
-    if second is not None:
-        first = entries[0]
-        if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
-            raise SeesayError("rerank: expected one run to re-rank the results of one other run.")
-        result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
-    else:
-        result = _measure_entries(entries, combine, corpus, split, chosen, options)
+    result = _measure_entries(entries, combine, corpus, split, chosen, options)
     if other is None:
         return result
     baseline = subject_of(other, corpus, split, chosen)

@@ -107,7 +107,6 @@ class OneShot(Protocol):
     """One K of `KShot`: a row of the paper's Table 2."""
 
     metrics = BOTH_WAYS
-    identity = ("shortlist",)
     options = ("at",)
 
     def __init__(self, k: int) -> None:

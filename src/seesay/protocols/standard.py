@@ -23,7 +23,6 @@ class Standard(Protocol):
     name = "standard"
     summary = "every image and sentence of the split"
     metrics = BOTH_WAYS
-    identity = ("shortlist",)
     options = ("at",)
     fold: int | None = None
 

@@ -52,7 +52,7 @@ def compare_entries(
         SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
     """
     if record is not None:
-        provenance_of(entries, "mean", None, 0, None)
+        provenance_of(entries, "mean", 0, None)
     chosen = protocol_for(entries[:1], protocol).name
     rows = _rows(entries, corpus.name, chosen)
     definition = TableDefinition(

@@ -246,7 +246,7 @@ def _training_of(run: Run) -> Mapping[str, object]:
 
 
 def provenance_of(
-    run: Sequence[Entry], combine: str | None, rerank: Run | None, seconds: float, commit: str | None
+    run: Sequence[Entry], combine: str | None, seconds: float, commit: str | None
 ) -> Provenance:
     """Return the provenance of a row that `evaluate` measured with these arguments.
 
@@ -260,37 +260,25 @@ def provenance_of(
         raise SeesayError(
             "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
         )
-    if rerank is not None:
-        return _reranked(rows[0], provenance(rerank, seconds, commit))
     return _combined(rows, combine) if combine else rows[0]
 
 
 def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
-    """Join the provenances of the members of an ensemble; seeds are named if they differ."""
+    """Join the provenances, changes and departures of an ensemble; seeds are named if they differ."""
     seeds = {row.seed for row in rows}
     names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
     name = f"{how} of {' + '.join(names)}"
     values = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
     joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in values.items()}
-    return _joined(rows, rows[0], {"recipe": name, "system": name, **joined})
-
-
-def _reranked(first: Provenance, second: Provenance) -> Provenance:
-    """Join the provenances of a run and of the one that re-ranks its results, as `first > second`."""
-    named = {key: f"{getattr(first, key)} > {getattr(second, key)}" for key in ("recipe", "encoder", "crops")}
-    named |= {k: getattr(first, k) for k in ("encoder", "crops") if getattr(first, k) == getattr(second, k)}
-    return _joined([first, second], second, named | {"system": named["recipe"]})
-
-
-def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
-    """Join the changes, departures and digests of all rows; the training is left out, as it differs."""
+    # The training is left out, as it differs.
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = base.model_dump(exclude_unset=True, exclude={*_TRAINING})
-    return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
+    kept = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING})
+    joined |= {"recipe": name, "system": name, "settings_digest": digests}
+    return Provenance.model_validate({**kept, **lists, **joined})
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:

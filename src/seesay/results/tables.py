@@ -332,7 +332,6 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
         for each in rows
         if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
         and each.canonical_changes == changes
-        and "shortlist" not in each.result.about
     ]
     return max(repetitions(found), key=len, default=[])
 

@@ -33,9 +33,9 @@ def print_result(
     """
     console, about = console or Console(), result.about
     published = None
-    if system and "shortlist" not in about:
+    if system:
         published = find_published(system, corpus, result.protocol, any_protocol=True)
-    label = str(about.get("combined") or ("re-ranked" if "shortlist" in about else "measured"))
+    label = str(about.get("combined") or "measured")
     rows: dict[str, Metrics] = {}
     for part, metrics in result.rows.items():
         if part:
