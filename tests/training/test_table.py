@@ -185,12 +185,25 @@ def test_the_members_of_a_variant_have_its_changes(corpus: Corpus, tmp_path: Pat
     assert Run.load(str(tmp_path / "scenes" / "mcnn-st-seed1")).recipe.optimizer.lr == 0.03
 
 
-def test_what_a_failed_start_left_is_no_run(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_start_that_failed_before_its_first_epoch_is_begun_again(corpus: Corpus, tmp_path: Path) -> None:
+    table = runs_of(corpus, tmp_path, rows=["two-branch-linear"])
+    assert measured(table).failures == []
+    folder = tmp_path / "scenes" / "two-branch-linear-seed1"
+    for file in folder.iterdir():
+        if file.name not in ("run.json", "vocabulary.json"):
+            file.unlink()
+    assert measured(table).failures == []
+
+
+def test_a_file_that_no_training_wrote_is_left_alone(corpus: Corpus, tmp_path: Path) -> None:
     folder = tmp_path / "scenes" / "two-branch-linear-seed1"
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text("left by a kill\n", encoding="utf-8")
-    (folder / "vocabulary.json").write_text("{}", encoding="utf-8")
-    assert measured(runs_of(corpus, tmp_path, rows=["two-branch-linear"])).failures == []
+    (folder / "run.json").write_text("my own\n", encoding="utf-8")
+    (failure,) = measured(runs_of(corpus, tmp_path, rows=["two-branch-linear"])).failures
+    assert "run.json: damaged" in failure
+    assert [(file.name, file.read_text(encoding="utf-8")) for file in folder.iterdir()] == [
+        ("run.json", "my own\n")
+    ]
 
 
 def test_a_run_of_something_else_is_left_alone(corpus: Corpus, runs: Path) -> None:
