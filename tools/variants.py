@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from seesay.recipes.load import canonical_changes
+from seesay.recipes.changes import canonical_changes
 from seesay.recipes.table import list_tables
 from seesay.results.rows import Row
 

@@ -11,7 +11,7 @@ from seesay.data.readers import read_corpus
 from seesay.errors import naming_extras
 from seesay.paths import home_expanded
 from seesay.protocols.evaluate import evaluate
-from seesay.recipes.load import learns_phrases, recipe_with
+from seesay.recipes.load import learns_phrases, load_recipe
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def train(
         from seesay.training.train import train as train_recipe
     if isinstance(corpus, str | Path):
         corpus = read_corpus(corpus, phrases=learns_phrases(str(recipe)))
-    resolved = recipe_with(str(recipe), corpus.name, changes)
+    resolved = load_recipe(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
         start_from = Run.load(str(start_from))
     return train_recipe(resolved, corpus, home_expanded(out), resume, callbacks, start_from)

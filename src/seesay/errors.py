@@ -11,6 +11,8 @@ from numbers import Integral
 from pathlib import Path
 from urllib.parse import urlsplit
 
+KEYS_ALIKE = 0.8  # for a misspelt key: "dropout" is another key than "word_dropout"
+
 _SUGGESTED = 3
 
 
@@ -124,8 +126,10 @@ def check_whole(least: int, **numbers: object) -> None:
             raise SeesayError(f"{name}: expected a whole number of at least {least}, got {number!r}.")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     """Suggest up to three known names similar to a misspelt or shortened one; empty if there are none.
+
+    `alike` is how similar a name must be, from 0 to 1.
 
     >>> did_you_mean("vse+", ["irmatch-s", "vse++"])
     "; did you mean 'vse++'?"
@@ -137,7 +141,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = {each.lower(): each for each in known}
     asked = name.lower()
     begun = [each for each in names if len(asked) > 1 and each.startswith(asked)]
-    near = sorted(begun, key=len)[:_SUGGESTED] or get_close_matches(asked, names, n=1)
+    near = sorted(begun, key=len)[:_SUGGESTED] or get_close_matches(asked, names, n=1, cutoff=alike)
     if not near:
         return ""
     *others, last = [f"'{names[each]}'" for each in near]

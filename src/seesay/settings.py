@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from seesay.errors import MissingExtraError, SeesayError, did_you_mean
+from seesay.errors import KEYS_ALIKE, MissingExtraError, SeesayError, did_you_mean
 from seesay.registry import Registry
 
 C = TypeVar("C", bound=type)
@@ -230,7 +230,7 @@ def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
     if deeper := [name for name in below if name.endswith(f".{key}")]:
         return f"; did you mean '{'.'.join([*parents, deeper[0]])}'?"
     known = [name for name in fields if name != "kind"]
-    near = did_you_mean(key, known).replace(" '", f" '{'.'.join([*parents, ''])}")
+    near = did_you_mean(key, known, KEYS_ALIKE).replace(" '", f" '{'.'.join([*parents, ''])}")
     return near or (f"; there are: {', '.join(known)}." if known else ".")
 
 

@@ -60,6 +60,17 @@ def test_a_departure_that_names_no_setting() -> None:
         paper.departures_of({"batch_size": 6, "schedule": {"epochs": 5}})
 
 
+@pytest.mark.parametrize("name", included_recipes())
+def test_what_is_said_of_another_kind_of_matcher_is_left_out(name: str) -> None:
+    for kind in ("vse++", "sco", "irmatch", "mcnn", "projection"):
+        refused = ""
+        try:
+            load_recipe(name, changes=[f"matcher={{kind: {kind}}}"])
+        except SeesayError as refusal:
+            refused = str(refusal)  # such as a loss that does not fit
+        assert "paper.departures" not in refused
+
+
 CASES = [(name, corpus) for name, values in included_recipes().items() for corpus in values["corpora"]]
 
 

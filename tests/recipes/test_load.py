@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +19,11 @@ from seesay.recipes.load import (
     learns_phrases,
     load_recipe,
     member_recipes,
-    recipe_with,
     settings_line,
+    validated,
 )
 from seesay.recipes.schema import Recipe
+from seesay.settings import Settings
 
 SHIPPED = [f"{corpus}/{name}" for name, values in included_recipes().items() for corpus in values["corpora"]]
 
@@ -201,8 +204,47 @@ def test_an_unknown_recipe_gets_the_nearest_names(name: str, said: str) -> None:
 
 def test_changes_and_keywords_take_the_same_short_keys() -> None:
     recipe = load_recipe("irmatch-s", "flickr8k", ["margin=0.25", "epochs=3"])
-    assert recipe == recipe_with("irmatch-s", "flickr8k", {"margin": 0.25, "epochs": 3})
+    assert recipe == load_recipe("irmatch-s", "flickr8k", {"margin": 0.25, "epochs": 3})
     assert recipe == load_recipe("irmatch-s", "flickr8k", ["loss.margin=0.25", "schedule.epochs=3"])
+
+
+@pytest.mark.parametrize("name", ["vse0", "mcnn-ens", "gvse-gated-plus", "mcnn-st-finetuned"])
+def test_a_recipe_and_its_members_are_validated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def counted(model: type[Settings], values: Mapping[str, Any], where: str) -> Settings:
+        seen.extend([values["name"]] if model is Recipe else [])
+        return validated(model, values, where)
+
+    monkeypatch.setattr("seesay.recipes.load.validated", counted)
+    recipe = load_recipe(name, "flickr8k", ["epochs=3"])
+    assert sorted(seen) == sorted([name, *getattr(recipe.matcher, "members", ())])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "key"),
+    [("mcnn-ens", "dropout=0.2", "dropout"), ("gvse-gated-plus", "dim=96", "dim")],
+)
+def test_a_key_of_a_members_matcher_reaches_the_members(name: str, change: str, key: str) -> None:
+    recipe = load_recipe(name, "flickr8k", [change])
+    value = float(change.partition("=")[2])
+    assert [getattr(member, key) for member in recipe.composition.matchers] == [value] * len(
+        recipe.composition.members
+    )
+    assert recipe.changes == (f"matcher.{change}",)
+    assert recipe.word_dropout == load_recipe(name, "flickr8k").word_dropout
+
+
+@pytest.mark.parametrize("key", ["dropout", "matcher.dropout"])
+def test_a_missing_key_is_not_answered_with_that_of_another_experiment(key: str) -> None:
+    with pytest.raises(SeesayError, match=r"no (such )?key.*") as refusal:
+        load_recipe("vse0", "flickr8k", [f"{key}=0.2"])
+    assert "did you mean" not in str(refusal.value)
+
+
+def test_a_change_can_name_a_key_of_what_an_earlier_one_chose() -> None:
+    recipe = load_recipe("vse0", "flickr8k", ["loss={kind: contrastive}", "scale=7"])
+    assert recipe.loss.model_dump()["scale"] == 7
 
 
 def test_the_later_of_two_changes_counts() -> None:
@@ -213,10 +255,10 @@ def test_the_later_of_two_changes_counts() -> None:
     ("change", "said"),
     [
         ("seed", r"^seed: write key=value"),
-        ("unheard=1", r"A recipe has no key 'unheard'\."),
+        ("unheard=1", r"Recipe 'irmatch-h' has no key 'unheard'\."),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'schedule\.epochs'\?"),
-        ("epochz=5", r"A recipe has no key 'epochz'; did you mean 'epochs'\?"),
+        ("epochz=5", r"has no key 'epochz'; did you mean 'epochs'\?"),
         ("kind=rnn", r"'kind' is a key of matcher and .*; write matcher\.kind or loss\.kind"),
         ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch, average\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
@@ -434,24 +476,24 @@ def test_a_recipe_of_ones_own_takes_the_corpus_at_hand(tmp_path: Path) -> None:
 
 
 def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
-    recipe = recipe_with("irmatch-s", "flickr8k", {"margin": np.float64(0.25), "epochs": np.int64(3)})
+    recipe = load_recipe("irmatch-s", "flickr8k", {"margin": np.float64(0.25), "epochs": np.int64(3)})
     assert recipe.loss.model_dump()["margin"] == 0.25
     assert recipe.schedule.epochs == 3
     with pytest.raises(SeesayError, match="key 'seed'"):
-        recipe_with("irmatch-s", "flickr8k", {"seed": -1})
+        load_recipe("irmatch-s", "flickr8k", {"seed": -1})
 
 
 def test_keywords_may_hold_paths_and_numpy_scalars() -> None:
-    widths = recipe_with("irmatch-s", "flickr8k", {"matcher": {"widths": [np.int64(1), 2]}})
+    widths = load_recipe("irmatch-s", "flickr8k", {"matcher": {"widths": [np.int64(1), 2]}})
     assert widths.matcher.model_dump()["widths"] == (1, 2)
-    vectors = recipe_with("irmatch-s", "flickr8k", {"words": {"vectors": Path("v.txt")}}).words
+    vectors = load_recipe("irmatch-s", "flickr8k", {"words": {"vectors": Path("v.txt")}}).words
     assert vectors is not None
     assert Path(vectors.vectors).name == "v.txt"
 
 
 def test_a_loss_that_is_no_mapping_is_shown_one() -> None:
     with pytest.raises(SeesayError, match=r"key 'loss': give a mapping with 'kind', such as \{kind: \w"):
-        recipe_with("irmatch-s", "flickr8k", {"loss": 3})
+        load_recipe("irmatch-s", "flickr8k", {"loss": 3})
 
 
 def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(

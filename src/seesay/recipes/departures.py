@@ -26,8 +26,9 @@ class PrintedSettings(Settings):
             only have to differ from its own. Techniques that a paper does not mention count as not used.
         departures: for keys such as `loss.margin`, a sentence, or one for each value (a pattern; for a list,
             one for each item that is not printed). `{value}` and `{printed}` are the two values, and
-            `{schedule.epochs}` another setting. Null means that the sentence of another key covers it. A key
-            without a printed setting is a choice that the paper leaves open.
+            `{schedule.epochs}` another setting; a sentence about a setting of another kind of matcher or loss
+            is left out. Null means that the sentence of another key covers it. A key without a printed
+            setting is a choice that the paper leaves open.
     """
 
     settings: Mapping[str, Any] = Field(default_factory=dict)
@@ -71,7 +72,8 @@ class PrintedSettings(Settings):
             if is_printed and len(texts) < max(len(items), 1):
                 texts.append((value, f"{key}: {{value}} instead of {{printed}}"))
         for each, text in texts:
-            yield _filled(text, {"value": each, "printed": printed}, settings)
+            if not _names_another_kind(text, settings):
+                yield _filled(text, {"value": each, "printed": printed}, settings)
 
     def _is_of_another_kind(self, key: str, settings: Mapping[str, Any]) -> bool:
         """Return whether the setting belongs to another kind of loss or optimizer than the printed one."""
@@ -107,6 +109,18 @@ def _items(value: Any) -> list[Any]:
 def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
     """Return the first sentence whose pattern matches the item, if any."""
     return [text for pattern, text in sentences.items() if fnmatchcase(_text(item), pattern)][:1]
+
+
+def _names_another_kind(sentence: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether a sentence names a setting that this kind of matcher, loss or optimizer lacks."""
+    for name in _PLACE.findall(sentence):
+        owner = settings.get(name.partition(".")[0])
+        try:
+            _look_up(settings, name)
+        except KeyError:
+            if isinstance(owner, Mapping) and "kind" in owner:
+                return True
+    return False
 
 
 def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

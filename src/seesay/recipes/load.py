@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
-from seesay.errors import SeesayError, did_you_mean
-from seesay.matchers.settings import MATCHERS, ComposedSettings
+from seesay.errors import SeesayError
+from seesay.recipes.changes import (
+    LABELS,
+    Change,
+    changes_of,
+    in_one_line,
+    reaches_members,
+    with_change,
+    with_mapping,
+)
 from seesay.recipes.departures import PrintedSettings, leaves
-from seesay.recipes.files import Values, find_recipe, included_recipes
-from seesay.recipes.schema import Recipe
-from seesay.settings import Settings, describe
+from seesay.recipes.files import find_recipe, included_recipes
+from seesay.recipes.schema import Recipe, misfits
+from seesay.settings import describe
 
 M = TypeVar("M", bound=BaseModel)
 
-_LABELS = ("name", "about", "system", "departures")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders whose variant is the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
 def load_recipe(
-    name: str, corpus: str | None = None, changes: Sequence[str] = (), settings_of: str | None = None
+    name: str,
+    corpus: str | None = None,
+    changes: Sequence[str] | Mapping[str, Any] = (),
+    settings_of: str | None = None,
 ) -> Recipe:
     """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
 
@@ -40,112 +48,17 @@ def load_recipe(
     Args:
         name: a recipe's name, or the path of a YAML file.
         corpus: the name of the corpus, if known.
-        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. A key of a mapping
-            can be given alone if no other mapping has it: `epochs=5`. Changes also apply to the members of a
-            composed matcher, and those of `matcher` only to them.
+        changes: texts `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. A key of a
+            mapping can be given alone if no other mapping has it: `epochs=5`. Changes also apply to the
+            members of a composed matcher, and those of `matcher` only to them. Or a mapping from such keys to
+            values, as `seesay.train` takes them.
         settings_of: a corpus whose values are used instead, if the recipe lists it.
-
-    Raises:
-        SeesayError: the recipe does not exist, or a key or value is not allowed.
-    """
-    spelt = [_spelt_out(change, name, corpus) for change in changes]
-    return _resolved(_load(name, corpus, spelt, settings_of))
-
-
-def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
-    """Load a recipe with changes given as keywords, as `seesay.train` takes them.
-
-    Keywords are keys as in `load_recipe`: `margin=0.2` is `--set margin=0.2`. A mapping without a `kind`
-    changes only the keys in it: `schedule={"epochs": 5}`.
 
     Raises:
         SeesayError: the recipe or key does not exist, several mappings have the key, or a value is not
             allowed.
     """
-    changes: list[str] = []
-    for key, value in keywords.items():
-        if isinstance(value, Mapping) and "kind" not in value:
-            changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
-        else:
-            changes.append(f"{key}={_flow(value)}")
-    return load_recipe(name, corpus, changes)
-
-
-def _spelt_out(change: str, name: str, corpus: str | None) -> str:
-    """Complete the key of a change with its mapping: `loss.margin=0.2` for `margin=0.2`."""
-    key, equals, _ = change.partition("=")
-    if not equals:
-        raise SeesayError(f"{change}: write key=value, such as epochs=5.")
-    if key == "settings_of":
-        raise SeesayError(f"{change}: write CORPUS/{name.rpartition('/')[2]} to take a corpus's settings.")
-    if "." in key or key in Recipe.model_fields:
-        return change
-    values = load_recipe(name, corpus).model_dump()
-    mappings = {owner: mapping for owner, mapping in values.items() if isinstance(mapping, dict)}
-    owners = [owner for owner, mapping in mappings.items() if key in mapping]
-    if len(owners) == 1:
-        return f"{owners[0]}.{change}"
-    if owners:
-        ways = " or ".join(f"{owner}.{key}" for owner in owners)
-        raise SeesayError(f"'{key}' is a key of {' and of '.join(owners)}; write {ways}.")
-    known = [*Recipe.model_fields, *(inner for mapping in mappings.values() for inner in mapping)]
-    raise SeesayError(f"A recipe has no key '{key}'{did_you_mean(key, known) or '.'}")
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML on one line."""
-    return yaml.safe_dump(_plain(value), default_flow_style=True, width=10**6).removesuffix("...\n").strip()
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with what YAML lacks, such as paths and arrays, as what it has."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    return str(value) if isinstance(value, Path) else value
-
-
-def member_changes(changes: Sequence[str], composed: type[Settings]) -> tuple[str, ...]:
-    """Return the changes to a composed recipe that also apply to its members' recipes.
-
-    Args:
-        changes: `key=value`.
-        composed: the settings of the composed matcher; changes of its own keys are left out.
-    """
-    return tuple(
-        change
-        for change in changes
-        if not _is_own(change, composed) and change.partition("=")[0] not in _LABELS
-    )
-
-
-def _is_own(change: str, composed: type[Settings]) -> bool:
-    """Return whether a change is for a key of the composed matcher itself, such as `matcher.gate.folds`."""
-    parent, _, key = change.partition("=")[0].partition(".")
-    return parent == "matcher" and key.partition(".")[0] in composed.model_fields.keys() - {"kind"}
-
-
-def canonical_changes(changes: Iterable[str]) -> list[str]:
-    """Return changes sorted and normalised: quotes, spaces and the order of keys do not matter.
-
-    >>> canonical_changes(['encoders=["a", "b"]', "min_count=2"])
-    ['encoders=["a", "b"]', 'min_count=2']
-    >>> canonical_changes(["min_count=2", "encoders=['a','b']"])
-    ['encoders=["a", "b"]', 'min_count=2']
-    """
-    return sorted(map(_canonical, changes))
-
-
-@cache
-def _canonical(change: str) -> str:
-    key, _, value = change.partition("=")
-    try:
-        return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError):  # not YAML, or a value that JSON lacks
-        return change
+    return _load(name, corpus, changes_of(changes), settings_of)
 
 
 def learns_phrases(name: str) -> bool:
@@ -159,10 +72,13 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     Raises:
         SeesayError: a member is missing, invalid, named twice, or cannot be combined.
     """
-    changes = member_changes(composed.changes, type(composed.composition))
+    return _members(composed, changes_of(composed.changes))
+
+
+def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
     names, settings_of = composed.composition.members, composed.settings_of
-    loaded = [_load(name, composed.corpus, changes, settings_of) for name in names]
-    members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
+    passed = [each for each in changes if reaches_members(each.key, type(composed.composition))]
+    members = [_load(name, composed.corpus, passed, settings_of, composed.seed) for name in names]
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
@@ -201,10 +117,10 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
     """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
-    unnamed = {*_LABELS, "settings_of"}
+    unnamed = {*LABELS, "settings_of"}
     used, asked = (leaves(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
     return "; ".join(
-        f"this run used {key}={_flow(used.get(key))}, you asked for {_flow(asked.get(key))}"
+        f"this run used {key}={in_one_line(used.get(key))}, you asked for {in_one_line(asked.get(key))}"
         for key in used | asked
         if key != "changes" and used.get(key) != asked.get(key) and (every or _is_named(key, recipe.changes))
     )
@@ -224,18 +140,17 @@ def _untuned(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"encoders": tuple(names)})
 
 
-def _resolved(recipe: Recipe) -> Recipe:
-    """Return the recipe with its members' settings filled in, if it has members."""
-    if not recipe.matcher.is_composed:
-        return recipe
-    members = member_recipes(recipe)
+def _with_members(recipe: Recipe, changes: Sequence[Change]) -> Recipe:
+    """Return a composed recipe with its members' settings filled in."""
+    members = _members(recipe, changes)
     arrays = _arrays(recipe)
     places = [tuple(map(arrays.index, _arrays(member))) for member in members]
     matcher = recipe.composition.with_members([member.matcher for member in members], places)
-    # Validated again: only now is it known whether the loss fits the matcher.
     named = {"matcher": matcher, "departures": _members_departures(recipe, members)}
-    values = recipe.model_copy(update=named).model_dump()
-    return validated(Recipe, values, f"Recipe '{recipe.name}'")
+    filled = recipe.model_copy(update=named)
+    for key, problem in misfits(filled):  # only now is it known whether the loss fits the matcher
+        raise SeesayError(f"Recipe '{recipe.name}': key '{key}': {problem}.")
+    return filled
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
@@ -319,20 +234,23 @@ def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
     return f"{name}: settings for {main}{''.join(rest)}{none}. Others: {', '.join([*others, '--set'])}."
 
 
-def _load(name: str, corpus: str | None, changes: Sequence[str], settings_of: str | None = None) -> Recipe:
-    """Load a recipe without its members, with the departures derived from its settings."""
+def _load(
+    name: str,
+    corpus: str | None,
+    changes: Sequence[Change],
+    settings_of: str | None = None,
+    seed: int | None = None,
+) -> Recipe:
+    """Load a recipe, with its members and the departures derived from its settings; validate it once."""
     values, where = find_recipe(name, corpus, settings_of), name
     paper = values.pop("paper", None)
-    matcher = values.get("matcher")
-    kind = str(matcher.get("kind")) if isinstance(matcher, dict) else ""
-    settings = MATCHERS[kind].settings if kind in MATCHERS else Settings
+    made: list[Change] = []
     for change in changes:
-        of_members = issubclass(settings, ComposedSettings) and change.startswith("matcher.")
-        if not of_members or _is_own(change, settings):
-            values = _changed(values, change)
-    if changes:
-        values["changes"] = sorted(changes)
-        where = f"{name} with {', '.join(changes)}"
+        made.append(with_mapping(change, values, name, corpus, settings_of))
+        values = with_change(values, made[-1])
+    if made:
+        values["changes"] = sorted(map(str, made))
+        where = f"{name} with {', '.join(map(str, made))}"
     recipe = validated(Recipe, values, where)
     departures = list(recipe.departures)
     if paper is not None and "departures" not in values:
@@ -343,7 +261,9 @@ def _load(name: str, corpus: str | None, changes: Sequence[str], settings_of: st
             raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
     if recipe.settings_of not in (None, recipe.corpus):
         departures.append(f"the settings for {recipe.settings_of}, on {recipe.corpus}")
-    return recipe.model_copy(update={"departures": tuple(departures)})
+    named = {"departures": tuple(departures), "seed": recipe.seed if seed is None else seed}
+    recipe = recipe.model_copy(update=named)
+    return _with_members(recipe, made) if recipe.matcher.is_composed else recipe
 
 
 def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str, ...]:
@@ -354,21 +274,3 @@ def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str,
             shared = len(members) > 1 and all(line in other.departures for other in members)
             lines.append(line if shared or line in recipe.departures else f"{member.name}: {line}")
     return tuple(dict.fromkeys(lines))
-
-
-def _changed(values: Values, change: str) -> Values:
-    """Return the values with a change; `values` is not modified."""
-    key, _, value = change.partition("=")
-    try:
-        parsed = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # ValueError: an impossible date
-        raise SeesayError(f"{change[:80]}: the value is not YAML.") from failure
-    *parents, last = key.split(".")
-    changed = at = dict(values)
-    for parent in parents:
-        there = at.get(parent) or {}
-        if not isinstance(there, dict):
-            raise SeesayError(f"{change}: '{parent}' is a value, without further keys.")
-        at[parent] = at = dict(there)
-    at[last] = parsed
-    return changed

@@ -170,13 +170,8 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Recipe:
-        # Without PyTorch, losses are unchecked, but nothing can be trained.
-        trained = (
-            () if isinstance(self.loss, UncheckedLoss) else (_loss_misfits, _region_misfits, _keys_in_vain)
-        )
-        for check in (_misfits, *trained):
-            for key, problem in check(self):
-                raise ValueError(f"key '{key}': {problem}")
+        for key, problem in misfits(self):
+            raise ValueError(f"key '{key}': {problem}")
         return self
 
     @property
@@ -190,7 +185,16 @@ Misfits: TypeAlias = Iterator[tuple[str, str]]
 """Keys that do not fit the others, and why."""
 
 
-def _misfits(recipe: Recipe) -> Misfits:
+def misfits(recipe: Recipe) -> Misfits:
+    """Iterate over the keys of a recipe that do not fit the others."""
+    yield from _input_misfits(recipe)
+    if not isinstance(recipe.loss, UncheckedLoss):  # without PyTorch, but then nothing can be trained
+        yield from _loss_misfits(recipe)
+        yield from _region_misfits(recipe)
+        yield from _keys_in_vain(recipe)
+
+
+def _input_misfits(recipe: Recipe) -> Misfits:
     if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
     if (fusion := getattr(recipe.matcher, "fusion", None)) is not None:

@@ -10,7 +10,8 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.paired_test import PairedTest
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
-from seesay.recipes.load import canonical_changes, settings_digest
+from seesay.recipes.changes import canonical_changes
+from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Table, number
 from seesay.results.published import find_published

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from seesay.errors import SeesayError
 from seesay.paths import lock_of, locked, replace_text
 from seesay.protocols.base import PROTOCOLS, Result, read_result
-from seesay.recipes.load import canonical_changes, settings_digest
+from seesay.recipes.changes import canonical_changes
+from seesay.recipes.load import settings_digest
 from seesay.settings import describe
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from seesay.metrics.bootstrap import Interval
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Metrics
 from seesay.protocols.grounding import conventions
-from seesay.recipes.load import canonical_changes
+from seesay.recipes.changes import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
 from seesay.results.published import PublishedRow, find_published, is_published, sources

@@ -17,7 +17,8 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import member_changes, settings_digest, settings_line
+from seesay.recipes.changes import Change, reaches_members
+from seesay.recipes.load import settings_digest, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.comparison import measured_row
@@ -89,7 +90,7 @@ class TableRuns:
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if recipe.matcher.is_composed:
-            return self._composed(recipe, folder, member_changes(changes, type(recipe.composition)), called)
+            return self._composed(recipe, folder, changes, called)
         finished = is_finished(folder)
         if not finished and not self.may_train:
             raise SeesayError(
@@ -104,7 +105,12 @@ class TableRuns:
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Combine the table's own runs, or those of a variant; again if one of them has changed."""
-        of_members = replace(self, changes=member_changes(self.changes, type(recipe.composition)))
+        composed = type(recipe.composition)
+        changes, of_all = (
+            [text for text in texts if reaches_members(Change.parse(text).key, composed)]
+            for texts in (changes, self.changes)
+        )
+        of_members = replace(self, changes=of_all)
         folders = [
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
@@ -147,7 +153,7 @@ class TableRuns:
         """Raise a SeesayError if a protocol does not fit the corpus or split, or a change not the table."""
         corpus, name = self.corpus, self.definition.name
         protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
-        if any(change.partition("=")[0] == "seed" for change in self.changes):
+        if any(Change.parse(text).key == "seed" for text in self.changes):
             raise SeesayError("changes: seed is not one of them; a table is given its seeds by themselves.")
         self.definition.check_changes(corpus.name, self.changes)
         images = len(corpus.split(self.split).images)
