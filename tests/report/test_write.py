@@ -172,6 +172,56 @@ def test_scores_of_somebody_else(corpus: Corpus, tmp_path: Path, runs: dict[str,
     assert len(page.of("pre")) == 1
 
 
+def test_chosen_queries_are_answered_by_every_run(
+    corpus: Corpus, tmp_path: Path, runs: dict[str, Run]
+) -> None:
+    """Sentences that nobody wrote too, images, and the score of an image with a sentence."""
+    part = corpus.split("test")
+    known, image = part.sentences[3], part.images[part.sentences[3].image].name
+    queries = tmp_path / "queries.txt"
+    queries.write_text(f"{known.text}\na green xylophone\n{image}\n{image}\t{known.text}\n", encoding="utf-8")
+    scores = np.zeros((len(part.images), len(part.sentences)), np.float32)
+    scores[known.image, 3] = 0.25
+    np.save(tmp_path / "theirs.npy", scores)
+    entries = [runs["common"], ExternalScores(str(tmp_path / "theirs.npy"))]
+    write_report(entries, corpus, "test", tmp_path / "o.html", lambda _: None, queries=queries)
+    page = Elements((tmp_path / "o.html").read_text(encoding="utf-8"))
+    assert "Chosen queries" in [heading["text"] for heading in page.of("h2")]
+    assert "Not in train: xylophone" in " ".join(each["text"] for each in page.of("p"))
+    told = [each["text"] for each in page.of("p", class_="who")]
+    assert told[1].endswith("rank 1")  # the sentence of the split, by the scores of somebody else
+    assert told[3].endswith("theirs.npy no scores of this sentence")
+    assert told[2].strip() == "common"  # no image of the split is known to be right
+    inputs = inputs_of(runs["common"], corpus)
+    score = runs["common"].score_prepared(inputs.features, inputs.sentences)[known.image, 3]
+    cells = [cell["text"] for cell in page.of("td")]
+    at = cells.index("0.250")
+    assert float(cells[at - 1]) == pytest.approx(float(score), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected 1 to 200 lines"),
+        ("x\n" * 201, "expected 1 to 200"),
+        ("nope.jpg\ta dog", "no image 'nope.jpg'"),
+    ],
+)
+def test_queries_that_cannot_be_asked_are_refused_before_anything_is_measured(
+    corpus: Corpus, tmp_path: Path, runs: dict[str, Run], text: str, said: str
+) -> None:
+    (tmp_path / "queries.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(SeesayError, match=said):
+        write_report(
+            [runs["common"]],
+            corpus,
+            "test",
+            tmp_path / "o.html",
+            pytest.fail,
+            queries=tmp_path / "queries.txt",
+        )
+
+
 def test_without_train_there_is_no_rarity(corpus: Corpus, tmp_path: Path, runs: dict[str, Run]) -> None:
     write_report([runs["common"]], corpus.split("test"), "test", tmp_path / "o.html", lambda _: None)
     text = (tmp_path / "o.html").read_text(encoding="utf-8")

@@ -120,6 +120,11 @@ def test_test_sets_of_a_corpus(scenes):
     test = corpus.split("test")
     seen = Counter(" ".join(corpus.split("train").texts()).replace(".", "").lower().split())
     summary = rare_word_summary(corpus)
+    frequencies = summary["frequencies"]
+    assert list(frequencies.values()) == sorted(frequencies.values(), reverse=True)
+    counts = word_counts(corpus.split("train").texts())
+    assert frequencies == {word: counts[word] for word in word_counts(test.texts())}
+    assert len(frequencies) == summary["words"]
     for k, told in summary["uncommon"].items():
         hold = [
             any(seen[w] <= int(k) for w in s.text.replace(".", "").lower().split()) for s in test.sentences

@@ -175,6 +175,14 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")] = Path(
         "report.html"
     ),
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also answer these queries, one a line: a sentence, an image's name, or both with a "
+            "tab between them, whose score is shown.",
+        ),
+    ] = None,
     overwrite: opt.Overwrite = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -189,10 +197,11 @@ def report(
     from seesay.runs.summary import open_corpus_of
 
     check_file(out, FORMATS)  # before anything is computed
-    check_output(out, [data or "", *runs], overwrite, is_page)
+    check_output(out, [data or "", queries or "", *runs], overwrite, is_page)
     entries = open_entries(runs)
     corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
-    results = write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))
+    commit = source_commit(opt.HERE.resolve())
+    results = write_report(entries, corpus, split, out, console.tell, commit, queries)
     if as_json:
         measured = {name: result.to_dict() for name, result in results.items()}
         console.print_json({"report": str(out), "corpus": corpus.name, "results": measured})

@@ -224,7 +224,14 @@ def ground(
         str,
         typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
     ],
-    run: opt.GroundRun = opt.GROUND_RUN,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN",
+            help=f"The run of a grounding recipe that locates phrases; by default {opt.GROUND_RUN}. Repeat "
+            "it to compare runs, drawn side by side.",
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     overwrite: opt.Overwrite = False,
@@ -233,18 +240,24 @@ def ground(
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding import FORMATS, load_grounder, write_grounding
+    from seesay.grounding import FORMATS, load_grounder, write_groundings
     from seesay.paths import check_file, check_output
 
     if out is not None:
         check_file(out, FORMATS)  # before anything is computed
         check_output(out, [image], overwrite)
     data = FileSource(image).read()
-    grounding = load_grounder(run).ground(data, str(image), sentence, k)
+    names = run or [opt.GROUND_RUN]
+    found = {name: load_grounder(name).ground(data, str(image), sentence, k) for name in names}
     if out is not None:
-        write_grounding(data, str(image), grounding, out)
-    console.show(grounding, as_json, console.print_grounding, sentence)
-    if not any(phrase.places for phrase in grounding.phrases):
+        write_groundings(data, str(image), found, out)
+    if as_json and len(found) > 1:
+        console.print_json({name: grounding.to_dict() for name, grounding in found.items()})
+    for name, grounding in found.items() if not as_json or len(found) == 1 else ():
+        if len(found) > 1:
+            print(f"{name}:")
+        console.show(grounding, as_json, console.print_grounding, sentence)
+    if not any(phrase.places for grounding in found.values() for phrase in grounding.phrases):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

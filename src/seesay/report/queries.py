@@ -25,7 +25,7 @@ _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 class RankedAnswer:
     """The answer to one query."""
 
-    rank: int  # of the first right answer, from 1
+    rank: int | None  # of the first right answer, from 1; None if there is none
     best: tuple[int, ...]  # the best candidates
     right: tuple[bool, ...]  # whether each of them is a right answer
 
@@ -71,7 +71,7 @@ def best_answers(scores: NDArray[Any], right: NDArray[np.bool_]) -> RankedAnswer
     """Return the answer to a query, from the scores (n,) of its candidates; ties count against the query."""
     order = np.lexsort((right, -np.asarray(scores, np.float64)))
     first = order[:_SHOWN]
-    rank = int(np.argmax(right[order])) + 1
+    rank = int(np.argmax(right[order])) + 1 if right.any() else None
     return RankedAnswer(rank, tuple(first.tolist()), tuple(right[first].tolist()))
 
 
@@ -96,15 +96,15 @@ class SplitGallery:
             f"Random queries (seed {SEED}), the same for every run. Correct results are framed and "
             "ticked. The rank is that of the correct result; for an image, that of its best sentence."
         )
-        of_sentences = {j: [self._images(a.to_sentences[j], a.name) for a in answers] for j in sentences}
-        of_images = {i: [self._sentences(a.to_images[i], a.name) for a in answers] for i in images}
+        of_sentences = {j: [self.images(a.to_sentences[j], a.name) for a in answers] for j in sentences}
+        of_images = {i: [self.sentences(a.to_images[i], a.name) for a in answers] for i in images}
         page.figure(
             "Sentences as queries, with the images they describe, and the first three images.",
-            *(_query(self._sentence(j), found) for j, found in of_sentences.items()),
+            *(query_with_answers(self._sentence(j), found) for j, found in of_sentences.items()),
         )
         page.figure(
             "Images as queries, and the first three sentences.",
-            *(_query(self.pictures.show(i), found) for i, found in of_images.items()),
+            *(query_with_answers(self.pictures.show(i), found) for i, found in of_images.items()),
         )
 
     def add_hardest(self, page: Page, answers: Answers) -> None:
@@ -112,20 +112,22 @@ class SplitGallery:
         to = answers.to_sentences
         page.figure(
             f"The sentences whose image {answers.name} ranks worst, with that image.",
-            *(_query(self._sentence(j), [self._images(to[j])]) for j in answers.hardest_sentences),
+            *(query_with_answers(self._sentence(j), [self.images(to[j])]) for j in answers.hardest_sentences),
         )
         page.figure(
             f"The images whose best sentence {answers.name} ranks worst, with their first sentence.",
             *(
-                _query(self._image(i), [self._sentences(answers.to_images[i])])
+                query_with_answers(self._image(i), [self.sentences(answers.to_images[i])])
                 for i in answers.hardest_images
             ),
         )
 
-    def _images(self, answer: RankedAnswer, name: str = "") -> Html:
+    def images(self, answer: RankedAnswer, name: str = "") -> Html:
+        """Return the best images of a query with its rank, after the name of the run."""
         return _answer(name, answer, [self.pictures.show(i) for i in answer.best], "images")
 
-    def _sentences(self, answer: RankedAnswer, name: str = "") -> Html:
+    def sentences(self, answer: RankedAnswer, name: str = "") -> Html:
+        """Return the best sentences of a query with its rank, after the name of the run."""
         texts = [tag("span", self.corpus.sentences[j].text) for j in answer.best]
         return _answer(name, answer, texts, "sentences")
 
@@ -138,7 +140,8 @@ class SplitGallery:
         return joined([self.pictures.show(number), tag("q", first)])
 
 
-def _query(query: Html, answers: Sequence[Html]) -> Html:
+def query_with_answers(query: Html, answers: Sequence[Html]) -> Html:
+    """Return a query with the answers of every run beside it."""
     parts = tag("div", query, class_="query-item"), tag("div", *answers, class_="answers")
     return tag("div", *parts, class_="query")
 
@@ -149,4 +152,5 @@ def _answer(name: str, answer: RankedAnswer, candidates: Sequence[Html], kind: s
         tag("li", each, _TICK if right else Html(), class_="right" if right else None)
         for each, right in zip(candidates, answer.right, strict=True)
     )
-    return tag("div", tag("p", who, f"rank {answer.rank:,}", class_="who"), tag("ol", *items, class_=kind))
+    rank = "" if answer.rank is None else f"rank {answer.rank:,}"
+    return tag("div", tag("p", who, rank, class_="who"), tag("ol", *items, class_=kind))

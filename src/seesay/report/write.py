@@ -14,6 +14,7 @@ from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.table import corpus_title
+from seesay.report.chosen import ChosenQueries, add_chosen
 from seesay.report.grounding import add_boxes, add_grounding, ground_all
 from seesay.report.internals import add_internals
 from seesay.report.page import Page, Pictures
@@ -40,6 +41,7 @@ def write_report(
     out: Path,
     tell: Tell,
     commit: str | None = None,
+    queries: Path | None = None,
 ) -> dict[str, Result]:
     """Measure runs on a split of a corpus, write an HTML report, and return the results by name.
 
@@ -50,11 +52,17 @@ def write_report(
         out: the file to write.
         tell: called with a line before each step.
         commit: the commit of the source, to name in the report.
+        queries: a file of further queries, one a line, see `ChosenQueries`.
 
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
     check_file(out, FORMATS)
+    if queries is not None and corpus.has_boxes:
+        raise SeesayError(
+            f"{queries}: queries are asked of captioned images, but {corpus.root} holds phrases."
+        )
+    chosen = ChosenQueries.read(queries, corpus.split(split)) if queries is not None else None
     names = short_names(entries)
     about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
@@ -65,7 +73,7 @@ def write_report(
             raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
         results = _add_grounding(page, runs, corpus, split, tell)
     else:
-        results = _add_matching(page, entries, names, corpus, split, tell)
+        results = _add_matching(page, entries, names, corpus, split, tell, chosen)
         for name, run in runs.items():
             if protocol_for([run]).name == _CONCEPTS:
                 tell(name)
@@ -78,7 +86,13 @@ def write_report(
 
 
 def _add_matching(
-    page: Page, entries: Sequence[Entry], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
+    page: Page,
+    entries: Sequence[Entry],
+    names: Sequence[str],
+    corpus: Corpus,
+    split: str,
+    tell: Tell,
+    chosen: ChosenQueries | None,
 ) -> dict[str, Result]:
     """Add the entries that match images with sentences."""
     both = zip(entries, names, strict=True)
@@ -93,6 +107,8 @@ def _add_matching(
     gallery = SplitGallery(part, _pictures(part))
     tell("queries and answers")
     answers = [answer_queries(each, images, sentences) for each in measured]
+    if chosen is not None:
+        add_chosen(page, measured, gallery, chosen, corpus)
     gallery.add_sample(page, answers)
     for each, answered in zip(measured, answers, strict=True):
         page.section(each.name)

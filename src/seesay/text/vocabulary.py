@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,12 +182,12 @@ def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float
     }
 
 
-def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, int]]]:
+def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
     """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
 
     In addition to what `figure_1` returns, `uncommon` has for each K the number of words that occur at most K
-    times in training (`N`), of `sentences` with such a word, and of their `images`. Empty unless both splits
-    exist.
+    times in training (`N`), of `sentences` with such a word, and of their `images`; `frequencies` are those
+    of all words in training, most frequent first. Empty unless both splits exist.
     """
     if not {"train", "test"} <= {image.split for image in corpus.images}:
         return {}
@@ -201,7 +202,9 @@ def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, i
         }
         for k in SHOTS
     }
-    return {**figure_1(texts, counts), "uncommon": sets}
+    words = sorted(uncommon_words(texts, counts, NO_WORDS), key=lambda word: (-counts[word], word))
+    frequencies = {word: counts[word] for word in words}
+    return {**figure_1(texts, counts), "uncommon": sets, "frequencies": frequencies}
 
 
 def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
