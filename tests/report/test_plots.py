@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from seesay.html import Html
 from seesay.report.plots import estimates_by_bin, histograms, recall_curves, training_curves
+from seesay.results.html import Html
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"

@@ -188,10 +188,10 @@ def report(
     as_json: opt.Json = False,
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
-    from seesay.html import is_page
     from seesay.paths import check_file, check_output
     from seesay.protocols.evaluate import open_entries
     from seesay.report.write import FORMATS, write_report
+    from seesay.results.html import is_page
     from seesay.results.rows import source_commit
     from seesay.runs.run import Run
     from seesay.runs.summary import open_corpus_of

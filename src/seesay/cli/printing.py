@@ -81,16 +81,11 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Unknown words: {words}.")
-    if any(gone):
-        lost = [hit.path or "" for hit, is_gone in zip(answer, gone, strict=True) if is_gone]
-        _tell_gone(lost, index)
-
-
-def _tell_gone(paths: Sequence[str], index: Index) -> None:
-    """Print how many results have lost their files, and which folders are missing."""
+    if not any(gone):
+        return
     from seesay.search.roots import holding
 
-    absent = index.absent()
+    paths, absent = [hit.path or "" for hit, lost in zip(answer, gone, strict=True) if lost], index.absent()
     away = [root for path in paths if (root := holding(absent, path))]
     for root, count in Counter(away).items():
         tell(f"{count} of these files are in {root.folder}, which is not available.")
@@ -242,7 +237,11 @@ def print_corpus(
     text = "phrase" if "phrases" in summary else "sentence"
     headings = ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}")
     keys = ("images", f"{text}s", f"{text}s_per_image", f"words_per_{text}")
-    rows = [[name, *(_count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
+
+    def count(of: int | Mapping[str, float]) -> str:  # of each, or the range and mean of several
+        return str(of) if isinstance(of, int) else f"{of['min']}-{of['max']}, mean {of['mean']:.1f}"
+
+    rows = [[name, *(count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
     out = wide()
     out.print(Table(headings, rows, title=f"{summary['corpus']}: {summary['root']}").terminal())
     if vocabulary:
@@ -305,11 +304,6 @@ def tell_if_small(corpus: Corpus, split: str) -> None:
             f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 of image retrieval "
             "is always 100."
         )
-
-
-def _count(of: int | Mapping[str, float]) -> str:
-    """Format a count, or the range and mean of several."""
-    return str(of) if isinstance(of, int) else f"{of['min']}-{of['max']}, mean {of['mean']:.1f}"
 
 
 def wide() -> Console:

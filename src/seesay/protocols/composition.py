@@ -103,11 +103,14 @@ def true_order(
     ties = np.abs(gaps) <= _TIE * deviation
     won = np.where(ties, 0.5, gaps > 0)
     images = np.asarray(image_of_sentence)[reordered.source]
-    error = _error_over_images(won, images)
+    # The standard error of the mean over images is the linearised error of a ratio.
+    of_images = np.bincount(np.unique(images, return_inverse=True)[1], won - won.mean())
+    count, squares = len(of_images), float((of_images**2).sum())
+    error = 100 * np.sqrt(count / (count - 1) * squares) / len(won) if count > 1 else None
     scaled = gaps / deviation if deviation else np.full(len(gaps), np.nan)
     sample = MeanSample(["true order %", "difference"], np.column_stack([100 * won, scaled]), images)
     return sample, {
-        "standard error": None if error is None else round(100 * error, 3),
+        "standard error": None if error is None else round(float(error), 3),
         "ties %": round(100 * float(ties.mean()), 3),
         "pairs": len(won),
         "left out": reordered.left_out,
@@ -161,16 +164,6 @@ def _nouns(text: str) -> list[int]:
         if words and "noun" in word_class(words[-1]).classes and "'" not in words[-1]:  # no "man's"
             found.append(len(words) - 1)
     return found
-
-
-def _error_over_images(won: NDArray[np.float64], images: NDArray[np.int64]) -> float | None:
-    """Compute the standard error of the mean of `won` over images, as the linearised error of a ratio."""
-    _, image = np.unique(images, return_inverse=True)
-    count = int(image.max()) + 1
-    if count < 2:
-        return None
-    residuals = np.bincount(image, won - won.mean())
-    return float(np.sqrt(count / (count - 1) * (residuals**2).sum()) / len(won))
 
 
 def _scored(

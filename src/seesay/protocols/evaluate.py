@@ -93,7 +93,9 @@ def evaluate(
         mR        100.0  [100.0, 100.0]
     """
     check_whole(0, resamples=resamples)
-    entries = [open_entry(each) for each in _listed(run)]
+    single = isinstance(run, str) or not isinstance(run, Sequence) or ExternalScores.of(run) is not None
+    members: Any = [run] if single else run
+    entries = [open_entry(each) for each in members]
     if not entries:
         raise SeesayError("run: expected at least one run, got none.")
     other = open_entry(against) if against is not None else None
@@ -109,13 +111,6 @@ def evaluate(
     baseline = subject_of(other, corpus, split, chosen)
     theirs = measure(baseline, chosen, replace(options, resamples=0))
     return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
-
-
-def _listed(run: Measurable | Sequence[Measurable]) -> Sequence[Any]:
-    """Return the runs to combine, or the only one, as a sequence."""
-    if isinstance(run, str) or not isinstance(run, Sequence) or ExternalScores.of(run) is not None:
-        return [run]
-    return run
 
 
 def open_entry(entry: Measurable) -> Entry:
@@ -229,7 +224,12 @@ def _measure_entries(
     if how is None:
         subject = subject_of(entries[0], corpus, split, protocol)
         result = measure(subject, protocol, options)
-        return result if isinstance(subject, RunSubject) else _with_hint(result)
+        found, images = result.metrics.get("I R@10"), len(subject.corpus.images)
+        chance = 100 * 10 / max(images, 1)
+        if isinstance(subject, RunSubject) or found is None or chance > _FEW or found > 2 * chance:
+            return result
+        hint = "This is chance: do rows and columns stand in the order of the corpus?"
+        return result.model_copy(update={"notes": [*result.notes, hint]})
     if corpus.has_boxes:
         raise SeesayError(f"{corpus.root}: contains phrases; combine is for whole images and sentences.")
     for entry in entries if how == LEARNED else ():
@@ -247,15 +247,3 @@ def _measure_entries(
     for name, member in zip(distinct([member.name for member in members]), members, strict=True):
         metrics |= of_part(name, measure(member, protocol, alone).metrics)
     return result.model_copy(update={"metrics": metrics | result.metrics})
-
-
-def _with_hint(result: Result) -> Result:
-    """Add a note if external scores are hardly better than chance: their order may be wrong."""
-    found, images = result.metrics.get("I R@10"), result.about.get("images")
-    if found is None or not isinstance(images, int):
-        return result
-    chance = 100 * 10 / images
-    if chance > _FEW or found > 2 * chance:
-        return result
-    hint = "This is chance: do rows and columns stand in the order of the corpus?"
-    return result.model_copy(update={"notes": [*result.notes, hint]})

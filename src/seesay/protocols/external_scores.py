@@ -77,16 +77,13 @@ def _checked(values: Any, where: str) -> Table:
     return table
 
 
-def _read_npy(path: Path) -> Table:
-    table: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(table, np.ndarray):
-        table.close()
-        raise ValueError("several arrays, as in a .npz file")
-    return table
-
-
-def _read_npz(path: Path) -> dict[str, Table]:
-    with np.load(path, allow_pickle=False) as arrays:
+def _read_numpy(path: Path) -> Any:
+    found: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(found, np.ndarray):
+        return found
+    with found as arrays:
+        if path.suffix == ".npy":
+            raise ValueError("several arrays, as in a .npz file")
         return {name: arrays[name] for name in arrays.files}
 
 
@@ -111,9 +108,9 @@ def _read_pt(path: Path) -> Any:
 
 # By suffix: what reads such a file, what it must be, and how to write one.
 _FORMATS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
-    ".npy": (_read_npy, "NumPy file of plain numbers", "write it with numpy.save(path, array)"),
+    ".npy": (_read_numpy, "NumPy file of plain numbers", "write it with numpy.save(path, array)"),
     ".npz": (
-        _read_npz,
+        _read_numpy,
         "NumPy archive of plain numbers",
         "write it with numpy.savez(path, images=…, sentences=…)",
     ),

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from seesay.data.boxes import vote
-from seesay.data.corpus import Sentence
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
     METRICS,
@@ -106,7 +105,10 @@ class GroundingProtocol(Protocol):
             "convention": _TRUTH[options.boxes],
             "IoU": options.iou,
         }
-        further |= _by_kind(found, phrases)
+        for kind in sorted({kind for phrase in phrases for kind in phrase.kinds}):
+            rows = np.array([kind in phrase.kinds for phrase in phrases])  # one of two kinds counts for both
+            further |= of_part(kind, recalls(found[rows]))
+            further[f"{kind}: phrases"] = int(rows.sum())
         return self.result(subject, options, samples, about, further, [conventions([about])])
 
 
@@ -150,16 +152,6 @@ def _scores_in(image: int, run: Run, inputs: Inputs, phrases: NDArray[np.int64])
     proposals = slice(0, int(inputs.proposals[image]))
     features = inputs.region_features(image, proposals, run.recipe.regions.geometry)
     return run.score_prepared(features, inputs.sentences.take(phrases)).T
-
-
-def _by_kind(found: Hits, phrases: Sequence[Sentence]) -> dict[str, Value]:
-    """Return the recalls of each kind of phrase; a phrase of two kinds counts for both."""
-    metrics: dict[str, Value] = {}
-    for kind in sorted({kind for phrase in phrases for kind in phrase.kinds}):
-        rows = np.array([kind in phrase.kinds for phrase in phrases])
-        metrics |= of_part(kind, recalls(found[rows]))
-        metrics[f"{kind}: phrases"] = int(rows.sum())
-    return metrics
 
 
 def fit_boxes(subject: RunSubject) -> Calibration:

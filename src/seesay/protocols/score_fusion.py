@@ -152,15 +152,11 @@ def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
         before = highest
         for member in range(len(val)):
             for step in range(_STEPS + 1):
-                shares = _with_share(best, member, step / _STEPS)
+                others = np.delete(best, member)
+                if not others.any():  # the others' proportions are fixed, or equal if all were zero
+                    others = np.ones_like(others)
+                share = step / _STEPS
+                shares = np.insert(others * (1 - share) / others.sum(), member, share)
                 if (found := mean_recall(shares)) > highest:
                     best, highest = shares, found
     return best
-
-
-def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """Set one member's weight and keep the proportions of the others (equal if all were zero)."""
-    others = np.delete(shares, member)
-    if not others.any():
-        others = np.ones_like(others)
-    return np.insert(others * (1 - share) / others.sum(), member, share)

@@ -5,9 +5,6 @@ Two sentences belong together if they describe one image.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -63,7 +60,12 @@ def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[
     owners = np.asarray(image_of_sentence)
     owners = owners_of(owners, int(owners.max(initial=0)) + 1, len(rows))
     ranks = np.empty(len(rows), np.int64)
-    for start, scores in _score_blocks(rows):
+    rows = rows.astype(np.result_type(rows, np.float32), copy=False)
+    step = max(1, _CELLS // len(rows))
+    for start in range(0, len(rows), step):
+        with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
+            scores = rows[start : start + step] @ rows.T
+        refuse_nan(scores, "sentence scores", start)
         queries = np.arange(start, start + len(scores))
         own = owners[queries, None] == owners
         others = own.copy()
@@ -72,14 +74,3 @@ def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[
         before = np.count_nonzero((scores >= best[:, None]) & ~own, axis=1)
         ranks[queries] = np.where(others.any(axis=1), before, NO_ANSWER)
     return ranks
-
-
-def _score_blocks(vectors: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield blocks (b, m) of the inner products of vectors (m, d), each with its first row."""
-    rows = vectors.astype(np.result_type(vectors, np.float32), copy=False)
-    step = max(1, _CELLS // len(rows))
-    for start in range(0, len(rows), step):
-        with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
-            scores = rows[start : start + step] @ rows.T
-        refuse_nan(scores, "sentence scores", start)
-        yield start, scores

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
-    from seesay.runs.sentences import PreparedSentences
 
 
 class Subject:
@@ -144,19 +143,16 @@ class RunScores(SplitScores):
     def _of(self, inputs: Inputs) -> MatrixScores | EmbeddingScores:
         run, features, sentences = self._run, inputs.features, inputs.sentences
         if not run.embeds:
-            return MatrixScores(self._pairs(features, sentences))
+            if not self._long:
+                return MatrixScores(run.score_prepared(features, sentences))
+            run.prefer_pytorch()
+            with progress("Scoring", len(features) * len(sentences), "pairs") as advance:
+                return MatrixScores(run.score_prepared(features, sentences, advance))
         rows, columns = run.embed_features(features), run.embed_prepared(sentences)
         if not run.asymmetric:
             return EmbeddingScores(rows, columns)
         queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
         return EmbeddingScores(rows, columns, *queries)
-
-    def _pairs(self, features: Matrix, sentences: PreparedSentences) -> Matrix:
-        if not self._long:
-            return self._run.score_prepared(features, sentences)
-        self._run.prefer_pytorch()
-        with progress("Scoring", len(features) * len(sentences), "pairs") as advance:
-            return self._run.score_prepared(features, sentences, advance)
 
 
 class RunSubject(Subject):

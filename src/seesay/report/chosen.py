@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.data.readers.files import read_lines
 from seesay.errors import SeesayError, did_you_mean
-from seesay.html import Html, joined, tag
 from seesay.protocols.subject import RunScores, RunSubject
 from seesay.report.page import Page
 from seesay.report.queries import SplitGallery, best_answers, query_with_answers
 from seesay.report.retrieval import Measured
 from seesay.results.formats import Table
+from seesay.results.html import Html, joined, tag
 from seesay.text.vocabulary import tokenize, word_counts
 
 _MOST_LINES, _MOST_CHARACTERS = 200, 1000

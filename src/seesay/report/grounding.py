@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import METRICS, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Metrics, Result
 from seesay.protocols.evaluate import measure, subject_of
@@ -25,6 +24,7 @@ from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
 from seesay.report.retrieval import Tell, recall_curve
 from seesay.results.formats import Table, numbers
+from seesay.results.html import Html, joined, tag
 from seesay.runs.run import Run
 
 _SAMPLED = 12  # phrases

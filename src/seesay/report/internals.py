@@ -18,12 +18,12 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
-from seesay.html import Html, tag
 from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
 from seesay.results.formats import Table
+from seesay.results.html import Html, tag
 from seesay.runs.inputs import Inputs
 from seesay.runs.predictions import concept_probabilities, gate_values
 from seesay.runs.run import Run

@@ -8,12 +8,12 @@ from importlib.resources import files
 
 from PIL import Image
 
-from seesay import html
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
-from seesay.html import Html, joined, picture_tag, tag
+from seesay.results import html
 from seesay.results.formats import Table
+from seesay.results.html import Html, joined, picture_tag, tag
 
 _SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
 _QUALITY = 72

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.html import Html
+from seesay.results.html import Html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

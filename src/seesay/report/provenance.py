@@ -64,11 +64,26 @@ def add_provenance(
 ) -> None:
     """Add the data, versions and machine, then the training and recipe of each run."""
     page.section("Where it comes from")
-    page.definitions([*_data(corpus, split), *_environment(commit)])
+    what = "phrases" if corpus.has_boxes else "sentences"
+    digest = data_digest(corpus, split)
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    python = ".".join(map(str, sys.version_info[:3]))
+    about = [
+        ("corpus", f"{corpus.name}, {corpus.root.resolve()}"),
+        ("split", f"{split}: {split_size(corpus, split)}"),
+        ("hash of the data", f"{digest} (BLAKE2b of the images, {what} and owners of {split} and val)"),
+        ("versions", f"seesay {__version__}, Python {python}, {packages}"),
+        ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
+        ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
+    ]
+    page.definitions(about + ([("commit", commit)] if commit else []))
     for name, run in runs.items():
         page.heading(name)
         if not run.recipe.corpus:
-            page.definitions(_about_towers(run))
+            score = f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"
+            towers = f"{run.fingerprint} (of both towers' weights, the preprocessing and the tokenizer)"
+            about = [("model", run.name), ("hash", towers), ("score", score)]
+            page.definitions([*about, ("training", "none here: zero-shot")])
             continue
         page.definitions(_about_run(run))
         page.code(dump_recipe(run.recipe))
@@ -83,38 +98,6 @@ def split_size(corpus: Corpus, split: str) -> str:
 
 def _summary(run: Run) -> TrainingSummary | None:
     return TrainingSummary.load(run.folder) if is_finished(run.folder) else None
-
-
-def _data(corpus: Corpus, split: str) -> list[tuple[str, str]]:
-    what = "phrases" if corpus.has_boxes else "sentences"
-    return [
-        ("corpus", f"{corpus.name}, {corpus.root.resolve()}"),
-        ("split", f"{split}: {split_size(corpus, split)}"),
-        (
-            "hash of the data",
-            f"{data_digest(corpus, split)} (BLAKE2b of the images, {what} and owners of {split} and val)",
-        ),
-    ]
-
-
-def _environment(commit: str | None) -> list[tuple[str, str]]:
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    python = ".".join(map(str, sys.version_info[:3]))
-    found = [
-        ("versions", f"seesay {__version__}, Python {python}, {packages}"),
-        ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
-        ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
-    ]
-    return found + ([("commit", commit)] if commit else [])
-
-
-def _about_towers(run: Run) -> list[tuple[str, str]]:
-    return [
-        ("model", run.name),
-        ("hash", f"{run.fingerprint} (of both towers' weights, the preprocessing and the tokenizer)"),
-        ("score", f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"),
-        ("training", "none here: zero-shot"),
-    ]
 
 
 def _about_run(run: Run) -> list[tuple[str, str]]:

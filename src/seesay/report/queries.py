@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.html import Html, joined, tag
 from seesay.report.page import Page, Pictures
 from seesay.report.retrieval import Measured
+from seesay.results.html import Html, joined, tag
 
 SEED = 0
 _SAMPLED = 6  # queries of each direction

@@ -48,10 +48,6 @@ class Measured:
         """The ranks of all queries."""
         return self.subject.retrieval_sample().ranks
 
-    def notes(self) -> list[str]:
-        """Return the notes of the result."""
-        return [f"{self.name}: {note}" for note in self.result.notes]
-
 
 def measure_all(
     entries: Sequence[Entry], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
@@ -79,8 +75,16 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         "median rank, and mR the mean of the six recalls. Ties count against the query."
     )
     _add_table(page, runs, corpus)
-    if len(runs) > 1:
-        _add_differences(page, runs)
+    first, *others = runs
+    if others:
+        columns = list(first.result.metrics)
+        compared = [(each.name, each.result.compare(first.result, first.name).metrics) for each in others]
+        rows = [[Cell(name), *(difference(found.get(each)) for each in columns)] for name, found in compared]
+        page.table(
+            f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
+            "paired randomization test. For Med r, a negative difference is better.",
+            Table(["", *columns], rows),
+        )
     curves = {
         each.name: {_SENTENCE: recall_curve(each.ranks.sentence), _IMAGE: recall_curve(each.ranks.image)}
         for each in runs
@@ -155,7 +159,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         ends = [each.result.intervals.get(column) for column in columns]
         below = [f"{each[0]:.1f}–{each[1]:.1f}" if each else "" for each in ends]
         rows.append([each.name, *map(Cell, numbers(each.result.metrics, columns), below)])
-        notes += each.notes()
+        notes += [f"{each.name}: {note}" for note in each.result.notes]
         recipe = each.subject.run.recipe if each.subject.run is not None else None
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
         if published is not None and recipe is not None:
@@ -169,20 +173,6 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         Table(["", *columns], rows),
     )
     page.text(*notes)
-
-
-def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
-    first, *others = runs
-    columns = list(first.result.metrics)
-    rows: list[Sequence[Cell | str]] = []
-    for other in others:
-        compared = other.result.compare(first.result, first.name)
-        rows.append([other.name, *(difference(compared.metrics.get(column)) for column in columns)])
-    page.table(
-        f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
-        "paired randomization test. For Med r, a negative difference is better.",
-        Table(["", *columns], rows),
-    )
 
 
 def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by: str) -> None:

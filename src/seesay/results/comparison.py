@@ -121,14 +121,19 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
     seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
     seen = list(zip(kinds, seeds, strict=True))
     repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
+    # What else tells runs apart: settings, corpus, and departures such as the run that one started from.
     ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for entry, kind in zip(entries, kinds, strict=True):
-        ways.setdefault(kind, set()).add(_learned(entry))
+        if isinstance(entry, Run):
+            recipe = entry.recipe
+            ways.setdefault(kind, set()).add((settings_digest(recipe), recipe.corpus, *recipe.departures))
     repeated |= {kind for kind, different in ways.items() if len(different) > 1}
     rows = []
     for entry, kind in zip(entries, kinds, strict=True):
         name = entry.name if kind in repeated else " ".join(kind)
-        published = _published(entry, corpus, protocol) if isinstance(entry, Run) else None
+        names = filter(None, (entry.recipe.system, entry.recipe.name)) if isinstance(entry, Run) else ()
+        found = (find_published(each, corpus, protocol) for each in names)
+        published = next((row.system for row in found if row is not None), None)
         rows.append(TableRow(name=name, recipe=kind[0], published=published))
     return rows
 
@@ -139,17 +144,3 @@ def _kind(entry: Entry) -> tuple[str, ...]:
         return (entry.name,)
     changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
     return entry.recipe.name, *changes
-
-
-def _learned(entry: Entry) -> tuple[str, ...]:
-    """Return what else tells runs apart: settings, corpus, and departures such as the run it started from."""
-    if not isinstance(entry, Run):
-        return ()
-    return settings_digest(entry.recipe), entry.recipe.corpus, *entry.recipe.departures
-
-
-def _published(run: Run, corpus: str, protocol: str) -> str | None:
-    """Return the printed name of the run's system, if a paper has a row for it on that corpus."""
-    names = filter(None, (run.recipe.system, run.recipe.name))
-    rows = (find_published(name, corpus, protocol) for name in names)
-    return next((row.system for row in rows if row is not None), None)

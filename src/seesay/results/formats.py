@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from seesay.html import Html, joined, tag
+from seesay.results.html import Html, joined, tag
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table as RichTable
     from rich.text import Text
 
     from seesay.protocols.base import Metrics
@@ -116,7 +115,8 @@ class Table:
                 title = f"**{row.title}**" + (f" ({row.sources})" if row.sources else "")
                 lines.append([title, *[""] * (len(self.headings) - 1)])
             else:
-                lines.append([_as_markdown(_cell(each)) for each in row])
+                marked = ((cell, "`" * cell.code or "**" * cell.bold) for cell in map(_cell, row))
+                lines.append([str(replace(cell, text=f"{mark}{cell.text}{mark}")) for cell, mark in marked])
         table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
         return table + ("\n" + "".join(f"- {note}\n" for note in self.notes) if self.notes else "")
 
@@ -182,7 +182,13 @@ class Table:
             shown = RichTable(title=title, title_justify="left", box=HEAVY_HEAD)
         else:
             shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-        self._add_columns(shown, boxed)
+        # A long name is broken, or it would leave no room for the figures.
+        names = [len(_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
+        short = not boxed and max(names, default=0) <= _NAME
+        for at, each in enumerate(self.headings):
+            side: Literal["left", "right"] = "left" if at in self.words else "right"
+            heading = _as_text(_cell(each), boxed=True)
+            shown.add_column(heading, justify=side, no_wrap=short and at == 0, overflow="fold")
         notes = []
         for row in self.rows:
             if isinstance(row, Section):
@@ -194,23 +200,9 @@ class Table:
                 shown.add_row(*(_as_text(_cell(each), boxed) for each in row))
         return Group(shown, *(Text(note) for note in (*notes, *self.notes)))
 
-    def _add_columns(self, shown: RichTable, boxed: bool) -> None:
-        """Add the columns; a long name is broken, or it would leave no room for the figures."""
-        names = [len(_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
-        short = not boxed and max(names, default=0) <= _NAME
-        for at, each in enumerate(self.headings):
-            side: Literal["left", "right"] = "left" if at in self.words else "right"
-            heading = _as_text(_cell(each), boxed=True)
-            shown.add_column(heading, justify=side, no_wrap=short and at == 0, overflow="fold")
-
 
 def _cell(content: Content) -> Cell:
     return content if isinstance(content, Cell) else Cell(str(content))
-
-
-def _as_markdown(cell: Cell) -> str:
-    text = f"`{cell.text}`" if cell.code else f"**{cell.text}**" if cell.bold else cell.text
-    return str(replace(cell, text=text))
 
 
 def _as_latex(cell: Cell) -> str:

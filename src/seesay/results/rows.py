@@ -209,8 +209,23 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
     """Return the provenance of a run's row; `seconds` and `commit` are those of the measurement."""
+    from seesay.runs.summary import TrainingSummary, is_finished
+
     recipe = run.recipe
     encoder, crops = encoder_and_crops(recipe)
+    training: dict[str, object] = {}  # stays empty for included weights
+    if is_finished(run.folder):
+        summary = TrainingSummary.load(run.folder)
+        machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
+        less = [f"the corpus as {summary.corpus.format}"] if summary.corpus.format else []
+        training = {
+            "departures": [*recipe.departures, *less],
+            "epochs": summary.epochs,
+            "best_epoch": summary.best_epoch,
+            "train_seconds": summary.seconds,
+            "machine": "; ".join(dict.fromkeys(filter(None, machines))),
+            "teacher": summary.teacher,
+        }
     origin = Provenance(
         recipe=recipe.name,
         system=recipe.system,
@@ -223,27 +238,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         seconds=round(seconds, 1),
         commit=commit,
     )
-    return origin.model_copy(update=_training_of(run))
-
-
-def _training_of(run: Run) -> Mapping[str, object]:
-    """Return what a row records of a run's training; empty without a summary, as for included weights."""
-    from seesay.runs.summary import TrainingSummary, is_finished
-
-    if not is_finished(run.folder):
-        return {}
-    summary = TrainingSummary.load(run.folder)
-    machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
-    less = [f"the corpus as {summary.corpus.format}"] if summary.corpus.format else []
-    found = {
-        "departures": [*run.recipe.departures, *less],
-        "epochs": summary.epochs,
-        "best_epoch": summary.best_epoch,
-        "train_seconds": summary.seconds,
-        "machine": "; ".join(dict.fromkeys(filter(None, machines))),
-        "teacher": summary.teacher,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+    return origin.model_copy(update={name: value for name, value in training.items() if value is not None})
 
 
 def provenance_of(
@@ -261,17 +256,14 @@ def provenance_of(
         raise SeesayError(
             "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
         )
-    return _combined(rows, combine) if combine else rows[0]
-
-
-def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
-    """Join the provenances, changes and departures of an ensemble; seeds are named if they differ."""
-    seeds = {row.seed for row in rows}
+    if combine is None:
+        return rows[0]
+    seeds = {row.seed for row in rows}  # named if they differ
     names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
-    name = f"{how} of {' + '.join(names)}"
-    values = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
-    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in values.items()}
-    # The training is left out, as it differs.
+    name = f"{combine} of {' + '.join(names)}"
+    every = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
+    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in every.items()}
+    # The changes, departures and digests of all rows are joined; the training is left out, as it differs.
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")

@@ -6,7 +6,7 @@ Measured values are shown as mean ± standard deviation over seeds.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from pathlib import Path
@@ -27,12 +27,8 @@ from seesay.results.rows import INCLUDED_CORPUS, Row, read_rows, recorded_rows, 
 
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
+_PUBLISHED = ("system", "source", "table", "corpus", "protocol", "note")  # what JSON has of such a row
 _LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
-
-
-def values_of(rows: Iterable[Metrics], column: str) -> list[float]:
-    """Return the known values of a column."""
-    return [value for row in rows if (value := row.get(column)) is not None]
 
 
 @dataclass
@@ -55,8 +51,8 @@ class Line:
         return self.published.metrics if self.published else {}
 
     def measured(self, column: str) -> list[float]:
-        """The column's values, one for each seed."""
-        return values_of((row.result.row for row in self.rows), column)
+        """The column's known values, one for each seed."""
+        return [value for row in self.rows if (value := row.result.row.get(column)) is not None]
 
     def interval(self, column: str) -> Interval | None:
         """The 95 % interval of the column's value; None without one, or if there are several seeds."""
@@ -153,7 +149,8 @@ class PaperTable:
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
             best = _best([fmean(values) if values else None for values in ours], column)
-            ends = [_brackets(line.interval(column)) if self.intervals else "" for line in self.lines]
+            known = [line.interval(column) if self.intervals else None for line in self.lines]
+            ends = [f"[{each.low:.1f}, {each.high:.1f}]" if each else "" for each in known]
             shown = [[Cell(*each)] for each in zip(map(spread, ours), ends, best, strict=True)]
             if self.is_printed(column):
                 theirs = [line.printed.get(column) for line in self.lines]
@@ -192,9 +189,13 @@ class PaperTable:
         for line in self.lines:
             paper = line.published
             origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
-            row = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
-            values = (_values(line, column, self.intervals) for column in self.all_columns)
-            rows.append([*row, *chain.from_iterable(values)])
+            cells = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+            for column in self.all_columns:
+                values, printed = line.measured(column), line.printed.get(column)
+                cells += [fmean(values) if values else "", stdev(values) if len(values) > 1 else ""]
+                cells += (line.interval(column) or ("", "")) if self.intervals else ()
+                cells.append("" if printed is None else printed)
+            rows.append(cells)
         return Table([*about, *(f"{column} {what}".strip() for column, what in kinds)], rows)
 
     def notes(self) -> list[str]:
@@ -234,7 +235,7 @@ class PaperTable:
                 **({"group": line.row.group} if line.row.group else {}),
                 "measured": [row.to_dict(uncertainty=True) for row in line.rows],
                 PAPER: dict(line.printed),
-                "published": _published_as(line.published),
+                "published": {k: getattr(line.published, k) for k in _PUBLISHED} if line.published else None,
             }
             for line in self.lines
         ]
@@ -367,24 +368,6 @@ def write_table(table: PaperTable, path: Path) -> None:
         replace_text(path, text)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
-
-
-def _values(line: Line, column: str, intervals: bool) -> tuple[float | str, ...]:
-    values, printed = line.measured(column), line.printed.get(column)
-    deviation = stdev(values) if len(values) > 1 else ""
-    ends = (line.interval(column) or ("", "")) if intervals else ()
-    return fmean(values) if values else "", deviation, *ends, "" if printed is None else printed
-
-
-def _published_as(published: PublishedRow | None) -> JsonValue:
-    if published is None:
-        return None
-    keys = ("system", "source", "table", "corpus", "protocol", "note")
-    return {key: getattr(published, key) for key in keys}
-
-
-def _brackets(ends: Interval | None) -> str:
-    return f"[{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:

@@ -45,7 +45,9 @@ def print_result(
         if published is not None:
             known = {name: value for name, value in published.metrics.items() if name in metrics}
             rows[f"{published.system}, {published.source}"] = known
-    parts: list[RenderableType] = [Text(_title(result), "italic"), _metrics_table(rows).terminal()]
+    sizes = [f"{about[name]} {name}" for name in _COUNTS if name in about]
+    title = f"{result.split}: {', '.join((*sizes, result.protocol))}"
+    parts: list[RenderableType] = [Text(title, "italic"), _metrics_table(rows).terminal()]
     if result.against is not None or any(result.intervals.get(name) for name in result.row):
         parts.append(_uncertainty_table(result).terminal())
     lines = (
@@ -66,11 +68,6 @@ def what_differs(result: Result, published: PublishedRow, differences: Sequence[
     lines = [f"What differs: {'; '.join(named)}." if named else "Nothing known differs."]
     lines += [f"The paper's images: {published.images}."] if published.images else []
     return lines + ([f"The paper's row: {published.note}."] if published.note else [])
-
-
-def _title(result: Result) -> str:
-    sizes = [f"{result.about[name]} {name}" for name in _COUNTS if name in result.about]
-    return f"{result.split}: {', '.join((*sizes, result.protocol))}"
 
 
 def _metrics_table(rows: Mapping[str, Metrics]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.html import STYLE, Html, joined, page, tag
+from seesay.results.html import STYLE, Html, joined, page, tag
 from tests.report.made import Elements
 
 TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")))
