@@ -40,7 +40,7 @@ from seesay.results.published import (
     sources,
 )
 from seesay.results.rows import Row, read_rows, repetitions
-from seesay.results.tables import recorded_table, values_of
+from seesay.results.tables import recorded_table
 from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 
@@ -168,7 +168,9 @@ def _groups(
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
     system = f"`{row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
     measured = [row.result.row for row in group]
-    cells = (spread(values_of(measured, column)) for column in columns)
+    cells = (
+        spread([value for row in measured if (value := row.get(column)) is not None]) for column in columns
+    )
     return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
 
 
