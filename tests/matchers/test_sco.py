@@ -104,19 +104,18 @@ def test_both_losses_are_of_the_same_image_vectors() -> None:
     model.train()
     model.image_map.register_forward_hook(lambda layer, inputs, vectors: seen.append(vectors))
     model.training_scores(images, sentences)
-    first = model.auxiliary_loss(images, sentences, progress=0.0)
+    model.generation_loss(images, sentences, progress=0.0)
     assert len(seen) == 1
-    assert first is not None
-    model.auxiliary_loss(images, sentences, progress=0.0)  # of no scores: with a dropout of its own
+    model.generation_loss(images, sentences, progress=0.0)  # of no scores: with a dropout of its own
     model.training_scores(images.clone(), sentences)
-    model.auxiliary_loss(images, sentences, progress=0.0)  # of other images than the scores
+    model.generation_loss(images, sentences, progress=0.0)  # of other images than the scores
     assert len(seen) == 4
     copy.deepcopy(model)  # nothing of a batch is left
 
 
 def test_generation_teaches_the_image_vector_and_weighs() -> None:
     model, (images, sentences) = network(weight=2.5), pairs()
-    loss = model.auxiliary_loss(images, sentences, progress=0.0)
+    loss = model.generation_loss(images, sentences, progress=0.0)
     decoder, words = model.decoder, model.written_words
     assert decoder is not None
     assert words is not None
@@ -132,7 +131,7 @@ def test_generation_teaches_the_image_vector_and_weighs() -> None:
 def test_a_shared_embedding_is_one_and_both_tasks_teach_it() -> None:
     model, (images, sentences) = network(shared=True), pairs()
     assert model.written_words is None
-    model.auxiliary_loss(images, sentences, progress=0.0).backward()  # type: ignore[no-untyped-call]
+    model.generation_loss(images, sentences, progress=0.0).backward()  # type: ignore[no-untyped-call]
     table = model.reader.embedding.weight
     assert table.shape == (WORDS + 1, 5)
     assert table.grad is not None
@@ -143,8 +142,8 @@ def test_scheduled_sampling_grows_from_nothing() -> None:
     sampled, forced = network(sampling=1.0), network(sampling=0.0)
     forced.load_state_dict(sampled.state_dict())
     images, sentences = pairs(20)
-    at = [sampled.auxiliary_loss(images, sentences, passed).item() for passed in (0.0, 1.0)]
-    assert at[0] == forced.auxiliary_loss(images, sentences, 1.0).item()
+    at = [sampled.generation_loss(images, sentences, passed).item() for passed in (0.0, 1.0)]
+    assert at[0] == forced.generation_loss(images, sentences, 1.0).item()
     assert at[1] != at[0]
 
 
@@ -164,7 +163,6 @@ def test_figures_are_the_generation_loss_by_the_own_image_and_by_another() -> No
     found = model.metrics(images, sentences)
     by_another = torch.cat([images[-1:], images[:-1]])
     for name, shown in (("generation loss", images), ("generation loss, another image", by_another)):
-        wanted = model.auxiliary_loss(shown, sentences, 0.0)
-        assert wanted is not None
+        wanted = model.generation_loss(shown, sentences, 0.0)
         assert found[name] == pytest.approx(wanted.item() / model.generation.weight, rel=1e-6)
     assert network("context", (CONTEXT + CONCEPTS,)).metrics(images, sentences) == {}

@@ -110,7 +110,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     generation = 0.0
     for row in range(len(images)):
         one = sentences.take(torch.tensor([row]))
-        generation += matcher.auxiliary_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
+        generation += matcher.generation_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
     assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
     by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()
     assert generation == pytest.approx(3 * by_chance, rel=0.05)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
+from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import provenance
@@ -45,8 +47,9 @@ def test_a_teacher_scores_as_its_run(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
     loaded = Teacher.from_run(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
+    batch = Batch(torch.zeros(3, 1), None, torch.from_numpy(images), positions=(images, sentences))
     scores = teacher.score_prepared(np.asarray(data.features), data.sentences)
-    found = loaded.scores((images, sentences), teacher.device).cpu()
+    found = loaded.scores(batch)
     assert np.allclose(found, scores[np.ix_(images, sentences)], atol=1e-5)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 
 Reduction: TypeAlias = Literal["mean", "sum"]
+Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +84,13 @@ class Batch:
         sentences: n sentences in the matcher's format; None if concepts are learned.
         image_ids: which image each row shows, (n,); pairs that share an image are not negatives of each
             other.
-        teacher_scores: a teacher's scores, (n, n), for losses that need them.
         targets: concepts of each image, (n, K), 0 or 1, if these are learned.
         relations: of regions and phrases, if phrases are learned by triplets. Then `images` are regions and
             `sentences` are m phrases, whose rows do not correspond.
         pairs: of regions and phrases, if phrases are learned by pairs.
+        all_words: the sentences again, if the recipe leaves words out of `sentences`.
+        positions: of the images and of the sentences in the train split.
+        progress: 0 in the first epoch, 1 in the last.
 
     Example:
         >>> import torch
@@ -101,10 +106,12 @@ class Batch:
     images: Tensor
     sentences: Any
     image_ids: Tensor
-    teacher_scores: Tensor | None = None
     targets: Tensor | None = None
     relations: Relations | None = None
     pairs: LabelledPairs | None = None
+    all_words: Any = None
+    positions: Positions | None = None
+    progress: float = 0.0
 
 
 class Loss(nn.Module):
@@ -166,7 +173,8 @@ class Loss(nn.Module):
         """Prepare before the first step, if whole images and sentences are learned.
 
         Args:
-            task: the `SentenceTask`: the recipe, the train split, what reads its words, and all losses.
+            task: the `SentenceTask`: the recipe, the train split, what reads its words, all terms of the
+                loss, and teachers by name.
         """
 
     def begin_epoch(self, seed: int, epoch: int) -> None:

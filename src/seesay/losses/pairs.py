@@ -1,4 +1,4 @@
-"""Losses of pairs, of m-CNN (eq. 10) and the similarity network (eq. 7), and of SCO's concepts (eq. 1)."""
+"""Losses of pairs, of m-CNN (eq. 10) and the similarity network (eq. 7), and of SCO's concepts and words."""
 
 from __future__ import annotations
 
@@ -200,3 +200,14 @@ class MultiLabelLoss(Loss):
         if batch.targets is None:
             raise SeesayError("The multi-label loss learns concepts; give the batch targets.")
         return [self(matcher(batch.images).float(), batch.targets)]
+
+
+class GenerationLoss(Loss):
+    """SCO's generation of the matching sentence, λ·L_gen of eq. 4; a term of matchers that have a decoder."""
+
+    needs = ("generation_loss",)
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of all words, also of those that were left out of the sentences to match."""
+        sentences = batch.sentences if batch.all_words is None else batch.all_words
+        return [matcher.generation_loss(batch.images, sentences, batch.progress)]

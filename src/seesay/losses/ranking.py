@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -28,14 +29,9 @@ _NEVER = -1e4  # a score whose softmax is zero in any batch
 
 
 class DistillationSettings(LossSettings):
-    """Settings with one more key: `teacher`, the run of an embedding matcher."""
+    """Settings of a recipe, which has to name the teacher."""
 
     teacher: str
-
-    @property
-    def teacher_run(self) -> str:
-        """The run whose scores are learned from."""
-        return self.teacher
 
 
 @register_loss("margin")
@@ -151,6 +147,10 @@ class DistillationLoss(ScoreLoss):
         student_scale: factor applied to the matcher's scores. Those of a pair matcher can become as large as
             the teacher's scaled ones; cosines cannot, and need a similar factor.
         reduction: "mean" over the pairs, or their "sum".
+        teacher: the run of an embedding matcher; None if its scores are given to the loss.
+
+    Attributes:
+        fingerprint: of the teacher's weights, once training has begun.
 
     Example:
         >>> import torch
@@ -160,11 +160,19 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
+    fingerprint: str | None = None
+    _teacher_scores: Callable[[Batch], Tensor] | None = None
+
     def __init__(
-        self, scale: Positive = 30.0, student_scale: Positive = 1.0, reduction: Reduction = "mean"
+        self,
+        scale: Positive = 30.0,
+        student_scale: Positive = 1.0,
+        reduction: Reduction = "mean",
+        teacher: str | None = None,
     ) -> None:
         super().__init__()
         self.scale, self.student_scale, self.reduction = scale, student_scale, reduction
+        self.teacher = teacher
 
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
@@ -185,12 +193,22 @@ class DistillationLoss(ScoreLoss):
 
         return (distance(scores, teacher_scores) + distance(scores.T, teacher_scores.T)) / 2
 
+    def begin(self, task: Any) -> None:
+        """Load the teacher; see `Loss`."""
+        teacher = task.teacher(self.teacher)
+        self.learn_from(teacher.scores, teacher.fingerprint)
+
+    def learn_from(self, scores: Callable[[Batch], Tensor], fingerprint: str | None = None) -> None:
+        """Take a teacher, a function from a mini-batch to its scores (n, n); see `begin`."""
+        self._teacher_scores, self.fingerprint = scores, fingerprint
+
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of each score matrix of `training_scores`."""
-        if batch.teacher_scores is None:
-            raise SeesayError("The distillation loss learns from a teacher; give the batch teacher_scores.")
+        if self._teacher_scores is None:
+            raise SeesayError("The distillation loss has no teacher yet; give it one by learn_from.")
+        wanted = self._teacher_scores(batch)
         all_scores = matcher.training_scores(batch.images, batch.sentences)
-        return [self(scores.float(), batch.image_ids, batch.teacher_scores) for scores in all_scores]
+        return [self(scores.float(), batch.image_ids, wanted) for scores in all_scores]
 
 
 def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor, Tensor]:

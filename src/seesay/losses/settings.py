@@ -24,11 +24,6 @@ class LossSettings(Settings):
     kind: str
 
     @property
-    def teacher_run(self) -> str | None:
-        """The run whose scores are learned from, if any."""
-        return None
-
-    @property
     def loss_class(self) -> type[Loss]:
         """The class that `build` instantiates."""
         return cast("type[Loss]", LOSSES.implementation(self))

@@ -74,17 +74,6 @@ class Matcher(nn.Module):
         """Return the score matrices that a loss sees: one, or one for each member of an ensemble."""
         return [self(images, sentences)]
 
-    def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
-        """Return an extra loss term, added to the recipe's loss; None for nothing.
-
-        Args:
-            images: features, (n, d).
-            sentences: n of them.
-            progress: the share of training that is over, from 0 to 1.
-        """
-        del images, sentences, progress
-        return None
-
     def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
         """Return metrics of matching val pairs that show how training proceeds, for its history.
 

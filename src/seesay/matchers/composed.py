@@ -84,6 +84,11 @@ class FineTunedSettings(ComposedSettings):
         return self.matchers[0].matcher_class if self.matchers else Matcher
 
     @property
+    def generates(self) -> bool:
+        """True if the member also learns to generate sentences."""
+        return self.matchers[0].generates
+
+    @property
     def concept_count(self) -> int | None:
         """The maximum number of concepts that the member predicts; None for a matcher."""
         return self.matchers[0].concept_count if self.matchers else None

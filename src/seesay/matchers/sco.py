@@ -155,6 +155,11 @@ class SCO(EmbeddingMatcher):
         self._batch: tuple[Tensor, Tensor] | None = None  # the images matched last, and their vectors
         self.matches_by_sentence = generation is not None and generation.role == "sentence"
 
+    @staticmethod
+    def generates(settings: Any) -> bool:
+        """Return whether there is a decoder, which learns the sentences of images."""
+        return settings.generation is not None
+
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, H), of v or of the sentence that v generates (ctx + sen)."""
         vectors = self._image_vectors(images)
@@ -169,15 +174,22 @@ class SCO(EmbeddingMatcher):
         """Return unit sentence vectors, (m, H)."""
         return unit_vectors(self.reader(self._read(sentences)))
 
-    def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
+    def generation_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor:
         """Return λ·L_gen of eq. 4, averaged over the pairs; scheduled sampling grows with progress.
 
         The image vectors that were just matched are reused if they are of the same images, so that both
         losses see the same dropout, and v is computed once.
+
+        Args:
+            images: features, (n, d).
+            sentences: n of them.
+            progress: 0 in the first epoch, 1 in the last.
+
+        Raises:
+            SeesayError: the matcher has no decoder.
         """
-        if self.generation is None:
-            return None
         decoder, table = self._decoder()
+        assert self.generation is not None
         sampling = self.generation.sampling * progress
         (matched, vectors), self._batch = self._batch or (None, None), None
         if vectors is None or matched is not images:

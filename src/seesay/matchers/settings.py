@@ -99,6 +99,11 @@ class MatcherSettings(Settings):
         return bool(self._declared("reads_vectors", False))
 
     @property
+    def generates(self) -> bool:
+        """True if it also learns to generate sentences (`generation_loss`)."""
+        return bool(self._declared("generates", False))
+
+    @property
     def max_words(self) -> int | None:
         """The number of words of a sentence that it reads: `max_length`, or a constant; None for all."""
         most: int | None = getattr(self, "max_length", None) or self._declared("max_words", None)

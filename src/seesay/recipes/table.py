@@ -254,7 +254,7 @@ def corpus_title(name: str) -> str:
 
 def _model_of(recipe: Recipe) -> tuple[object, ...]:
     """Return what tells the models of a table's recipes apart."""
-    return settings_digest(recipe), recipe.encoders, recipe.loss.teacher_run
+    return settings_digest(recipe), recipe.encoders, getattr(recipe.loss, "teacher", None)
 
 
 @cache

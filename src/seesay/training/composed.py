@@ -36,7 +36,8 @@ from seesay.training.gates import train_gates
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import finish, summarize
-from seesay.training.task import Task, task_for
+from seesay.training.task import Task
+from seesay.training.tasks import task_for
 from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, load_tunable, maps_task
 from seesay.training.words import check_begun
 

@@ -35,7 +35,7 @@ from seesay.runs.summary import SplitSize, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.steps import Steps
-from seesay.training.task import Task
+from seesay.training.task import Task, terms_of
 
 
 @dataclass
@@ -43,7 +43,7 @@ class ConceptTask(Task):
     """Images and the concepts in their sentences: `targets`, (n, K)."""
 
     recipe: Recipe
-    loss: Loss
+    terms: Sequence[Loss]
     data: Inputs
     val: Inputs
     targets: Tensor
@@ -53,7 +53,7 @@ class ConceptTask(Task):
         """Create the task of a corpus, whose vocabulary is its concepts, encoding missing features."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
-        return cls(recipe, recipe.loss.build(), train, val, targets)
+        return cls(recipe, terms_of(recipe), train, val, targets)
 
     def batches(self, epoch: int) -> Sequence[NDArray[np.int64]]:
         """Return the mini-batches of an epoch: positions of images, each once."""
@@ -61,19 +61,12 @@ class ConceptTask(Task):
         size = self.recipe.batch_size
         return [shuffled[i : i + size] for i in range(0, len(shuffled), size)]
 
-    def losses(self, classifier: nn.Module, batch: NDArray[np.int64], device: str) -> list[Tensor]:
-        """Return the loss of a mini-batch."""
-        return self.losses_of(
-            classifier, torch.from_numpy(self.data.features[batch]).to(device), batch, device
-        )
-
-    def losses_of(
-        self, classifier: nn.Module, features: Tensor, batch: NDArray[np.int64], device: str
-    ) -> list[Tensor]:
-        """Return the same from the images' features, (n, d)."""
-        targets = self.targets[batch].to(device)
+    def drawn(self, batch: NDArray[np.int64], device: str, features: Tensor | None = None) -> Batch:
+        """Return the images of a mini-batch with their concepts."""
+        if features is None:
+            features = torch.from_numpy(self.data.features[batch]).to(device)
         image_ids = torch.from_numpy(batch).to(device)
-        return self.loss.batch_losses(classifier, Batch(features, None, image_ids, targets=targets))
+        return Batch(features, None, image_ids, targets=self.targets[batch].to(device))
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

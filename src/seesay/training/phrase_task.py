@@ -18,7 +18,6 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, LabelledPairs, Relations
-from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
@@ -26,7 +25,7 @@ from seesay.runs.sentences import rows_of_each
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import fits
-from seesay.training.task import Task
+from seesay.training.task import Task, terms_of
 
 FAR = 0.3  # the IoU with the true region below which a region is a negative one
 _BATCH = 4096  # phrases given at a time to what is fitted to all pairs
@@ -184,7 +183,7 @@ class PhraseTask(Task):
 
     def __init__(self, recipe: Recipe, settings: RegionSettings, data: Inputs, val: Inputs) -> None:
         self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
-        self.loss = recipe.loss.build()
+        self.terms = terms_of(recipe)
         self.sampler = PhraseSampler(data, settings)
         self._on_device: dict[str, Tensor | None] = {}
         # A broken image has no regions, and so its phrases have no true one.
@@ -227,8 +226,9 @@ class PhraseTask(Task):
             )
         return kept
 
-    def losses(self, matcher: Matcher, batch: PhraseSet, device: str) -> list[Tensor]:
-        """Return the loss of a mini-batch, whose regions and negatives are drawn now."""
+    def drawn(self, batch: PhraseSet, device: str, features: Tensor | None = None) -> Batch:
+        """Return a mini-batch, whose regions and negatives are drawn now."""
+        assert features is None
         generator = np.random.default_rng(batch.seed)
         relations: Relations | None = None
         pairs: LabelledPairs | None = None
@@ -237,14 +237,13 @@ class PhraseTask(Task):
         else:
             neighbours = self.recipe.sampler == "neighbourhood"
             regions, phrases, relations = self.sampler.triplets(batch.phrases, neighbours, generator)
-        drawn = Batch(
+        return Batch(
             self._features(regions, device),
             self._phrases(phrases).to(device),
             torch.from_numpy(regions).to(device),
             relations=relations and relations.to(device),
             pairs=pairs and pairs.to(device),
         )
-        return self.loss.batch_losses(matcher, drawn)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all phrases with the features of their true regions, in batches."""

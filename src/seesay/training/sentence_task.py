@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss
+from seesay.losses.base import Batch, Loss, Positions
 from seesay.matchers.base import EmbeddingMatcher, Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
@@ -25,7 +24,7 @@ from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.task import Task
+from seesay.training.task import Task, terms_of
 from seesay.training.words import learned_words
 
 _MEASURED_AT_ONCE = 512  # images of val: the decoder's logits take memory
@@ -58,9 +57,6 @@ def fits(device: str, size: int) -> bool:
     """Return whether that many bytes may be kept on a device: at most half of the free memory of a GPU."""
     where = torch.device(device)
     return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2
-
-
-Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
 
 
 @dataclass(frozen=True)
@@ -99,9 +95,10 @@ class Teacher:
         return cls(run.fingerprint, matcher, data, TrainImages(data.features))
 
     @torch.no_grad()
-    def scores(self, batch: Positions, device: str) -> Tensor:
-        """Score the images (n,) and sentences (m,) at those positions, (n, m)."""
-        images, sentences = batch
+    def scores(self, batch: Batch) -> Tensor:
+        """Score the images and sentences of a mini-batch of the train split, (n, m)."""
+        assert batch.positions is not None
+        (images, sentences), device = batch.positions, str(batch.image_ids.device)
         texts = self.data.sentences.take(sentences).to_tensors(device)
         scores: Tensor = self.matcher(self.images.take(images, device), texts)
         return scores.float()
@@ -115,20 +112,18 @@ class SentenceTask(Task):
         vocabulary: the words that the matcher reads.
         encoder: the sentence encoder, if the matcher reads vectors.
         images: the features of the train split.
-        teacher: the run whose scores the loss learns from, if any.
-        further: losses of the recipe that are added to the first one.
+        corpus: with all of its splits.
         progress: 0 in the first epoch, 1 in the last.
     """
 
     recipe: Recipe
-    loss: Loss
+    terms: Sequence[Loss]
     data: Inputs
     val: Inputs
     vocabulary: Vocabulary
     encoder: SentenceEncoder | None
     images: TrainImages
-    teacher: Teacher | None = None
-    further: Sequence[Loss] = ()
+    corpus: Corpus
     progress: float = 0.0
 
     @classmethod
@@ -143,44 +138,37 @@ class SentenceTask(Task):
             for split in ("train", "val")
         )
         train = _with_held_out_concepts(recipe, train)
-        name = recipe.loss.teacher_run
-        teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         images = TrainImages(train.features)
-        further = [each.build() for each in recipe.losses]
-        task = cls(recipe, recipe.loss.build(), train, val, vocabulary, encoder, images, teacher, further)
-        for each in (task.loss, *further):
-            each.begin(task)
+        task = cls(recipe, terms_of(recipe), train, val, vocabulary, encoder, images, corpus)
+        for term in task.terms:
+            term.begin(task)
         return task
+
+    def teacher(self, run: str) -> Teacher:
+        """Load a run whose scores a term learns from; see `Teacher.from_run`."""
+        return Teacher.from_run(run, self.corpus, self.data)
 
     def batches(self, epoch: int) -> Sequence[Positions]:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
-        for each in (self.loss, *self.further):
-            each.begin_epoch(recipe.seed, epoch)
+        for term in self.terms:
+            term.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         return list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
 
-    def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
-        """Return the loss of a mini-batch, one for each member of an ensemble."""
-        return self.losses_of(matcher, self.images.take(batch[0], device), batch, device)
-
-    def losses_of(self, matcher: nn.Module, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
-        """Return the same from the images' features, (n, d)."""
+    def drawn(self, batch: Positions, device: str, features: Tensor | None = None) -> Batch:
+        """Return the images and sentences of a mini-batch; words are left out at random."""
+        images = self.images.take(batch[0], device) if features is None else features
         sentences = self.data.sentences.take(batch[1]).to_tensors(device)
-        read = sentences.with_unknown(self.recipe.word_dropout)
-        teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
-        image_ids = torch.from_numpy(batch[0]).to(device)
-        given = Batch(features, read, image_ids, teacher_scores)
-        losses = self.loss.batch_losses(matcher, given)
-        assert isinstance(matcher, Matcher)
-        auxiliary = matcher.auxiliary_loss(features, sentences, self.progress)
-        terms = [] if auxiliary is None else [[auxiliary]]
-        terms += [each.batch_losses(matcher, given) for each in self.further]
-        for term in terms:
-            for number, more in enumerate(term):  # of each member, or one of all, which counts for the first
-                losses[number] = losses[number] + more
-        return losses
+        return Batch(
+            images,
+            sentences.with_unknown(self.recipe.word_dropout),
+            torch.from_numpy(batch[0]).to(device),
+            all_words=sentences,
+            positions=batch,
+            progress=self.progress,
+        )
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all sentences of the train split with their images' features, in batches."""

@@ -11,6 +11,7 @@ import torch
 
 from seesay import __version__
 from seesay.data.corpus import Corpus
+from seesay.losses.ranking import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.protocols.base import PROTOCOLS, read_result
 from seesay.protocols.evaluate import subject_of
@@ -28,7 +29,6 @@ from seesay.runs.summary import (
     TrainingSummary,
 )
 from seesay.training.epochs import Epoch
-from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 
 
@@ -69,7 +69,7 @@ def summarize(
         concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
         members=dict(members) if members else None,
         gates=dict(gates) if gates else None,
-        teacher=task.teacher.fingerprint if isinstance(task, SentenceTask) and task.teacher else None,
+        teacher=next((term.fingerprint for term in task.terms if isinstance(term, DistillationLoss)), None),
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},

@@ -8,10 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from seesay.data.corpus import Corpus
-from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import Loss
+from seesay.losses.base import Batch, Loss
+from seesay.losses.pairs import GenerationLoss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
@@ -20,7 +19,6 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut
 from seesay.runs.summary import SplitSize
-from seesay.text.vocabulary import Vocabulary
 
 
 class Task(ABC):
@@ -28,15 +26,21 @@ class Task(ABC):
 
     Attributes:
         recipe: the recipe that is trained.
-        loss: the loss of its mini-batches.
+        terms: of the loss of a mini-batch: that of the recipe, that of the matcher's decoder, if it has one,
+            and further losses of the recipe.
         data: the train split.
         val: the val split.
     """
 
     recipe: Recipe
-    loss: Loss
+    terms: Sequence[Loss]
     data: Inputs
     val: Inputs
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the recipe, the first term."""
+        return self.terms[0]
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -48,8 +52,20 @@ class Task(ABC):
         """Return the mini-batches of an epoch, which only depend on the recipe's seed and the epoch."""
 
     @abstractmethod
+    def drawn(self, batch: Any, device: str, features: Tensor | None = None) -> Batch:
+        """Return what a mini-batch holds, with the features (n, d) of its images if they are given."""
+
     def losses(self, matcher: Any, batch: Any, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch: one, or one for each member of an ensemble."""
+        return self.sum_of_terms(matcher, self.drawn(batch, device))
+
+    def sum_of_terms(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the sum of all terms for each member; a term with one for all is added to the first."""
+        losses = self.loss.batch_losses(matcher, batch)
+        for term in self.terms[1:]:
+            for number, more in enumerate(term.batch_losses(matcher, batch)):
+                losses[number] = losses[number] + more
+        return losses
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
@@ -78,19 +94,7 @@ class Task(ABC):
         return {}
 
 
-def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
-    """Create the recipe's task on a corpus, encoding missing features.
-
-    Raises:
-        SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
-    """
-    # Each task's module imports this one.
-    from seesay.training.concept_task import ConceptTask
-    from seesay.training.phrase_task import PhraseTask
-    from seesay.training.sentence_task import SentenceTask
-
-    if corpus.has_boxes:
-        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
-    if recipe.matcher.predicts_concepts:
-        return ConceptTask.from_corpus(recipe, corpus, vocabulary)
-    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder)
+def terms_of(recipe: Recipe) -> list[Loss]:
+    """Return the terms of a recipe's loss; see `Task`."""
+    own = [GenerationLoss()] if recipe.matcher.generates else []
+    return [recipe.loss.build(), *own, *(each.build() for each in recipe.losses)]

@@ -35,7 +35,8 @@ from seesay.training.epochs import Callback, running
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.start import check_start, recipe_from, start_matcher
 from seesay.training.summarize import finish, summarize
-from seesay.training.task import Task, task_for
+from seesay.training.task import Task
+from seesay.training.tasks import task_for
 from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
 
 

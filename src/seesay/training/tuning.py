@@ -53,6 +53,7 @@ from seesay.encoders.images.encode import (
 from seesay.encoders.networks.lite import last_stages, tunable_parts
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import naming_extras
+from seesay.losses.base import Batch
 from seesay.progress import progress
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
@@ -125,13 +126,17 @@ class PixelsTask(Task):
     epoch: int = 0
 
     def __post_init__(self) -> None:
-        """Take the task's own loss and splits."""
-        self.loss, self.data, self.val = self.task.loss, self.task.data, self.task.val
+        """Take the task's own terms and splits."""
+        self.terms, self.data, self.val = self.task.terms, self.task.data, self.task.val
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """Return the task's mini-batches."""
         self.epoch = epoch
         return self.task.batches(epoch)
+
+    def drawn(self, batch: Any, device: str, features: Tensor | None = None) -> Batch:
+        """Return what the task's mini-batch holds."""
+        return self.task.drawn(batch, device, features)
 
     def losses(self, module: FromPixels, batch: Any, device: str) -> list[Tensor]:
         """Return the task's loss of a mini-batch, with images cropped anew."""
@@ -143,7 +148,7 @@ class PixelsTask(Task):
         more = self.penalty(features, present)
         if place is not None:
             features = features[torch.from_numpy(place).to(device)]
-        first, *others = self.task.losses_of(module.matcher, features, batch, device)
+        first, *others = self.sum_of_terms(module.matcher, self.drawn(batch, device, features))
         return [first if more is None else first + more, *others]
 
     def inputs(self, images: NDArray[np.int64], device: str) -> list[Tensor]:

@@ -22,7 +22,7 @@ class DrawnLoss(Loss):
 
     def begin(self, task: Any) -> None:
         """See `Loss`."""
-        self._place = (task.loss, *task.further).index(self)
+        self._place = list(task.terms).index(self)
 
     def begin_epoch(self, seed: int, epoch: int) -> None:
         """See `Loss`."""

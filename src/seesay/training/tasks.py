@@ -1,0 +1,25 @@
+"""The task of a recipe on a corpus."""
+
+from __future__ import annotations
+
+from seesay.data.corpus import Corpus
+from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.recipes.schema import Recipe
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.concept_task import ConceptTask
+from seesay.training.phrase_task import PhraseTask
+from seesay.training.sentence_task import SentenceTask
+from seesay.training.task import Task
+
+
+def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
+    """Create the recipe's task on a corpus, encoding missing features.
+
+    Raises:
+        SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
+    """
+    if corpus.has_boxes:
+        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
+    if recipe.matcher.predicts_concepts:
+        return ConceptTask.from_corpus(recipe, corpus, vocabulary)
+    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder)
