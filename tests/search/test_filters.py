@@ -98,6 +98,11 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         ("added:1h", "abcdefg"),
         ("added:2000-01-01", "abcdefg"),
         ("added:2100", ""),
+        ("-folder:italy", "cdefg"),
+        ("-taken:2019-07..2020-01", "adefg"),
+        ("-folder:italy -orientation:square", "def"),
+        ("-folder:nowhere", "abcdefg"),
+        ("folder:italy -folder:rome", "b"),
     ],
 )
 def test_what_a_filter_lets_through(index: Index, where: str, letters: str) -> None:
@@ -134,6 +139,8 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("a" * 501, "characters"),
         ("folder:\ud800", "lone surrogate"),
         ("folder:x' OR 1=1 --", "not a filter"),
+        ("-takn:2019", "did you mean 'taken'"),
+        ("--taken:2019", "not a filter"),
     ],
 )
 def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:
@@ -143,7 +150,7 @@ def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["taken:", "folder:", "width:", "added:", "2019", "-06", "..", ">", '"', "'", " ", "9" * 9, "w"]
+    ["-", "taken:", "folder:", "width:", "added:", "2019", "-06", "..", ">", '"', "'", " ", "9" * 9, "w"]
 )
 
 

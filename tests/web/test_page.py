@@ -42,6 +42,12 @@ LARGE = """() => {
 }"""
 
 
+SMALL = """areas => areas.flatMap(area => [...area.querySelectorAll("button, a, select")])
+  .filter(each => each.checkVisibility() && each.className !== "pick")
+  .filter(each => Math.min(each.getBoundingClientRect().width, each.getBoundingClientRect().height) < 44)
+  .map(each => each.outerHTML)"""
+
+
 def tiles(page):
     return page.locator(".tile")
 
@@ -446,9 +452,9 @@ def test_who_uses_the_keyboard_stays_among_the_conditions(page) -> None:
 def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
     page.goto("/")
     expect(tiles(page)).to_have_count(18)
-    page.locator("#where").fill("width:1600 orientation:landscape")
-    page.locator("#where").press("Enter")
+    ask(page, "width:1600 orientation:landscape")
     expect(tiles(page)).to_have_count(1)
+    expect(page.locator("#sentence")).to_have_value("")
     ask(page, "red")
     expect(tiles(page)).to_have_count(1)
     assert "q=red&where=width%3A1600+orientation%3Alandscape" in page.url
@@ -456,12 +462,79 @@ def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
     expect(tiles(page)).to_have_count(1)
     page.locator("#chips button").first.click()
     expect(page.locator("#chips button")).to_have_text(["orientation:landscape ×"])
-    page.locator("#where").fill("width:<2")
-    page.locator("#where").press("Enter")
+    ask(page, "width:<2")
     expect(page.locator("#message")).to_contain_text("No photos match these filters.")
     page.get_by_role("button", name="Clear filters").click()
     expect(tiles(page)).to_have_count(18)
     assert "where" not in page.url
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence", "chips"),
+    [
+        ("red width:1600", "red", ["width:1600 ×"]),
+        ("-width:1600 something red", "something red", ["-width:1600 ×"]),
+        ("red - orientation:square", "red", ["-orientation:square ×"]),
+        ('red -folder:"New York"', "red", ['-folder:"New York" ×']),
+        ('"width:1600"', '"width:1600"', []),
+        ("id:3", "id:3", []),
+        ("red at 12:30", "red at 12:30", []),
+    ],
+)
+def test_conditions_typed_with_a_sentence_become_chips(
+    page, typed: str, sentence: str, chips: list[str]
+) -> None:
+    page.goto("/")
+    ask(page, typed)
+    expect(page.locator("#chips button")).to_have_text(chips)
+    expect(page.locator("#sentence")).to_have_value(sentence)
+    expect(page.locator("#message")).to_be_hidden()
+
+
+def test_a_misspelt_filter_says_what_was_meant(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    page = watched.page
+    page.goto("/")
+    ask(page, "red takn:2019")
+    expect(page.locator("#message")).to_contain_text("Check what you typed")
+    expect(page.locator("#message")).to_contain_text("did you mean 'taken'?")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.locator("#status")).to_have_text("Best matches for “red”")
+    watched.context.close()
+
+
+def test_on_a_phone_held_sideways_the_image_has_the_screen_and_a_tap_hides_the_rest(browser, address) -> None:
+    watched = Watched(browser, address, viewport={"width": 844, "height": 390}, has_touch=True)
+    page = watched.page
+    page.goto(f"/?q=red&view={id_of(page, 'large.png')}")
+    shown = page.locator("#viewer figure img")
+    assert shown.evaluate(DECODED) == 800
+    assert shown.bounding_box()["height"] == 390
+    nav = page.locator("#viewer nav")
+    shown.tap()
+    expect(nav).to_have_css("opacity", "0")
+    shown.tap()
+    expect(nav).to_have_css("opacity", "1")
+    watched.context.close()
+
+
+def test_details_stand_beside_the_image_on_a_wide_screen(page) -> None:
+    page.goto(f"/?view={id_of(page, 'large.png')}")
+    page.get_by_role("button", name="Details").click()
+    image, details = (page.locator(each).bounding_box() for each in ("#viewer figure img", "#details"))
+    assert image["x"] + image["width"] <= details["x"]
+
+
+def test_a_finger_finds_targets_of_44_pixels(browser, address: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    watched = Watched(browser, address, **phone)
+    page = watched.page
+    page.goto("/?q=red+-+blue&where=width:>10")
+    expect(tiles(page)).not_to_have_count(0)
+    assert page.locator("main, header").evaluate_all(SMALL) == []
+    page.goto(f"/?view={id_of(page, 'large.png')}")
+    assert page.locator("#viewer").evaluate_all(SMALL) == []
+    watched.context.close()
 
 
 @pytest.mark.slow
@@ -615,11 +688,11 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path)
         watched.page.goto("/")
         expect(watched.page.locator("#message")).to_contain_text("0 of 2 new photos")
         expect(watched.page.locator("#message")).to_have_attribute("role", "status")
-        expect(watched.page.locator("#filter")).to_be_hidden()
+        expect(watched.page.locator("#pick")).to_be_hidden()
         going.set()
         expect(tiles(watched.page)).to_have_count(2)
         expect(watched.page.locator("#message")).to_be_hidden()
-        expect(watched.page.locator("#filter")).to_be_visible()
+        expect(watched.page.locator("#pick")).to_be_visible()
         assert watched.errors == []
         watched.context.close()
 

@@ -1,5 +1,7 @@
 import ctypes
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,10 +17,11 @@ import httpx2 as httpx
 import pytest
 import uvicorn
 
+from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.web.app import serve
 from seesay.web.options import ServerOptions
-from seesay.web.security import Limits
+from seesay.web.security import Limits, Tokens
 from tests.search.colours import Colours, opened
 
 
@@ -89,6 +92,42 @@ def test_the_address_it_announces_opens_where_all_are_listened_on(index_path: Pa
 
     with pytest.raises(Announced, match=r"^http://localhost:\d+$"):
         serve(opened(index_path), host="0.0.0.0", port=0, ready=ready)
+
+
+def test_a_phone_is_told_an_address_that_it_can_open(index_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    monkeypatch.setattr("seesay.web.app._address_in_network", lambda: "192.168.1.7")
+    for host, told in (("0.0.0.0", True), ("127.0.0.1", False)):
+        with opened(index_path) as index:
+            serve(index, host=host, port=0)
+        assert bool(re.search(r"phone .*: http://192\.168\.1\.7:\d+$", capsys.readouterr().err, re.M)) is told
+
+
+def test_the_only_index_here_needs_no_name(index_path: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    served = list[str]()
+    monkeypatch.setattr("seesay.web.app.serve", lambda indexes, *_: served.extend(indexes))
+    monkeypatch.chdir(tmp_path)
+
+    def told(*given: str) -> str:
+        with pytest.raises(SystemExit):
+            main(given)
+        return capsys.readouterr().err
+
+    assert "There is no index (*.seesay)" in told("serve")
+    assert "There is no index (*.seesay)" in told("search", "red")
+    index_path.rename("one.seesay")
+    told("serve")
+    assert served == ["one"]
+    assert "did you mean 'taken'" in told("search", "something", "red", "--where", "takn:1900")
+    shutil.copytree("one.seesay", "other.seesay")
+    assert "name one of them first: one.seesay, other.seesay" in told("serve")
+
+
+def test_a_new_token_is_one(tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["token"])
+    (tmp_path / "token").write_text(made := capsys.readouterr().out)
+    assert Tokens(tmp_path / "token").is_token(made.strip())
 
 
 UPLOAD = (

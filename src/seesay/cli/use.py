@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from seesay.search.update import UpdateReport
 
 
+SUFFIX = ".seesay"
+"""The end of the name of an index's folder, by which the only one here is found."""
+
 _INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay
 
 Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
@@ -133,13 +136,13 @@ Other queries: photo.jpg; "photo.jpg + at night"; "2*sunset + beach - people"; "
 
 @opt.app.command(epilog=_SEARCH_EXAMPLES)
 def search(
-    folder: opt.IndexFolder,
-    query: Annotated[
-        str,
+    given: Annotated[
+        list[str],
         typer.Argument(
-            metavar="QUERY",
-            help="A sentence, an image file, or several joined by ' + ' and ' - '; '2*' is a weight, and "
-            "id:12 an image of the index. A sentence in double quotes is not corrected.",
+            metavar="[INDEX] QUERY",
+            help="The index's folder, by default the only *.seesay here. Then a sentence, an image file, or "
+            "several joined by ' + ' and ' - '; '2*' is a weight, and id:12 an image of the index. A "
+            "sentence in double quotes is not corrected.",
         ),
     ],
     k: opt.Count = 10,
@@ -154,6 +157,7 @@ def search(
     from seesay.search import Index
 
     opt.check_shortlist(shortlist, rerank)
+    folder, query = _index_and_query(given)
     asked = _query(query)
     with Index.open(folder, store=store) as opened:
         if rerank is None:
@@ -171,6 +175,31 @@ def search(
             out = quote(str(folder))
             console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")
         raise typer.Exit(opt.NOTHING_FOUND)
+
+
+def _index_and_query(given: list[str]) -> tuple[Path, str]:
+    """Return the index and the query of a search, whose words need no quotes in the shell."""
+    first, *others = given
+    is_index = first.endswith(SUFFIX) or Path(first).is_dir() or ("/" in first and not Path(first).is_file())
+    if others and is_index:
+        return Path(first), " ".join(others)
+    return _only_index(), " ".join(given)
+
+
+def _only_index() -> Path:
+    """Return the only index in the current folder."""
+    from seesay.search.store import index_exists
+
+    here = sorted(folder for folder in Path().glob(f"*{SUFFIX}") if index_exists(folder))
+    if len(here) == 1:
+        return here[0]
+    names = ", ".join(map(str, here))
+    if here:
+        raise SeesayError(f"There are several indexes here; name one of them first: {names}.")
+    raise SeesayError(
+        f"There is no index (*{SUFFIX}) in {Path().resolve()}; name one, or create one: "
+        f"seesay index PHOTOS --out pictures{SUFFIX}"
+    )
 
 
 def _query(text: str) -> Query:
@@ -270,7 +299,9 @@ def info(folder: opt.IndexFolder, as_json: opt.Json = False) -> None:
         console.show(opened.info(), as_json, console.print_info)
 
 
-_SERVE_EXAMPLES = """Example: seesay serve pictures.seesay --port 8080
+_SERVE_EXAMPLES = """Example: seesay serve --open
+
+Another port: seesay serve pictures.seesay --port 8080
 
 Several indexes, to choose from on the page: seesay serve pictures.seesay scans.seesay
 
@@ -280,10 +311,15 @@ Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 
 @opt.app.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
 def serve(
-    folders: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="The folders of the indexes.")],
-    host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (
-        "127.0.0.1"
-    ),
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[INDEX...]", help="The folders of the indexes; by default the only *.seesay here."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for phones, too.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
@@ -321,14 +357,23 @@ def serve(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a JSON line for each request, without queries.")
     ] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Serve the search page and the HTTP API."""
+    import webbrowser
+
     from seesay.search import Index
     from seesay.search.store import index_exists
-    from seesay.web.app import name_of
+    from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
     from seesay.web.options import ServerOptions
 
+    def ready(address: str) -> None:
+        announce(address)
+        if opens:
+            webbrowser.open(address)
+
+    folders = folders or [_only_index()]
     if root and len(folders) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
     added = photos or []
@@ -353,7 +398,15 @@ def serve(
         photos={name_of(folders[0]): added},
         watch=watch,
     )
-    run_server(indexes, host, port, options)
+    run_server(indexes, host, port, options, ready)
+
+
+@opt.app.command(epilog="Example: seesay token > token; seesay serve --host 0.0.0.0 --token-file token")
+def token() -> None:
+    """Print a new token for seesay serve --token-file, short enough to type on a phone."""
+    from seesay.web.security import new_token
+
+    print(new_token())
 
 
 def _roots(given: list[str]) -> str | dict[str, str] | None:

@@ -1,6 +1,6 @@
 """Filters: conditions on the metadata of images, such as `taken:2019 folder:italy width:>3000`.
 
-    filter    = condition {" " condition}, all of which must hold
+    filter    = ["-"] condition {" " ["-"] condition}, all of which must hold; "-" excludes
     condition = "folder:" name  |  "taken:" dates  |  "orientation:" shape  |  "width:" sizes  |
                 "height:" sizes  |  "added:" since
     dates     = date  |  [date] ".." [date], where a date is 2019, 2019-06 or 2019-06-30
@@ -29,7 +29,7 @@ from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500
 
-_CONDITION = re.compile(r'\s*(\w+):("[^"]*"|\S+)(?=\s|$)')
+_CONDITION = re.compile(r'\s*(-?)(\w+):("[^"]*"|\S+)(?=\s|$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
@@ -62,6 +62,14 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """Comparisons that must all hold; if it excludes, not all of them."""
+
+    limits: tuple[Limit, ...]
+    excludes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Conditions on the metadata of images, all of which must hold.
 
@@ -71,12 +79,17 @@ class Filter:
         ('2019-06-01', '2020-02-01', 3000)
     """
 
-    limits: tuple[Limit, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The comparisons of all conditions."""
+        return tuple(limit for condition in self.conditions for limit in condition.limits)
 
     @property
     def sql(self) -> str:
         """A condition on the columns `folded`, `time`, `width`, `height` and `added`; `values` go with it."""
-        return " AND ".join(f"({_sql(limit)})" for limit in self.limits) or "1"
+        return " AND ".join(map(_sql, self.conditions)) or "1"
 
     @property
     def values(self) -> tuple[str | int | float, ...]:
@@ -94,7 +107,7 @@ class Filter:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         if LONE_SURROGATE.search(text):
             raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
-        limits, at = list[Limit](), 0
+        conditions, at = list[Condition](), 0
         text = text.strip()
         while at < len(text):
             found = _CONDITION.match(text, at)
@@ -103,22 +116,27 @@ class Filter:
                     f"'{text[at:].strip()}' is not a filter. Write NAME:VALUE, for example taken:2019 or "
                     'folder:"New York".'
                 )
-            name, value = found[1].lower(), found[2].strip('"').strip()
+            name, value = found[2].lower(), found[3].strip('"').strip()
             if name not in _CONDITIONS:
                 known = ", ".join(f"{condition}:" for condition in _CONDITIONS)
                 raise QueryError(
                     f"Unknown filter '{name}'{did_you_mean(name, _CONDITIONS) or f'. Try {known}'}"
                 )
-            limits += _CONDITIONS[name](value)
+            conditions.append(Condition(tuple(_CONDITIONS[name](value)), excludes=found[1] == "-"))
             at = found.end()
-        return cls(tuple(limits))
+        return cls(tuple(conditions))
 
 
 EVERYTHING = Filter()
 
 
-def _sql(limit: Limit) -> str:
-    """A condition with one parameter."""
+def _sql(condition: Condition) -> str:
+    compared = " AND ".join(f"({_compared(limit)})" for limit in condition.limits)
+    return f"NOT ({compared})" if condition.excludes else compared
+
+
+def _compared(limit: Limit) -> str:
+    """A comparison with one parameter."""
     if limit.field == "folder":
         return f"instr({BETWEEN_SLASHES}, ?)"
     if limit.field == "orientation":
@@ -164,14 +182,15 @@ def filter_meant(where: str, folders: Collection[str]) -> str | None:
         for word in (*_WORDS.split(name), name)
     }
     for condition in _CONDITION.finditer(where):
-        wanted = folded(condition[2].strip('"'))
-        if condition[1].lower() != "folder" or any(wanted in path for path in paths):
+        wanted = folded(condition[3].strip('"'))
+        is_folder = condition[2].lower() == "folder" and not condition[1]
+        if not is_folder or any(wanted in path for path in paths):
             continue
         near = get_close_matches(wanted.strip("/")[:_LETTERS], names, n=1)
         if not near:  # nothing matches this folder, whatever the others are
             return None
         value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
-        return where[: condition.start(2)] + value + where[condition.end(2) :]
+        return where[: condition.start(3)] + value + where[condition.end(3) :]
     return None
 
 

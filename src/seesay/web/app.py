@@ -166,8 +166,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         return problem(500, "Internal server error; see the server's log.")
 
 
-def _announce(address: str) -> None:
-    print(address, flush=True)  # at once, also where standard output is a file
+def announce(address: str) -> None:
+    """Print the page's address at once, also where standard output is a file."""
+    print(address, flush=True)
 
 
 def serve(
@@ -175,7 +176,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     options: ServerOptions | None = None,
-    ready: Callable[[str], None] = _announce,
+    ready: Callable[[str], object] = announce,
 ) -> None:
     """Serve indexes until interrupted, then finish open requests and close them.
 
@@ -217,14 +218,25 @@ def serve(
     with _listen(host, port) as listening, _rereading(app.state.tokens):
         if options.token_file is None and not is_local(host):
             log_line(
-                f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
-                "listen on 127.0.0.1 alone."
+                f"Warning: Whoever reaches {host} can see these images. Make a token, seesay token > token, "
+                "and name it with --token-file token; or listen on 127.0.0.1 alone."
             )
-        opens = "localhost" if host in ("0.0.0.0", "::") else host  # these mean all addresses
-        shown = f"[{opens}]" if ":" in opens else opens
-        ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
+        rest = f":{listening.getsockname()[1]}{_checked_prefix(options.prefix)}"
+        is_all = host in ("0.0.0.0", "::")
+        opens = "localhost" if is_all else host
+        ready(f"http://[{opens}]{rest}" if ":" in opens else f"http://{opens}{rest}")
+        if is_all and (here := _address_in_network()):
+            log_line(f"On a phone in the same network: http://{here}{rest}")
         with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def _address_in_network() -> str | None:
+    """Return this machine's address for other devices, None without a network; nothing is sent."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        towards.connect(("192.0.2.1", 9))  # an address of no machine: only chooses the interface
+        return str(towards.getsockname()[0])
+    return None
 
 
 @contextmanager

@@ -123,6 +123,12 @@ class Tokens:
         return problem(401, how, {"WWW-Authenticate": "Bearer"})
 
 
+def new_token() -> str:
+    """Return a random token of 100 bits that is easy to type on a phone."""
+    letters = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that look alike
+    return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(4))
+
+
 def is_open(path: str) -> bool:
     """Return whether a path needs no token."""
     return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
@@ -155,7 +161,7 @@ def _read(file: Path) -> dict[str, str]:
                     f"characters, optionally after a name."
                 )
     if not names:
-        raise SeesayError(f"{file}: contains no token; create one: openssl rand -hex 32 > {quote(str(file))}")
+        raise SeesayError(f"{file}: contains no token; create one: seesay token > {quote(str(file))}")
     return names
 
 

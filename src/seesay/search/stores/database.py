@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, first_line
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, Limit
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
@@ -121,18 +121,14 @@ class Collection(ABC, Generic[Client]):
     def _nearest(self, query: NDArray[np.float32], count: int, among: Any, exact: bool) -> Found:
         """Return ids and scores of the `count` nearest or fewer, best first; `exact` compares all vectors."""
 
-    def _conditions(self, where: Filter) -> Iterator[tuple[str, str, Any]]:
-        """Yield the column, sign and value of each condition.
+    def _value(self, limit: Limit) -> Any:
+        """Return what a comparison's column is compared with.
 
-        The value of "folder" is a list of folders: databases compare whole values, or only their beginning.
+        That of "folder" is a list of folders: databases compare whole values, or only their beginning.
         """
-        for limit in where.limits:
-            value: Any = limit.value
-            if limit.field == "folder":
-                value = [folder[:FOLDER] for folder in self._store.folders_with(str(value))]
-            elif limit.field == "time":
-                value = moment(str(value))
-            yield limit.field, limit.sign, value
+        if limit.field == "folder":
+            return [folder[:FOLDER] for folder in self._store.folders_with(str(limit.value))]
+        return moment(str(limit.value)) if limit.field == "time" else limit.value
 
     @abstractmethod
     def passing(self, where: Filter) -> Any:

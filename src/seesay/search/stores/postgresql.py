@@ -365,11 +365,15 @@ class PostgreSQL(Collection[Connections]):
     def passing(self, where: Filter) -> Among:
         """Return the filter as a condition in SQL with its parameters."""
         parts, values = list[Statement](), Values()
-        for number, (column, sign, value) in enumerate(self._conditions(where)):
-            name = f"value{number}"
-            values[name] = [_digest(folder) for folder in value] if column == "folder" else value
-            compared = sql.SQL("{} = ANY({})" if column == "folder" else f"{{}} {_SIGNS[sign]} {{}}")
-            parts.append(compared.format(sql.Identifier(column), sql.Placeholder(name)))
+        for condition in where.conditions:
+            compared = list[Statement]()
+            for limit in condition.limits:
+                name, value, is_folder = f"value{len(values)}", self._value(limit), limit.field == "folder"
+                values[name] = [_digest(folder) for folder in value] if is_folder else value
+                sign = sql.SQL("{} = ANY({})" if is_folder else f"{{}} {_SIGNS[limit.sign]} {{}}")
+                compared.append(sign.format(sql.Identifier(limit.field), sql.Placeholder(name)))
+            together = sql.SQL("NOT ({})" if condition.excludes else "({})")
+            parts.append(together.format(sql.SQL(" AND ").join(compared)))
         return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
 
 

@@ -1,7 +1,7 @@
 // The search page. Its address contains the question (state.js), which determines what is shown.
 
 import * as api from "./api.js";
-import { chip, conditionsIn, withoutPart } from "./chips.js";
+import { chip, conditionsIn, splitTyped, withoutPart } from "./chips.js";
 import * as files from "./files.js";
 import { Filters } from "./filters.js";
 import { Gallery } from "./gallery.js";
@@ -59,7 +59,7 @@ const panel = new Panel($("panel"), {
     render(true);
   },
 });
-const filters = new Filters($("asked"), { onChange: (where) => go({ where, near: null }) });
+const filters = new Filters({ onChange: (where) => go({ where, near: null }) });
 
 async function render(anew = false) {
   const state = read();
@@ -400,7 +400,7 @@ function fail(failure) {
   const isFiltered = failure.status === 422 && read().where;
   const retry = failure.status === undefined || failure.status >= 500 ? ["Try again", () => render(true)] : null;
   const action = isFiltered ? ["Clear filters", () => go({ where: null })] : retry;
-  say("Something went wrong", failure.message, { action, role: "alert" });
+  say(failure.status === 422 ? "Check what you typed" : "Something went wrong", failure.message, { action, role: "alert" });
 }
 
 async function takeFile(file) {
@@ -444,7 +444,10 @@ function showScores(wanted) {
 
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  go({ q: $("sentence").value.trim() || null, near: null, until: null, view: null });
+  const { q, conditions } = splitTyped($("sentence").value);
+  $("sentence").value = q;
+  const where = [...new Set([...conditionsIn(read().where), ...conditions])].join(" ");
+  go({ q: q || null, where: where || null, near: null, until: null, view: null });
 });
 $("rerank").addEventListener("change", () => go({ rerank: $("rerank").checked ? "1" : null }));
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));

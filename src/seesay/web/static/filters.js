@@ -1,4 +1,4 @@
-// The filter: a field for its conditions, and pickers of a folder and of dates.
+// The filter: pickers of a folder and of dates. Other conditions are typed in the search field.
 
 import * as api from "./api.js";
 import { conditionsIn } from "./chips.js";
@@ -11,17 +11,11 @@ const folderIn = (condition) => /^folder:"?\/?([^"]*?)\/?"?$/.exec(condition)?.[
 
 export class Filters {
   // `onChange(where)` is called with the new filter; null for none.
-  constructor(asked, { onChange }) {
-    const find = (selector) => asked.querySelector(selector);
-    [this.form, this.text, this.opener] = [find("#filter"), find("#where"), find("#pick")];
+  constructor({ onChange }) {
+    const find = (selector) => document.querySelector(selector);
+    this.opener = find("#pick");
     [this.picker, this.folder, this.from, this.to] = [find("#picker"), find("#folder"), find("#from"), find("#to")];
     this.onChange = (conditions) => onChange([...new Set(conditions)].join(" ") || null);
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const added = conditionsIn(this.text.value);
-      this.text.value = "";
-      this.onChange([...conditionsIn(read().where), ...added]);
-    });
     this.picker.addEventListener("toggle", ({ newState }) => newState === "open" && this.fill());
     this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && quoted(this.folder.value)));
     for (const input of [this.from, this.to]) {
@@ -34,13 +28,13 @@ export class Filters {
   }
 
   show(where) {
-    this.form.hidden = this.opener.hidden = false;
+    this.opener.hidden = false;
     const dates = conditionsIn(where).map((each) => DATES.exec(each)).find(Boolean);
     [this.from.value, this.to.value] = [dates?.[1] ?? "", dates?.[2] ?? ""];
   }
 
   hide() {
-    this.form.hidden = this.opener.hidden = true;
+    this.opener.hidden = true;
   }
 
   replace(name, condition) {

@@ -29,6 +29,7 @@ export class Viewer {
     this.pointer = new Pointer(find("figure"));
     this.zoom = new Zoom(find("figure"), this.picture, {
       onSwipe: (direction) => (direction ? this.step(direction) : this.leave()),
+      onTap: () => this.dialog.classList.toggle("bare"),
       onChange: () => this.pointer.layout(),
     });
     this.image = null;
@@ -58,6 +59,7 @@ export class Viewer {
   // Shows an image of the index, { id, path, width, height }, or a file, { file, path, source }.
   show(image, sentence) {
     if (!this.dialog.open) {
+      this.dialog.classList.remove("bare");
       this.pointer.start(sentence);
       this.dialog.showModal();
       this.dialog.querySelector('[data-do="close"]').focus();

@@ -2,11 +2,13 @@
 
 const MOST = 8;
 const SWIPE = 60; // pixels
+const TAP = 10;
 
 export class Zoom {
-  // `onSwipe(direction)`: 1 for the next image, -1 for the previous, 0 to close; `onChange()` after every change.
-  constructor(stage, picture, { onSwipe, onChange }) {
-    Object.assign(this, { stage, picture, onSwipe, onChange });
+  // `onSwipe(direction)`: 1 for the next image, -1 for the previous, 0 to close; `onTap()` of a finger; `onChange()` after every
+  // change.
+  constructor(stage, picture, { onSwipe, onTap, onChange }) {
+    Object.assign(this, { stage, picture, onSwipe, onTap, onChange });
     this.fingers = new Map();
     this.reset();
     stage.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
@@ -82,8 +84,10 @@ export class Zoom {
   onUp(event, kind) {
     const alone = this.fingers.size === 1 && this.fingers.has(event.pointerId);
     this.fingers.delete(event.pointerId);
-    if (!alone || this.scale > 1 || kind === "pointercancel" || this.start.apart) return;
+    if (!alone || kind === "pointercancel" || this.start.apart) return;
     const [dx, dy] = [event.clientX - this.start.x, event.clientY - this.start.y];
+    if (event.pointerType === "touch" && Math.hypot(dx, dy) < TAP) this.onTap();
+    if (this.scale > 1) return;
     if (Math.abs(dx) > SWIPE && Math.abs(dx) > Math.abs(dy)) this.onSwipe(dx < 0 ? 1 : -1);
     else if (dy > 2 * SWIPE && dy > Math.abs(dx)) this.onSwipe(0);
   }
