@@ -1,6 +1,6 @@
 """Searches for names of things: is the first photograph right, and are absent things reported?
 
-    python -m benchmarks.answers --photos DIR [--data CORPUS] [--detector FILE.onnx]
+    python -m benchmarks.answers --photos DIR [--data CORPUS]
 
 DIR holds `labels.json`, {"images": [{"image": path, "objects": [names], "boxes": [{"name", "xywh"}]}]}, which
 names all things of some kinds in each image. Each kind is a query with an answer. The names in `ABSENT` have
@@ -38,7 +38,6 @@ from seesay.data.readers import read_corpus
 from seesay.metrics import auc, average_precision, calibration_error
 from seesay.runs.calibration import FITS
 from seesay.search import Index
-from seesay.search.searcher import with_detector
 from seesay.text.concepts import nouns
 from seesay.text.vocabulary import replace_words
 
@@ -79,44 +78,38 @@ _OF_VAL = 400  # images
 def main() -> int:
     parser = arguments(__doc__ or "", "captioned images, whose val split is asked for common words")
     parser.add_argument("--photos", type=Path, required=True, help="a folder of photographs with labels.json")
-    parser.add_argument("--detector", type=Path, help="measured in a second row")
     options = parser.parse_args()
     labels = json.loads((options.photos / "labels.json").read_text(encoding="utf-8"))["images"]
-    rows = [measured(options.photos, labels, None)]
-    if options.detector is not None:
-        rows.append(measured(options.photos, labels, options.detector))
-    report("answers", rows, options)
+    report("answers", [measured(options.photos, labels)], options)
     report("answers-typed", measured_typed(options.photos, labels), options)
     report("answers-by-image", measured_by_image(options.photos, labels), options)
     report("answers-common", measured_common(options.data), options)
     return 0
 
 
-def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | None) -> dict[str, Any]:
+def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Index the photographs and search for every name; return a row of figures in percent."""
     objects = {each["image"]: set(each["objects"]) for each in labels}
     names = sorted(set().union(*objects.values()))
     absent = [" ".join(name.split()) for name in ABSENT.split(";")]
     precisions, right, present, without = [], [], [], []
-    with TemporaryDirectory() as folder:
-        embedder = "seesay-small" if detector is None else with_detector(Path(folder), None, detector)
-        with Index.create(Path(folder) / "index", embedder) as index:
-            index.update_images(photos)
-            for name in names:
-                answer = index.search(f'"{name}"', len(objects))
-                fitting = np.array([name in objects.get(str(hit.path), ()) for hit in answer])
-                precisions.append(average_precision([[hit.score] for hit in answer], fitting[:, None])[0])
-                right.append(bool(fitting[0]))
-                present.append(answer[0].probability or 0.0)
-                others = [hit.fits for hit, fits in zip(answer, fitting, strict=True) if not fits]
-                without.append(not any(others))
-            answers = [index.search(f'"{name}"', 1) for name in absent]
-            reported = [answer.nothing_fits for answer in answers]
-            lost = [index.search(f'"{name}"', 1).nothing_fits for name in names]
+    with TemporaryDirectory() as folder, Index.create(Path(folder) / "index") as index:
+        index.update_images(photos)
+        for name in names:
+            answer = index.search(f'"{name}"', len(objects))
+            fitting = np.array([name in objects.get(str(hit.path), ()) for hit in answer])
+            precisions.append(average_precision([[hit.score] for hit in answer], fitting[:, None])[0])
+            right.append(bool(fitting[0]))
+            present.append(answer[0].probability or 0.0)
+            others = [hit.fits for hit, fits in zip(answer, fitting, strict=True) if not fits]
+            without.append(not any(others))
+        answers = [index.search(f'"{name}"', 1) for name in absent]
+        reported = [answer.nothing_fits for answer in answers]
+        lost = [index.search(f'"{name}"', 1).nothing_fits for name in names]
     missing = [answer[0].probability or 0.0 for answer in answers]
     chances, outcomes = np.array(present + missing), np.array([*right, *[False] * len(absent)])
     return {
-        "system": "seesay-small" if detector is None else f"with {detector.stem}",
+        "system": "seesay-small",
         "names": len(names),
         "first right": 100 * float(np.mean(right)),
         "mAP": 100 * float(np.mean(precisions)),

@@ -62,17 +62,17 @@ def detector(tmp_path: Path) -> Detector:
 
 
 def test_boxes_are_pixels_of_the_image(detector: Detector) -> None:
+    assert detector.names == ("dog", "cat")
     for size in (1, 4):
-        confidences, objects = detector.detect(np.zeros((32 * size, 64 * size, 3), np.uint8))
-        assert confidences == pytest.approx([0.8, 0.7])
-        assert [(each.name, round(each.confidence, 3)) for each in objects] == [("dog", 0.8), ("cat", 0.7)]
-        assert objects[0].box == pytest.approx([20 * size, 16 * size, 36 * size, 24 * size])
-        assert objects[1].box == pytest.approx([16 * size, 16 * size, 32 * size, 32 * size])
+        boxes, confidences = detector.objects(np.zeros((32 * size, 64 * size, 3), np.uint8), 2)
+        np.testing.assert_allclose(confidences, [[0.8, 0], [0, 0.7]], atol=1e-6)
+        assert boxes[0] == pytest.approx([20 * size, 16 * size, 36 * size, 24 * size])
+        assert boxes[1] == pytest.approx([16 * size, 16 * size, 32 * size, 32 * size])
 
 
 def test_boxes_end_at_the_edges(detector: Detector) -> None:
-    objects = detector.detect(np.zeros((20, 64, 3), np.uint8))[1]
-    assert [each.box[3] for each in objects] == [20, 20]
+    boxes, _ = detector.objects(np.zeros((20, 64, 3), np.uint8), 1)
+    assert boxes.tolist() == [[20, 16, 36, 20]]
 
 
 def test_images_are_letterboxed_with_grey_and_are_blue_green_red(tmp_path: Path) -> None:
@@ -81,15 +81,15 @@ def test_images_are_letterboxed_with_grey_and_are_blue_green_red(tmp_path: Path)
     (tmp_path / "two.txt").write_text("mean\nother\n")
     detector = Detector(graph(tmp_path / "two.onnx", found))
     black, white = (np.full((32, 64, 3), value, np.uint8) for value in (0, 255))
-    assert detector.detect(black)[0][0] == pytest.approx(114 / 2 / 256)
-    assert detector.detect(white)[0][0] == pytest.approx((114 + 255) / 2 / 256)
+    assert detector.read(black)[1].max() == pytest.approx(114 / 2 / 256)
+    assert detector.read(white)[1].max() == pytest.approx((114 + 255) / 2 / 256)
 
 
 def test_eighty_classes_are_those_of_coco(tmp_path: Path) -> None:
     detector = Detector(graph(tmp_path / "coco.onnx", rows(80)))
     assert len(set(detector.names)) == 80
     assert {"hot dog", "tv", "person", "toothbrush"} < set(detector.names)
-    assert detector.detect(np.zeros((9, 7, 3), np.uint8))[1] == []
+    assert not len(detector.objects(np.zeros((9, 7, 3), np.uint8), 5)[0])
 
 
 def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:

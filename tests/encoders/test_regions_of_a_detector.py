@@ -92,15 +92,6 @@ def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Pat
     assert not rows[there:].any()
 
 
-def test_detections_are_the_highest_confidence_in_each_class(path: Path) -> None:
-    encoder = load_image_encoder(f"detections:{path}")
-    prepared = [encoder.prepare(np.zeros((*shape, 3), np.uint8)) for shape in ((64, 128), (90, 60))]
-    np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], [[0.5, 0.72, 0]] * 2, atol=1e-6)
-    assert encoder.dims == {"pooled": 3}
-    recipe = load_recipe("sco-cnp-ctx", changes=[f"encoders=[efficientnet-lite0, 'detections:{path}']"])
-    assert encoder_and_crops(recipe) == ("efficientnet-lite0+detections:fixed", "squash")
-
-
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
     encoder = load_region_encoder(f"detector:{path}")
@@ -163,9 +154,8 @@ def test_rows_name_the_detector(path: Path) -> None:
 
 
 def test_what_is_no_detector_is_said(tmp_path: Path) -> None:
-    for name in ("detections", "instances"):
-        with pytest.raises(SeesayError, match="no such detector"):
-            load_image_encoder(f"{name}:{tmp_path / 'none.onnx'}")
+    with pytest.raises(SeesayError, match="no such detector"):
+        load_image_encoder(f"instances:{tmp_path / 'none.onnx'}")
     made = tmp_path / "other.onnx"
     torch.onnx.export(nn.Linear(3, 2), (torch.zeros(1, 3),), str(made), dynamo=False)
     with pytest.raises(SeesayError, match=r"not of YOLOX's layout, .*\[\(\[1, 3\]"):

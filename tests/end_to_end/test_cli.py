@@ -24,7 +24,6 @@ from seesay.data.scenes import write_scenes
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
-from tests.encoders.test_detector import graph, rows
 from tests.end_to_end.command import seesay
 
 KEYS = {"protocol", "split", "about", "metrics"}
@@ -436,21 +435,6 @@ def test_no_runs_exits_1_but_shipped_ones_count(run: Path) -> None:
 
 def test_completion_is_there() -> None:
     assert "--show-completion" in seesay("--help").stdout
-
-
-def test_a_detector_names_objects(tmp_path: Path, scenes: Path) -> None:
-    detector = graph(tmp_path / "two.onnx", rows(dog=(0, 4, 4, 2, 2, 0, 0.8)))
-    (tmp_path / "two.txt").write_text("circle\nsquare\n")
-    photos = scenes / "images"
-    seesay("index", photos, "--out", tmp_path / "index", "--detector", detector)
-    told = json.loads(seesay("search", tmp_path / "index", "circles", "-k", 1, "--json").stdout)
-    (found,) = told["results"][0]["objects"]
-    assert (found["name"], found["confidence"]) == ("circle", 0.8)
-    seesay("index", photos, "--out", tmp_path / "index", "--detector", detector)
-    file = photos / "scene_00000.jpg"
-    wrong = seesay("index", photos, "--out", tmp_path / "other", "--detector", file, code=2)
-    assert "damaged; name an ONNX file" in wrong.stderr
-    assert not (tmp_path / "other").exists()
 
 
 def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

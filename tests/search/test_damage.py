@@ -93,7 +93,7 @@ def test_values_that_cannot_be_are_damage(folder: Path, photos: Path, use: str, 
     [
         *(
             f"UPDATE meta SET value = x'61' WHERE key = '{key}'"
-            for key in ("identity", "dim", "detector", "embedder", "fingerprint")
+            for key in ("identity", "dim", "embedder", "fingerprint")
         ),
         "INSERT INTO meta VALUES (x'61', 'a')",
         "INSERT OR REPLACE INTO meta VALUES ('background', x'61')",

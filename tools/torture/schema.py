@@ -44,7 +44,6 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.facts([1, 2]),
-    "objects": lambda index, _: index.store.objects([1, 2], ["dog"]),
     "skipped": lambda index, _: index.store.skipped(),
     "not read": lambda index, _: index.store.not_read(),
     "roots": lambda index, _: [index.absent(), *map(index.file_at, ["red.png", "a/../../x"])],
@@ -137,8 +136,6 @@ def schema(stage: Stage) -> Outcome:
     with Index.create(sound, Colours()) as index:
         index.update_images(photos)
         index.add_sentences(["something red", "something blue"])
-    with closing(sqlite3.connect(sound / "index.sqlite")) as connection, connection:
-        connection.execute("INSERT INTO objects VALUES (1, 'dog', 0, 0, 9, 9, 0.5)")
     every = list(damages(sound / "index.sqlite"))
     stage.draw.shuffle(every)
     tried = 0

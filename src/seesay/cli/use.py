@@ -47,13 +47,6 @@ def index(
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one per line, or a corpus.")
     ] = None,
-    detector: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.onnx",
-            help="An object detector in the layout of YOLOX; objects rank higher if a query names them.",
-        ),
-    ] = None,
     remove: Annotated[
         list[Path] | None,
         typer.Option(
@@ -77,7 +70,6 @@ def index(
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.look import check_images
-    from seesay.search.searcher import with_detector
     from seesay.search.store import index_exists
     from seesay.search.update import UpdateReport, read_sentences
 
@@ -85,10 +77,9 @@ def index(
     photos = photos or []
     if not index_exists(out):
         check_images(photos)
-    embedder = run if detector is None else with_detector(out, run, detector)
     if root and photos:
         raise SeesayError("--root: says where the index's own folders are; add others in a second call.")
-    with Index.open_or_create(out, embedder, store, photos, _roots(root or [])) as opened:
+    with Index.open_or_create(out, run, store, photos, _roots(root or [])) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):

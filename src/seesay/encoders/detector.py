@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
-from seesay.data.corpus import Box
 from seesay.encoders.images.base import Pixels, resize
 from seesay.errors import SeesayError
 from seesay.onnx import onnx_session
@@ -28,8 +26,6 @@ from seesay.paths import file_digest
 _STRIDES = (8, 16, 32)
 _GREY = 114
 _MIN_SCORE, _OVERLAP = 0.05, 0.6  # least score of a box, and least IoU of two that are one object
-_LEAST = 0.3  # confidence of an object that is named
-_MOST = 100  # objects of a class
 _COCO = (
     "person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign "
     "parking_meter bench bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag "
@@ -39,24 +35,6 @@ _COCO = (
     "keyboard cell_phone microwave oven toaster sink refrigerator book clock vase scissors teddy_bear "
     "hair_drier toothbrush"
 )
-
-
-class Detection(NamedTuple):
-    """An object: its class name, its box in pixels of the image, and a confidence from 0 to 1."""
-
-    name: str
-    box: Box
-    confidence: float
-
-    def scaled(self, factor: float) -> Detection:
-        """Return the detection in an image that is larger by that factor."""
-        x1, y1, x2, y2 = (factor * value for value in self.box)
-        return self._replace(box=(x1, y1, x2, y2))
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        box = [round(value, 1) for value in self.box]
-        return {"name": self.name, "box": box, "confidence": round(self.confidence, 4)}
 
 
 class Detector:
@@ -101,29 +79,6 @@ class Detector:
     def names(self) -> tuple[str, ...]:
         """The names of the classes; raises SeesayError if they are missing or their file is malformed."""
         return _names(self.path, self.classes)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """An identifier of the file and the class names."""
-        return f"{self.digest[:16]}:{','.join(self.names)}"
-
-    def detect(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], list[Detection]]:
-        """Detect the objects of an upright image (h, w, 3) of RGB.
-
-        Returns:
-            The highest confidence of each class, (classes,), and the objects, best first.
-        """
-        boxes, confidences = self.read(pixels)
-        classes, best = confidences.argmax(axis=1), confidences.max(axis=1)
-        found = []
-        seen = best >= _LEAST
-        for number in np.unique(classes[seen]):
-            mine = np.flatnonzero((classes == number) & seen)
-            for each in mine[best_boxes(boxes[mine], best[mine], _MOST)]:
-                x1, y1, x2, y2 = boxes[each].tolist()
-                found.append(Detection(self.names[number], (x1, y1, x2, y2), float(best[each])))
-        found.sort(key=lambda detection: -detection.confidence)
-        return confidences.max(axis=0), found
 
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).

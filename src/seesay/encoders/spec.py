@@ -24,7 +24,6 @@ _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 _ROLES = {  # by the first part of a name; all others encode the context
     "concepts": "concepts",
     "concepts-regions": "concepts",
-    "detections": "concepts",
     "instances": "instances",
 }
 

@@ -286,7 +286,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     run, and instances have none, so no crops are named for them.
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
-    from seesay.encoders.images.instances import DETECTIONS, INSTANCES
+    from seesay.encoders.images.instances import INSTANCES
     from seesay.encoders.regions import DETECTOR, MAPS
     from seesay.encoders.spec import EncoderSpec, is_two_tower
 
@@ -302,7 +302,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks += [EncoderSpec.parse(MAPS).name, Path(crop).stem]
             crops.append(_CROPS["roi"])
             continue
-        if kind in (DETECTIONS, INSTANCES):  # of proposals, of a grid, or of a detector's file
+        if kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
             networks.append(f"{kind}:{Path(crop).stem}" if crop else kind)
             continue
         tuned = spec.weights and kind not in CONCEPT_ENCODERS

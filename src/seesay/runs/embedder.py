@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.calibration import ScoreCalibration
 
@@ -26,13 +24,11 @@ class Embedder:
         name: the name of included weights (`seesay-small`), or a run's folder; stored in the index.
         fingerprint: identifies weights and preprocessing; vectors of different fingerprints are never mixed.
         dim: length of an embedding.
-        detector: the file of the object detector, if any; stored in the index.
         side: the minimum shorter side of decoded photos, in pixels.
         calibration: of scores to probabilities; without one, the gallery tells which scores are high.
     """
 
     name: str
-    detector: Path | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -66,10 +62,6 @@ class Embedder:
         """Embed m sentences as rows (m, dim); the score is the inner product with an image's row."""
         raise NotImplementedError
 
-    def embed_and_detect(self, photos: Sequence[Photo]) -> tuple[Vectors, list[list[Detection]]]:
-        """Embed photos, and return the detections in each, best first, in pixels of the whole photo."""
-        return self.embed_photos(photos), [[] for _ in photos]
-
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the distinct unknown words of sentences, in lower case and in order."""
         del sentences
@@ -79,8 +71,3 @@ class Embedder:
         """Return corrections of misspelt words of sentences, in lower case."""
         del sentences
         return {}
-
-    def named(self, sentences: Sequence[str]) -> list[str]:
-        """Return the names of the detector's objects that sentences mention."""
-        del sentences
-        return []

@@ -31,10 +31,10 @@ def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
     """
     from seesay.runs.run import Run
 
-    if not isinstance(inner := getattr(run, "run", run), Run):
+    if not isinstance(run, Run):
         raise SeesayError(f"--cluster: {run.name} cannot be loaded by other nodes; index without the option.")
-    named = run.name, run.detector, run.fingerprint
-    uses_gpu = any(source.uses_gpu for source in sources_of(inner.encoders).values())
+    named = run.name, run.fingerprint
+    uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())
 
     def made(
         place: Callable[[str], Path], files: Mapping[str, State], known: Collection[str]
@@ -51,15 +51,15 @@ class PhotoWorker:
     """Makes entries of blocks of files on one node.
 
     Args:
-        shared: a reference to the name of the run, its detector, its expected fingerprint, and the content
-            keys that need not be encoded.
+        shared: a reference to the name of the run, its expected fingerprint, and the content keys that need
+            not be encoded.
     """
 
     def __init__(self, shared: Any) -> None:
         import ray
 
-        name, detector, fingerprint, self._known = ray.get(shared)
-        self._run = load_embedder(name, detector)
+        name, fingerprint, self._known = ray.get(shared)
+        self._run = load_embedder(name)
         check_same(name, self._run.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seesay.encoders.detector import Detection
 from seesay.runs.calibration import FITS
 from seesay.search.roots import Root, holding
 
@@ -25,7 +24,6 @@ class Hit:
         height: of an image.
         shortlist_score: before re-ranking; None if the hit was not re-ranked.
         shortlist_rank: before re-ranking, from 1.
-        objects: detected objects in the image that the query names, best first.
 
     Example:
         >>> from seesay import Hit
@@ -42,7 +40,6 @@ class Hit:
     shortlist_score: float | None = None
     shortlist_rank: int | None = None
     probability: float | None = None
-    objects: tuple[Detection, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -60,8 +57,6 @@ class Hit:
             }
         if self.path is None:
             return values | {"sentence": self.text}
-        if self.objects:
-            values["objects"] = [each.to_dict() for each in self.objects]
         root = holding(roots, self.path)
         return values | {"path": str(root.file(self.path)) if root else self.path}
 

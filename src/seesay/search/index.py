@@ -67,7 +67,7 @@ class Index(Searcher):
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         check_folder(folder, index_exists(folder) or begun)
-        items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
+        items = Store.create(folder / FILE, *facts, store)
         return cls(folder, items, embedder, vectors=store)
 
     @classmethod
@@ -178,11 +178,10 @@ class Index(Searcher):
 
     def _record(self, run: Embedder) -> None:
         """Record the name of the loaded run, whose folder may have been moved."""
-        if (run.name, run.detector) != (self.run_name, self.detector):
-            named = {"embedder": run.name, "detector": str(run.detector or "")}
+        if run.name != self.run_name:
             with self.store.write() as writer:
-                writer.set_meta(**named)
-            self.store.meta |= named
+                writer.set_meta(embedder=run.name)
+            self.store.meta["embedder"] = run.name
 
     def update_images(
         self,

@@ -26,44 +26,25 @@ from seesay.search.neighbours import Neighbours
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
-from seesay.search.sqlite_file import KINDS, Kind, database_exists
-from seesay.search.store import FILE, Item, Store
+from seesay.search.sqlite_file import KINDS, Kind
+from seesay.search.store import Item, Store
 from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.thumbnails import Thumbnails
 
 DEFAULT_RUN = "seesay-small"
 
 
-def load_embedder(run: str | Path | Embedder, detector: Path | None = None) -> Embedder:
-    """Load a run by name or folder, optionally with a detector; embedders are returned unchanged.
+def load_embedder(run: str | Path | Embedder) -> Embedder:
+    """Load a run by name or folder; embedders are returned unchanged.
 
     Raises:
-        SeesayError: the run does not exist, or the file is not a detector.
+        SeesayError: the run does not exist.
     """
     if not isinstance(run, str | Path):
         return run
     from seesay.runs.run import Run
 
-    loaded = Run.load(str(run))
-    if detector is None:
-        return loaded
-    from seesay.encoders.detector import Detector
-    from seesay.search.detecting import Detecting
-
-    return Detecting(loaded, Detector(detector))
-
-
-def with_detector(folder: Path, run: str | None, detector: Path) -> Embedder:
-    """Load a run (by default that of the index in a folder, or seesay-small) and a detector.
-
-    Raises:
-        SeesayError: the run does not exist, or the file is not a detector.
-    """
-    if run is None and database_exists(folder / FILE):
-        store = Store.open(folder / FILE)
-        run = store.meta["embedder"]
-        store.close()
-    return load_embedder(run or DEFAULT_RUN, detector)
+    return Run.load(str(run))
 
 
 class Searcher:
@@ -123,11 +104,6 @@ class Searcher:
         return str(self.store.meta["embedder"])
 
     @property
-    def detector(self) -> Path | None:
-        """The file of the run's detector of objects; None if it has none."""
-        return Path(self.store.meta["detector"]) if self.store.meta["detector"] else None
-
-    @property
     def run(self) -> Embedder:
         """The run of the vectors, loaded once.
 
@@ -137,7 +113,7 @@ class Searcher:
         with self._loading:
             if self._embedder is None:
                 self._check_there()
-                self._embedder = self._checked(load_embedder(self.run_name, self.detector))
+                self._embedder = self._checked(load_embedder(self.run_name))
             return self._embedder
 
     def _queries(self) -> NDArray[np.float32]:
@@ -145,15 +121,13 @@ class Searcher:
         return unrelated_vectors(self.run)
 
     def _check_there(self) -> None:
-        """Raise a SeesayError with advice if the folder of the run, or its detector, is missing."""
-        options = "--run FOLDER" + (" --detector FILE" if self.detector else "")
-        for path in Path(self.run_name), self.detector:
-            if path is not None and path.is_absolute() and not path.exists():
-                raise SeesayError(
-                    f"{self.folder}: its vectors were computed by {path}, which no longer exists. If "
-                    f"you moved it, give its new place: seesay index --out {quote(str(self.folder))} "
-                    f"{options}."
-                )
+        """Raise a SeesayError with advice if the folder of the run is missing."""
+        path = Path(self.run_name)
+        if path.is_absolute() and not path.exists():
+            raise SeesayError(
+                f"{self.folder}: its vectors were computed by {path}, which no longer exists. If you moved "
+                f"it, give its new place: seesay index --out {quote(str(self.folder))} --run FOLDER."
+            )
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
@@ -268,18 +242,14 @@ class Searcher:
             yield near
 
     def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, is_first: bool) -> Sequence[Hit]:
-        """The hits with their probabilities, and the objects in them that the query names."""
+        """The hits with their probabilities."""
         if not hits:
             return hits
         run = self.run
         by_gallery = asked.query.is_text and run.calibration is None
         best = self.nearest("image", asked.vector, 1) if by_gallery and not is_first else ()
         chances = self._judge.probabilities(hits, asked, run, best)
-        hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
-        if names := run.named(asked.query.wanted):
-            objects = self.store.objects([hit.id for hit in hits], names)
-            hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
-        return hits
+        return [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
 
     def roots(self) -> list[Root]:
         """Return the folders of the images, in the order of their names; none before their first update."""

@@ -25,7 +25,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 8
+VERSION = 9
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
@@ -84,17 +84,6 @@ _SCHEMA = (
         ctime_ns INTEGER NOT NULL,
         reason TEXT NOT NULL
     ) WITHOUT ROWID""",
-    # What a detector saw in an image: boxes in pixels of the upright image.
-    """CREATE TABLE objects (
-        vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
-        name TEXT NOT NULL,
-        x1 REAL NOT NULL,
-        y1 REAL NOT NULL,
-        x2 REAL NOT NULL,
-        y2 REAL NOT NULL,
-        confidence REAL NOT NULL
-    )""",
-    "CREATE INDEX objects_by_vector ON objects (vector)",
     # An index may be of several folders; files of other kinds are counted for each.
     """CREATE TABLE roots (
         name TEXT PRIMARY KEY,

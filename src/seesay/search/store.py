@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.seal import seal
 from seesay.search.filters import BETWEEN_SLASHES, EVERYTHING, Filter
@@ -161,7 +160,7 @@ class Store:
         Raises:
             SeesayError: an entry is missing or impossible.
         """
-        needed = {"embedder", "detector", "fingerprint", "dim", "identity"}
+        needed = {"embedder", "fingerprint", "dim", "identity"}
         if "store" in self.meta:
             needed.add("store_seal")
         if missing := needed - self.meta.keys():
@@ -182,7 +181,6 @@ class Store:
         embedder: str,
         fingerprint: str,
         dim: int,
-        detector: str = "",
         vectors: str = "",
     ) -> Store:
         """Create an empty store.
@@ -192,13 +190,12 @@ class Store:
             embedder: the name or folder of the run of the vectors.
             fingerprint: of the run.
             dim: of the vectors.
-            detector: the file of the run's detector, if it has one.
             vectors: the address of the vector store, if not in this process.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
-        meta = {"embedder": embedder, "detector": detector, "fingerprint": fingerprint, "dim": str(dim)}
+        meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
@@ -419,22 +416,6 @@ class Store:
         """Iterate in parts over the existing ids (n,) and their vectors (n, dim)."""
         for start in range(0, len(ids), self.rows_at_once):
             yield self.vectors(ids[start : start + self.rows_at_once].tolist())
-
-    def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
-        """Return detected objects with those names, best first, by image id."""
-        seen = self._rows(
-            """SELECT items.id, name, x1, y1, x2, y2, confidence
-            FROM items JOIN objects ON objects.vector = items.vector
-            WHERE items.id IN (SELECT value FROM json_each(?))
-                AND name IN (SELECT value FROM json_each(?))
-            ORDER BY confidence DESC""",
-            (_as_json(ids), json.dumps(list(names))),
-            *(int, str, *[float] * 5),
-        )
-        found: dict[int, list[Detection]] = {}
-        for id_, name, x1, y1, x2, y2, confidence in seen:
-            found.setdefault(id_, []).append(Detection(name, (x1, y1, x2, y2), confidence))
-        return found
 
     def paths(self, root: Root) -> dict[str, int]:
         """Return the paths of a folder's images with the sizes of their files in bytes."""

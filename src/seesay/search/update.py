@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo, content_key
-from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
@@ -43,14 +42,12 @@ class Entry:
         vector: (dim,).
         size: width and height of the upright photo, in pixels.
         taken: when it was taken, see `EncodedImage.taken`.
-        objects: detected objects.
         thumbnail: see `seesay.search.thumbnails.make`.
     """
 
     vector: NDArray[np.float32]
     size: tuple[int, int]
     taken: str
-    objects: list[Detection]
     thumbnail: bytes
 
 
@@ -97,15 +94,15 @@ def _decoded(
 
 def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | ImageError]:
     try:
-        vectors, objects = embedder.embed_and_detect(photos)
+        vectors = embedder.embed_photos(photos)
     except ImageError as error:
         if len(photos) == 1:
             return {photos[0].key: error}
         return {key: entry for photo in photos for key, entry in _embedded([photo], embedder).items()}
     found: dict[str, Entry | ImageError] = {}
-    for photo, vector, seen in zip(photos, vectors, objects, strict=True):
+    for photo, vector in zip(photos, vectors, strict=True):
         if is_finite(vector) and vector.any():
-            found[photo.key] = Entry(vector, photo.size, photo.taken, seen, thumbnails.make(photo))
+            found[photo.key] = Entry(vector, photo.size, photo.taken, thumbnails.make(photo))
         else:
             found[photo.key] = ImageError(f"{photo.name}: the matcher returned no embedding.")
     return found
@@ -291,7 +288,7 @@ class Update:
         with self._store.write() as writer:
             for content, entry in found.items():
                 if isinstance(entry, Entry):
-                    writer.put_vector("image", content, entry.vector, entry.size, entry.taken, entry.objects)
+                    writer.put_vector("image", content, entry.vector, entry.size, entry.taken)
             for path, key in made.keys.items():
                 if isinstance(key, OSError):  # may be temporary: its item stays, and the file is tried again
                     self._report.skipped.append((path, key.strerror or str(key)))

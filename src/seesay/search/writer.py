@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.detector import Detection
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import FOLDED, Kind
 
@@ -62,8 +61,8 @@ class Writer:
         """Store metadata of the index.
 
         Args:
-            **values: by key: "embedder", the name or folder of the run; "detector", the file of its detector
-                or ""; "background", the gallery, see `seesay.search.judging`; "marks-KIND", see `add_mark`.
+            **values: by key: "embedder", the name or folder of the run; "background", the gallery, see
+                `seesay.search.judging`; "marks-KIND", see `add_mark`.
         """
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
@@ -88,7 +87,6 @@ class Writer:
         vector: NDArray[np.float32],
         size: tuple[int, int] | None = None,
         taken: str = "",
-        objects: Iterable[Detection] = (),
     ) -> None:
         """Add the vector (dim,) of a content, unless there is one.
 
@@ -98,16 +96,12 @@ class Writer:
             vector: (dim,).
             size: width and height of an image.
             taken: when it was taken, see `EncodedImage.taken`.
-            objects: detected objects.
         """
         width, height = size or (None, None)
-        added = self._connection.execute(
+        self._connection.execute(
             "INSERT OR IGNORE INTO vectors (kind, key, width, height, taken, data) VALUES (?, ?, ?, ?, ?, ?)",
             (kind, key, width, height, taken, vector.astype(np.float16).tobytes()),
         )
-        if added.rowcount:
-            rows = [(added.lastrowid, each.name, *each.box, each.confidence) for each in objects]
-            self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Add or change the image at a path, which keeps its id; the vector of its content must exist."""

@@ -42,18 +42,6 @@ class _HitAnswer(BaseModel):
     shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
 
-class ObjectAnswer(BaseModel):
-    """A detected object in the image that the query names."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    box: tuple[_Pixels, _Pixels, _Pixels, _Pixels] = Field(
-        description="x1, y1, x2, y2 in pixels of the upright image"
-    )
-    confidence: _Probability
-
-
 class _IndexedImage(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
@@ -65,8 +53,6 @@ class _IndexedImage(BaseModel):
 
 class ImageAnswer(_IndexedImage, _HitAnswer):
     """An image of the index and how well it matches."""
-
-    objects: list[ObjectAnswer] = Field([], description="detected objects that the query names, best first")
 
 
 class SentenceAnswer(_HitAnswer):

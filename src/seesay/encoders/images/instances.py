@@ -6,7 +6,6 @@ attributes, these describe things that no training sentence names.
 
 `instances:FILE.onnx` takes the boxes of a detector first, and then proposals; the detector's confidence in
 each of its classes is added to the 1,000. `instances:grid` takes the same boxes in every image, at no cost.
-`detections:FILE.onnx` has the detector's highest confidence in each class, for the whole image.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.spec import EncoderSpec
 
 INSTANCES = "instances"
-DETECTIONS = "detections"
 VERSION = 1
 COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
@@ -111,37 +109,6 @@ class InstanceEncoder(ImageEncoder):
         objects, confidences = self.detector.objects(pixels, COUNT - 1)
         boxes = np.concatenate([objects, boxes[:-1][: COUNT - 1 - len(objects)], boxes[-1:]])
         return boxes, confidences_in(boxes, objects, confidences)
-
-
-@register_image_encoder(DETECTIONS)
-class DetectionEncoder(ImageEncoder):
-    """A detector's highest confidence in each of its C classes: `pooled`, (n, C)."""
-
-    variants: ClassVar = {
-        ":FILE": "the highest confidence of a detector (ONNX, YOLOX's layout) in each class"
-    }
-
-    def __init__(self, name: str, detector: Detector) -> None:
-        def highest(images: Pixels) -> Arrays:
-            return {"pooled": np.stack([detector.read(pixels)[1].max(axis=0) for pixels in images])}
-
-        # Features do not depend on the path of the file.
-        super().__init__(
-            DETECTIONS, detector.digest, SIDE, {"pooled": detector.classes}, highest, "letterbox"
-        )
-        self.name = name
-
-    @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
-        del device  # always the CPU, in ONNX Runtime
-        return cls(name, Detector(Path(EncoderSpec.parse(name).variant)))
-
-    def prepare(self, pixels: Pixels) -> Arrays:
-        """Detect the objects of one image (h, w, 3), whose aspect ratio is kept."""
-        return self._network(pixels[None])
-
-    def encode_prepared(self, images: Sequence[Any]) -> Arrays:
-        return {"pooled": np.concatenate([image["pooled"] for image in images])}
 
 
 def detector_file(name: str) -> Path | None:

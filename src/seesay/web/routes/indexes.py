@@ -78,5 +78,4 @@ def _status(service: Service, served: Served) -> Status:
 def _matcher(index: Index) -> str:
     """Return the name of an index's run without its folder, which clients must not see."""
     name = index.run_name
-    shown = EncoderSpec.parse(name).title if is_two_tower(name) else Path(name).name
-    return shown if index.detector is None else f"{shown} with detector {index.detector.name}"
+    return EncoderSpec.parse(name).title if is_two_tower(name) else Path(name).name

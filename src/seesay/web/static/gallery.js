@@ -31,23 +31,9 @@ export function rows(ratios, width, target, gap) {
 }
 
 const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.4), 3.5);
-const isCropped = (image) => shapeOf(image) !== image.width / image.height;
 
 export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
   return score === undefined ? "" : score.toFixed(digits) + (before ? ` · was ${number(before)}` : "");
-}
-
-// Returns a frame around a detected object; `box` is in pixels of the image.
-function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
-  const frame = document.createElement("span");
-  frame.className = "object";
-  const label = document.createElement("span");
-  label.textContent = name;
-  label.classList.toggle("right", x1 + x2 > width);
-  frame.append(label);
-  const sides = { left: x1 / width, top: y1 / height, width: (x2 - x1) / width, height: (y2 - y1) / height };
-  for (const [side, share] of Object.entries(sides)) frame.style[side] = `${100 * share}%`;
-  return frame;
 }
 
 export class Gallery {
@@ -218,9 +204,7 @@ export class Gallery {
       hasFailed = true;
     });
     this.loads.add(picture, thumbnailOf(image));
-    // The tile of a panorama shows only its middle, in which frames would be misplaced.
-    const objects = isCropped(image) ? [] : (image.objects ?? []);
-    link.append(picture, ...objects.map((object) => frameOf(object, image)));
+    link.append(picture);
     tile.append(link, this.pickButton(image), this.stackButton());
     if (image.score !== undefined) {
       const score = document.createElement("span");
