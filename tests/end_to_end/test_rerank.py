@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from seesay.runs.run import Run
 from tests.end_to_end.command import seesay
 
 TEXT = "a red circle is above a blue square"
@@ -31,52 +32,55 @@ def index(photos: Path) -> Path:
     return folder
 
 
-def test_search(index: Path, pair_run: Path) -> None:
+def test_the_other_run_orders_the_best_results_of_a_search(index: Path, pair_run: Path) -> None:
     plain = json.loads(seesay("search", index, TEXT, "--json").stdout)["results"]
-    done = seesay("search", index, TEXT, "--rerank", pair_run, "-k", 5, "--shortlist", 6, "--json")
+    options = ("--rerank", pair_run, "-k", 5, "--shortlist", 6)
+    done = seesay("search", index, TEXT, *options, "--json")
     rows = json.loads(done.stdout)["results"]
-    assert re.search(r"^6 re-ranked in \d+\.\d\d s", done.stderr, re.MULTILINE)
+    assert "6 re-ranked" in done.stderr
     assert len(rows) == 5
-    assert max(row["shortlist_rank"] for row in rows) <= 6
+    assert {row["path"] for row in rows} < {row["path"] for row in plain[:6]}
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
-    for row in rows:
-        before = plain[row["shortlist_rank"] - 1]
-        assert (row["path"], row["shortlist_score"]) == (before["path"], before["score"])
-    lines = seesay("search", index, TEXT, "--rerank", pair_run, "-k", 5, "--shortlist", 6).stdout.splitlines()
+    run = Run.load(str(pair_run))
+    np.testing.assert_allclose(
+        [row["score"] for row in rows], run.score([row["path"] for row in rows], [TEXT])[:, 0], atol=1e-4
+    )
+    lines = seesay("search", index, TEXT, *options).stdout.splitlines()
     for line, row in zip(lines, rows, strict=True):
-        score, was, path = re.split(r"  +", line, maxsplit=2)
+        score, path = line.split("  ", 1)
         assert float(score) == pytest.approx(row["score"], abs=6e-4)
-        assert (was, path) == (f"was {row['shortlist_rank']}", row["path"])
+        assert path == row["path"]
 
 
-def test_sentences(index: Path, photos: Path, pair_run: Path) -> None:
+def test_the_other_run_orders_the_sentences_of_an_image(index: Path, photos: Path, pair_run: Path) -> None:
     done = seesay("sentences", index, min(photos.iterdir()), "--rerank", pair_run, "--json")
     rows = json.loads(done.stdout)["results"]
-    assert sorted(row["shortlist_rank"] for row in rows) == [1, 2, 3]
     assert {row["sentence"] for row in rows} == {"a red circle", "a blue square", "a green triangle"}
-    assert "3 re-ranked in" in done.stderr
+    assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
+    assert "3 re-ranked" in done.stderr
 
 
-def test_files_that_are_gone_are_counted_and_stand_behind(
-    index: Path, photos: Path, pair_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_images_whose_files_are_gone_come_last(
+    index: Path, photos: Path, pair_run: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))  # where no features are kept
     hidden = min(photos.iterdir())
     hidden.rename(tmp_path / hidden.name)
     done = seesay("search", index, TEXT, "--rerank", pair_run, "--json")
     (tmp_path / hidden.name).rename(hidden)
     assert "7 re-ranked" in done.stderr
-    assert "features of 7 computed now" in done.stderr
-    assert f"1 could not be re-ranked and come last:\n  {hidden.name}: the file is missing" in done.stderr
+    assert "1 of these files are missing" in done.stderr
     last = json.loads(done.stdout)["results"][-1]
-    assert Path(last["path"]).name == hidden.name
-    assert "shortlist_rank" not in last
+    assert (Path(last["path"]).name, last["gone"]) == (hidden.name, True)
 
 
-@pytest.mark.parametrize("command", [("search", TEXT), ("serve", "--port", 0)], ids=lambda it: it[0])
-def test_a_run_that_is_not_there_is_told_in_one_line(index: Path, command: tuple[object, ...]) -> None:
-    name, *more = command
-    told = seesay(name, index, *more, "--rerank", "nowhere", code=2).stderr
+@pytest.mark.parametrize("query", [f"{TEXT} + a red circle", "id:1"])
+def test_only_a_single_sentence_can_be_re_ranked(index: Path, pair_run: Path, query: str) -> None:
+    told = seesay("search", index, query, "--rerank", pair_run, code=2).stderr
+    assert told.startswith("seesay: --rerank needs a query of a single sentence")
+
+
+def test_a_run_that_is_not_there_is_told_in_one_line(index: Path) -> None:
+    told = seesay("search", index, TEXT, "--rerank", "nowhere", code=2).stderr
     assert "nowhere: no run there" in told
     assert len(told.splitlines()) == 1
 

@@ -17,10 +17,9 @@ from seesay.metrics.recall import metrics_of
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.runs.inputs import split_inputs
-from seesay.runs.run import Run
+from seesay.runs.run import Run, check_one_score
 from seesay.runs.summary import GateSummary, TrainingSummary
 from seesay.search.index import Index
-from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
 from seesay.training.train import train
 
@@ -131,7 +130,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
 def test_it_does_not_re_rank(fused: Path) -> None:
     run = Run.load(str(fused))
     with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
-        Reranker(run)
+        check_one_score(run)
 
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:

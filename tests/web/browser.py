@@ -49,14 +49,13 @@ def chromium() -> Iterator:
 def served(
     index: Path | dict[str, Path],
     ground_run: str = "none",
-    rerank_run: str | None = None,
     matcher: Colours | None = None,
     **options: object,
 ) -> Iterator[str]:
     several = index if isinstance(index, dict) else {"index": index}
     app = create_app(
         {name: opened(each, matcher) for name, each in several.items()},
-        ServerOptions(ground_run=ground_run, rerank_run=rerank_run, **options),
+        ServerOptions(ground_run=ground_run, **options),
     )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)  # which a failing test leaves behind

@@ -99,16 +99,16 @@ def page_index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def address(page_index: Path, grounding_run: Path, pair_run: Path) -> Iterator[str]:
-    """A server that grounds and re-ranks."""
+def address(page_index: Path, grounding_run: Path) -> Iterator[str]:
+    """A server that grounds."""
     from tests.web.browser import served
 
-    yield from served(page_index, str(grounding_run), str(pair_run))
+    yield from served(page_index, str(grounding_run))
 
 
 @pytest.fixture(scope="session")
 def plain_address(page_index: Path) -> Iterator[str]:
-    """A server of the same index that neither grounds nor re-ranks."""
+    """A server of the same index that does not ground."""
     from tests.web.browser import served
 
     yield from served(page_index)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from seesay.runs.predictions import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
-    from seesay.search.rerank import Reranked
     from seesay.search.update import UpdateReport
     from seesay.text.concepts import ConceptVocabulary
 
@@ -49,12 +48,12 @@ def print_json(result: object) -> None:
     print(json.dumps(result, ensure_ascii=False, indent=1, default=plain))
 
 
-def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
+def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_score: bool) -> None:
     """Print an answer as JSON or as a line for each hit, and notes about it on standard error.
 
     A line begins with the probability that the hit is right, or with its score if it has no probability or
-    the answer was re-ranked; re-ranked hits also have their former rank. On a terminal the query is printed
-    first. In JSON, an image whose file is missing has `"gone": true`.
+    the hits are ordered by the scores of another run (`by_score`). On a terminal the query is printed first.
+    In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
     gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
@@ -67,13 +66,10 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
     else:
         if sys.stdout.isatty():
             print(f"\033[1m{for_screen(query)}\033[0m")
-        reranked = any(hit.shortlist_rank for hit in answer)
         for hit in answer:
-            former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
-            column = f"{former:<9}" if reranked else ""
             shown = hit.to_dict(roots)["path"] if hit.path else hit.text
-            number = hit.score if reranked or hit.probability is None else hit.probability
-            print(for_screen(f"{number:.3f}  {column}{shown}"))
+            number = hit.score if by_score or hit.probability is None else hit.probability
+            print(for_screen(f"{number:.3f}  {shown}"))
     if answer and answer.nothing_fits:
         tell("Nothing fits: these images are the nearest, but probably none is right.")
     for typed, meant in answer.corrected_words.items():
@@ -94,16 +90,6 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
             f"{len(paths) - len(away)} of these files are missing; update the index: "
             f"seesay index --out {quote(str(index.folder))}"
         )
-
-
-def print_reranking(reranked: Reranked) -> Answer:
-    """Print how many hits were re-ranked, how fast, and which ones could not be; return the hits."""
-    now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
-    tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
-    if reranked.issues:
-        tell(f"{len(reranked.issues)} could not be re-ranked and come last:")
-        _print_some(list(map(str, reranked.issues)))
-    return reranked.hits
 
 
 def print_grounding(found: Grounding, sentence: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,13 @@ from seesay.cli import printing as console
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
-    from seesay.search import Query
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seesay.runs.run import Run
+    from seesay.search import Answer, Query
     from seesay.search.update import UpdateReport
 
 
@@ -154,10 +160,14 @@ def search(
         if rerank is None:
             answer = opened.search(asked, k, where)
         else:
-            from seesay.search.rerank import Reranker
-
-            answer = console.print_reranking(Reranker(rerank, shortlist).search(opened, asked, k, where))
-        console.show_answer(answer, opened, query, as_json)
+            if len(asked.parts) > 1 or not asked.sentences:
+                raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
+            run, ready = _ranking_run(rerank), opened.prepare(asked)
+            found = opened.search(ready, max(k, shortlist), where)
+            files = {hit.id: file for hit in found if (file := opened.file_at(str(hit.path))) is not None}
+            scores = run.score(list(files.values()), ready.query.sentences)[:, 0]
+            answer = _reordered(found, list(files), scores, k)
+        console.show_answer(answer, opened, query, as_json, rerank is not None)
     if not answer:
         if where:
             meant = f"; did you mean '{answer.where_meant}'?" if answer.where_meant else "."
@@ -193,6 +203,27 @@ def _only_index() -> Path:
     )
 
 
+def _ranking_run(name: str) -> Run:
+    """Load a run whose scores can order the hits of another."""
+    from seesay.runs.run import Run, check_one_score
+
+    run = Run.load(name)
+    check_one_score(run)
+    return run
+
+
+def _reordered(found: Answer, ids: Sequence[int], scores: NDArray[np.float32], k: int) -> Answer:
+    """Return the `k` best hits by new scores (n,) of `ids`; hits without one, of missing files, come last."""
+    import numpy as np
+
+    if not np.isfinite(scores).all():
+        raise SeesayError("--rerank: a score is not finite; the weights of the run are damaged.")
+    console.tell(f"{len(ids)} re-ranked.")
+    hits, known = {hit.id: hit for hit in found}, set(ids)
+    best = [replace(hits[ids[i]], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+    return found.with_hits([*best, *(hit for hit in found if hit.id not in known)][:k])
+
+
 def _query(text: str) -> Query:
     """Parse a query; if it is the name of an image file, it means that image, whatever signs it contains."""
     from seesay.data.headers import file_format
@@ -216,7 +247,6 @@ def sentences(
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; print score and sentence."""
-    from seesay.data.sources import FileSource
     from seesay.search import Index
 
     opt.check_shortlist(shortlist, rerank)
@@ -224,11 +254,10 @@ def sentences(
         if rerank is None:
             answer = opened.sentences_for(image, k)
         else:
-            from seesay.search.rerank import Reranker
-
-            reranked = Reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
-            answer = console.print_reranking(reranked)
-        console.show_answer(answer, opened, str(image), as_json)
+            run, found = _ranking_run(rerank), opened.sentences_for(image, max(k, shortlist))
+            scores = run.score([image], [str(hit.text) for hit in found])[0]
+            answer = _reordered(found, [hit.id for hit in found], scores, k)
+        console.show_answer(answer, opened, str(image), as_json, rerank is not None)
     if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
@@ -313,7 +342,6 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     ground: opt.GroundRun = opt.GROUND_RUN,
-    rerank: opt.Rerank = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     root: opt.Root = None,
     store: opt.Store = "",
@@ -383,7 +411,6 @@ def serve(
         proxies=proxy or (),
         token_file=token_file,
         ground_run=ground,
-        rerank_run=rerank,
         warm_up=True,
         access_log=access_log,
         photos={name_of(folders[0]): added},

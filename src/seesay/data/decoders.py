@@ -278,7 +278,7 @@ def _limit(what: str, most: int) -> None:
 
 
 PHOTOS = Decoders(_SECONDS)
-"""The processes that decode photos to index, re-rank or show them."""
+"""The processes that decode photos to index or show them."""
 atexit.register(PHOTOS.close)
 
 if __name__ == "__main__":

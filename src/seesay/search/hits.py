@@ -15,15 +15,13 @@ class Hit:
 
     Attributes:
         id: its number in the index.
-        score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
+        score: higher is a better match.
         probability: the probability of being right; None if undefined, as for a sentence found for an image.
         path: of an image, relative to the indexed folder, beginning with the folder's name if the index has
             several. None for a sentence.
         text: a sentence; None for an image.
         width: of an image, in pixels, upright.
         height: of an image.
-        shortlist_score: before re-ranking; None if the hit was not re-ranked.
-        shortlist_rank: before re-ranking, from 1.
 
     Example:
         >>> from seesay import Hit
@@ -37,8 +35,6 @@ class Hit:
     text: str | None
     width: int | None = None
     height: int | None = None
-    shortlist_score: float | None = None
-    shortlist_rank: int | None = None
     probability: float | None = None
 
     @property
@@ -50,11 +46,6 @@ class Hit:
         """Return plain values for JSON; with `roots`, the path is that of the file."""
         probability = None if self.probability is None else round(self.probability, 4)
         values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
-        if self.shortlist_score is not None:
-            values |= {
-                "shortlist_score": round(self.shortlist_score, 4),
-                "shortlist_rank": self.shortlist_rank,
-            }
         if self.path is None:
             return values | {"sentence": self.text}
         root = holding(roots, self.path)

@@ -32,14 +32,12 @@ class _HitAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     id: int
-    score: _Score = Field(description="higher is a better match; a cosine, or the re-ranking run's score")
+    score: _Score = Field(description="a cosine; higher is a better match")
     probability: _Probability | None = Field(
         None,
         description="the probability of being right; null if undefined, as for a sentence",
     )
     fits: bool = Field(description="false if the result is probably wrong")
-    shortlist_score: _Score | None = Field(None, description="the cosine, if the result was re-ranked")
-    shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
 
 class _IndexedImage(BaseModel):
@@ -61,25 +59,14 @@ class SentenceAnswer(_HitAnswer):
     text: str
 
 
-class Reranking(BaseModel):
-    """A summary of the re-ranking."""
-
-    compared: int = Field(description="number of re-ranked results")
-    left: int = Field(description="number of results whose image cannot be read; they come last")
-    milliseconds: _Milliseconds = Field(
-        description="time of the re-ranking, without the search for the shortlist"
-    )
-
-
 class _Answers(_OfIndex):
-    milliseconds: _Milliseconds = Field(description="time to embed, search and re-rank")
-    reranking: Reranking | None = None
+    milliseconds: _Milliseconds = Field(description="time to embed and search")
     nothing_fits: bool = Field(
         description="true if no result on this page fits; the first page has the most probable ones"
     )
 
     @classmethod
-    def of(cls, index: str, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
+    def of(cls, index: str, answer: Answer, milliseconds: float) -> Self:
         """Create the response from an answer of the index of that name."""
         return cls.model_validate(
             {
@@ -90,7 +77,6 @@ class _Answers(_OfIndex):
                 "nothing_fits": answer.nothing_fits,
                 "where_meant": answer.where_meant,
                 "milliseconds": milliseconds,
-                "reranking": reranking,
             }
         )
 
@@ -291,7 +277,6 @@ class Status(_OfIndex):
     generation: int = Field(description="increases with every change of the index")
     version: str = Field(description="of seesay")
     grounding: bool = Field(description="true if a grounding run is available")
-    reranking: bool = Field(description="true if a re-ranking run is available")
     updating: bool = Field(description="true if clients may start an update")
     login: bool = Field(description="true if clients must send a token")
 

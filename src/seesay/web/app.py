@@ -26,7 +26,6 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, can_ground
 from seesay.paths import failure_of_disk
 from seesay.search.index import Index
-from seesay.search.rerank import check_reranks
 from seesay.web import log_line
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
@@ -52,16 +51,14 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         options: how they are served.
 
     Raises:
-        SeesayError: the re-ranking run does not exist or grounds phrases, the prefix or the token file is
-            invalid, or an index was made elsewhere, see `Index.check_roots`.
+        SeesayError: the prefix or the token file is invalid, or an index was made elsewhere, see
+            `Index.check_roots`.
     """
     options = options or ServerOptions()
     prefix = _checked_prefix(options.prefix)
     by_name = {name_of(served.folder): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
         index.check_roots()
-    if options.rerank_run is not None:
-        check_reranks(options.rerank_run)
     service = Service(by_name, options)
     tokens = Tokens(options.token_file) if options.token_file is not None else None
     metrics = Metrics()

@@ -21,7 +21,6 @@ class ServerOptions:
         token_file: a file of tokens, one of which clients must send, see `Tokens`; None for no
             authentication.
         ground_run: the run that grounds phrases.
-        rerank_run: the run that re-ranks results on request.
         warm_up: load all runs in the background at the start, rather than on first use.
         access_log: write a line of JSON for each request to standard output.
         photos: folders of images to add to indexes at the start, by the name of the index.
@@ -34,7 +33,6 @@ class ServerOptions:
     proxies: Collection[str] = ()
     token_file: Path | None = None
     ground_run: str = GROUND_RUN
-    rerank_run: str | None = None
     warm_up: bool = False
     access_log: bool = False
     photos: Mapping[str, Sequence[Path]] = field(default_factory=dict)

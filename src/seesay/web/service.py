@@ -19,10 +19,7 @@ from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding import can_ground, load_grounder
-from seesay.search.hits import Answer
 from seesay.search.index import Index
-from seesay.search.rerank import Reranked, Reranker
-from seesay.web.answers import Reranking
 from seesay.web.options import ServerOptions
 from seesay.web.security import too_large
 from seesay.web.served import Served
@@ -52,29 +49,24 @@ class Lazy(Generic[T]):
 class Service:
     """The shared state of all routes.
 
-    Queries, images, comparisons, uploads and re-rankings have separate threads, so that they do not wait for
-    each other. Work that has begun is finished even if its client has disconnected.
+    Queries, images, comparisons and uploads have separate threads, so that they do not wait for each other.
+    Work that has begun is finished even if its client has disconnected.
 
     Args:
         indexes: by their names for clients; the first is the default.
-        options: how they are served; the runs for grounding and re-ranking are loaded on first use.
+        options: how they are served; the run for grounding is loaded on first use.
     """
 
     def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
         self.options, limits = options, options.limits
         self.grounds = can_ground(options.ground_run)
         self.grounder = Lazy(lambda: load_grounder(options.ground_run))
-        rerank_run = options.rerank_run
-        self.reranker = None if rerank_run is None else Lazy(lambda: Reranker(rerank_run))
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
         # Comparing all images with each other takes long; further requests wait for the same answer.
         self.comparisons = ThreadPoolExecutor(1, "seesay-compare")
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
-        # One at a time, because re-ranking uses all cores; plain queries go on while it encodes images.
-        self.rerankings = ThreadPoolExecutor(1, "seesay-rerank")
-        self._reranking = threading.Lock()
         self.decoders = Decoders(limits.decode_seconds, _MAX_DECODERS)
         self.served = {
             name: Served(name, index, options.photos.get(name, ())) for name, index in indexes.items()
@@ -90,7 +82,7 @@ class Service:
         return self.served[name]
 
     def warm_up(self) -> None:
-        """Load the runs of the indexes, set `is_ready`, then load those for grounding and re-ranking."""
+        """Load the runs of the indexes, set `is_ready`, then load the one for grounding."""
         try:
             for served in self.served.values():
                 with suppress(SeesayError):  # which queries will report
@@ -101,10 +93,6 @@ class Service:
             if self.grounds and not self.is_closing:
                 grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
                 self.grounder.get().ground(grey, grey.name, "a photograph")
-        with suppress(SeesayError):
-            if self.reranker is not None and not self.is_closing:
-                for served in self.served.values():
-                    self.reranker.get().search(served.index, "a photograph", 1)
 
     def close(self) -> None:
         """Stop updates, drop waiting work and close the indexes."""
@@ -113,7 +101,7 @@ class Service:
             served.updates.end()
         for served in self.served.values():
             served.updates.wait_for_end(max(0.0, until - time.monotonic()))
-        pools = (self._queries, self.pictures, self.comparisons, self._uploads, self.rerankings)
+        pools = (self._queries, self.pictures, self.comparisons, self._uploads)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
         self.decoders.close()
@@ -126,21 +114,6 @@ class Service:
         If the request runs out of time, work that has not begun is dropped.
         """
         return await asyncio.get_running_loop().run_in_executor(threads or self._queries, work)
-
-    def rerank(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
-        """Query the re-ranker, one at a time; return hits, milliseconds and a summary.
-
-        Raises:
-            HTTPException: 422 if the server has none.
-        """
-        if (reranker := self.reranker) is None:
-            raise HTTPException(
-                422, "This server has no re-ranking run; start seesay serve with --rerank RUN."
-            )
-        with self._reranking:
-            found, took = clocked(lambda: query(reranker.get()))
-        seconds, left = found.seconds, len(found.issues)
-        return found.hits, took, Reranking(compared=found.compared, left=left, milliseconds=seconds * 1e3)
 
     async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
         """Decode an upload in another process and work with it, both from one thread for uploads.

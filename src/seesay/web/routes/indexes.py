@@ -69,7 +69,6 @@ def _status(service: Service, served: Served) -> Status:
         generation=index.store.generation(),
         version=__version__,
         grounding=service.grounds,
-        reranking=service.reranker is not None,
         updating=served.updates.possible,
         login=service.options.token_file is not None,
     )

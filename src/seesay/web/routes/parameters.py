@@ -68,9 +68,6 @@ Where: TypeAlias = Annotated[
         description="a filter: taken:2019, folder:italy, orientation:portrait, width:>3000, added:7d",
     ),
 ]
-Rerank: TypeAlias = Annotated[
-    bool, Query(description="true to re-rank the best results by the server's second run")
-]
 Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image")]
 
 DEFAULT_LIMIT = 40
@@ -114,12 +111,3 @@ def time_of(cursor: str) -> tuple[str, int]:
     """
     time, id_ = _read(cursor, (str, int))
     return time, min(max(id_, 0), 2**62)
-
-
-def rank_of(cursor: str) -> int | None:
-    """Decode the rank within a re-ranked shortlist; None for any other cursor."""
-    try:
-        rank = int(_read(cursor, (int,))[0])
-    except QueryError:
-        return None
-    return min(max(rank, 0), 2**31)

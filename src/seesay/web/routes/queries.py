@@ -14,11 +14,9 @@ from seesay.data.sources import FileSource
 from seesay.encoders.regions import SIDE
 from seesay.errors import ImageError, QueryError
 from seesay.grounding import Grounding
-from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Part, Term
 from seesay.search.query import Query as SearchQuery
-from seesay.search.rerank import Reranked, Reranker
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,
@@ -26,14 +24,12 @@ from seesay.web.routes.parameters import (
     Cursor,
     Id,
     Limit,
-    Rerank,
     TheIndex,
     TheService,
     Upload,
     Where,
     cursor_of,
     place_of,
-    rank_of,
 )
 from seesay.web.security import API
 from seesay.web.served import Served
@@ -62,12 +58,9 @@ async def search(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     where: Where = "",
-    rerank: Rerank = False,
 ) -> Images:
     """Find the images that fit a query best: a sentence, or sentences and images of the index."""
     query = served.recalled(with_uploads(q, []))
-    if rerank:
-        return await _reranked(service, served, query, limit, where, cursor)
     return await _found(service, served, query, limit, where, cursor)
 
 
@@ -91,15 +84,12 @@ async def search_with_images(
 
 @router.post("/sentences", responses=failures(404, 413, 422))
 async def sentences(
-    service: TheService, served: TheIndex, image: Upload, limit: Limit = 10, rerank: Rerank = False
+    service: TheService, served: TheIndex, image: Upload, limit: Limit = 10
 ) -> SentenceAnswers:
     """Find the sentences that describe an uploaded image best."""
     index = served.index
 
     def work(photo: Photo) -> SentenceAnswers:
-        if rerank:
-            found = service.rerank(lambda by: by.sentences_for(index, photo, limit))
-            return SentenceAnswers.of(served.name, *found)
         return SentenceAnswers.of(served.name, *clocked(lambda: index.sentences_for(photo, limit)))
 
     return await service.with_upload(image, work)
@@ -113,31 +103,8 @@ async def _found(
     prepared = await service.run(lambda: served.prepared(query))
     found = await service.run(lambda: served.index.search(prepared, limit, where, after))
     answer = Images.of(served.name, found, (time.perf_counter() - started) * 1e3).to(query)
-    answer.next = _following(found)
-    return answer
-
-
-def _following(found: Answer) -> str | None:
-    """Return the cursor of the page after an answer of the index; None after the last one."""
-    return None if found.end is None else cursor_of(found.end.score, found.end.id, found.end.seen)
-
-
-async def _reranked(
-    service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
-) -> Images:
-    """Return a page of the re-ranked shortlist, or of the results after it, which are not re-ranked."""
-    start = 0 if cursor is None else rank_of(cursor)
-    if start is None:
-        return await _found(service, served, query, limit, where, cursor)
-    prepared = await service.run(lambda: served.prepared(query))
-
-    def shortlist(by: Reranker) -> Reranked:
-        return by.search(served.index, prepared, by.shortlist, where)
-
-    found, took, done = await service.run(lambda: service.rerank(shortlist), service.rerankings)
-    page = found.with_hits(found[start : start + limit])
-    answer = Images.of(served.name, page, took, done).to(query)
-    answer.next = cursor_of(start + limit) if start + limit < len(found) else _following(found)
+    if found.end is not None:
+        answer.next = cursor_of(found.end.score, found.end.id, found.end.seen)
     return answer
 
 

@@ -91,7 +91,6 @@ async function ask(state, anew) {
   await looked; // also if an earlier question about this index began it
   if (asked !== state) return;
   pages.leave();
-  $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
   filters.show(state.where);
   document.title = state.q ? `${state.q} · seesay` : "seesay";
@@ -136,7 +135,7 @@ function source(state) {
     };
   }
   if (!q && !given?.file) return (cursor, signal) => api.newest({ where, until, cursor, limit: PAGE }, signal);
-  const query = { q, where, limit: PAGE, rerank: served.reranking ? state.rerank : null };
+  const query = { q, where, limit: PAGE };
   if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
   const { file } = given;
   const upload = async (signal) => api.searchWith(await files.sendable(file), { q, where, limit: PAGE }, signal);
@@ -197,7 +196,7 @@ function headings(state) {
 }
 
 function tell(state, answer) {
-  const { results, unknown_words: unknown, corrected_words: corrected = {}, reranking, nothing_fits: nothingFits } = answer;
+  const { results, unknown_words: unknown, corrected_words: corrected = {}, nothing_fits: nothingFits } = answer;
   const text = state.q;
   const facts = [];
   if (results.length === 0) {
@@ -209,8 +208,6 @@ function tell(state, answer) {
   else if (idIn(text)) facts.push("Most similar to this photo");
   else if (text) facts.push(nothingFits ? `Probably nothing here matches “${text}”.` : `Best matches for “${text}”`);
   if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
-  if (reranking) facts.push(counted(reranking.compared, "re-ranked", "re-ranked"));
-  if (reranking?.left) facts.push(counted(reranking.left, "unreadable, listed last", "unreadable, listed last"));
   for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
   $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
 }
@@ -245,7 +242,7 @@ function sayEmpty() {
 // Shows the progress of an update. If all photos are shown from the newest on, new ones appear as they are embedded.
 function whileUpdating(state) {
   const { running, done, total, error } = (latest = state);
-  const { view, index, rerank, ...question } = read();
+  const { view, index, ...question } = read();
   const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
   $("indexing").textContent = running && (gallery.images.length || !isAll) ? progress : "";
   if (!isAll) return;
@@ -314,7 +311,7 @@ async function showMade(mine) {
 async function describe(state, mine) {
   if (!served.sentences) return;
   const file = await files.sendable(given.file);
-  const { results } = await api.sentences(file, { limit: 5, rerank: served.reranking ? state.rerank : null }, mine.leaving.signal);
+  const { results } = await api.sentences(file, { limit: 5 }, mine.leaving.signal);
   if (mine !== pages) return;
   $("sentences").replaceChildren(...results.map(({ text }) => {
     const line = document.createElement("li");
@@ -429,7 +426,6 @@ async function look(state) {
   if (read().index !== state.index) return;
   served = panel.take(indexes) ?? {};
   $("point").hidden = !served.grounding;
-  $("rerank-switch").hidden = !served.reranking;
   $("indexing").textContent = "";
   latest = null;
   if (served.updating) panel.follow().catch(() => {}); // another client may have started an update
@@ -449,7 +445,6 @@ $("form").addEventListener("submit", (event) => {
   const where = [...new Set([...conditionsIn(read().where), ...conditions])].join(" ");
   go({ q: q || null, where: where || null, near: null, until: null, view: null });
 });
-$("rerank").addEventListener("change", () => go({ rerank: $("rerank").checked ? "1" : null }));
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));
 $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", (event) => {

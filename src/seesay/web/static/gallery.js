@@ -3,7 +3,7 @@
 
 import { thumbnailOf } from "./api.js";
 import { Loads } from "./loads.js";
-import { counted, number } from "./words.js";
+import { counted } from "./words.js";
 
 const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
@@ -32,9 +32,7 @@ export function rows(ratios, width, target, gap) {
 
 const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.4), 3.5);
 
-export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
-  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · was ${number(before)}` : "");
-}
+export const scoreOf = ({ score }, digits = 2) => score?.toFixed(digits) ?? "";
 
 export class Gallery {
   // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onUnstack(i)`, `onEnd()` when more images

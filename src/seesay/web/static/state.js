@@ -1,9 +1,9 @@
 // The state of the page, kept in its address so that reloading, Back, Forward and links work.
-//   q, where, rerank, index   the question        image   the key of a dropped file (files.js)
-//   near                      near-duplicates     view    the id of the image that is shown large
-//   until                     of all photos by date, those of that time and older ones
+//   q, where, index   the question        image   the key of a dropped file (files.js)
+//   near              near-duplicates     view    the id of the image that is shown large
+//   until             of all photos by date, those of that time and older ones
 
-const NAMES = ["index", "q", "image", "near", "where", "until", "rerank", "view"];
+const NAMES = ["index", "q", "image", "near", "where", "until", "view"];
 
 // The changes with which `go` shows all photos by date.
 export const ALL = { q: null, image: null, near: null, where: null, until: null, view: null };
