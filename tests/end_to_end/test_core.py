@@ -212,7 +212,7 @@ NEED_PYTORCH = {
     "seesay.runs.predictions",
     "seesay.runs.trained",
 }
-NEED_AN_EXTRA = {"seesay.search.stores.postgresql"}
+NEED_AN_EXTRA = {"seesay.search.postgresql"}
 
 
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:

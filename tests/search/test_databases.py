@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -20,12 +20,14 @@ from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.hits import Place
 from seesay.search.index import Index
+from seesay.search.nearest import Nearest, open_nearest
 from seesay.search.neighbours import Neighbours
-from seesay.search.store import Facts, Store
-from seesay.search.stores import VectorStore, open_vectors
-from seesay.search.stores.database import FOLDER, Collection, columns_of
+from seesay.search.store import Store
 from tests.search.colours import Colours, gallery
 from tests.search.stores import address
+
+if TYPE_CHECKING:
+    from seesay.search.postgresql import PostgreSQL
 
 DIM = 16
 
@@ -45,11 +47,10 @@ def paths(index: Index, query: str = "green", where: str | None = None) -> list[
     return [hit.path for hit in index.search(query, where=where)]
 
 
-def collection(index: Index) -> Collection[Any]:
+def collection(index: Index) -> PostgreSQL:
     """The images of an index in its database."""
     with index.using("image") as found:
-        assert isinstance(found, Collection)
-        return found
+        return cast("PostgreSQL", found)
 
 
 def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., object], *names: str) -> None:
@@ -218,11 +219,6 @@ def test_an_index_that_is_closed_leaves_the_others_connected(
         assert len(paths(one)) == 3
 
 
-def test_a_path_of_very_many_folders_is_bounded() -> None:
-    kept = columns_of(Facts(1, "a.jpg", "a/" * 20_000, 1, 1, "2019-06-30T12:00:00", 0.0))["folder"]
-    assert kept == ("a/" * 20_000)[:FOLDER]
-
-
 def test_filters_follow_a_file_that_has_moved(tmp_path: Path, photos: Path, where: str) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
@@ -245,7 +241,7 @@ def store(tmp_path: Path):
     made.close()
 
 
-def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, float]]:
+def pages(vectors: Nearest, query: NDArray[np.float32]) -> list[tuple[int, float]]:
     """All items, page by page."""
     found: list[tuple[int, float]] = []
     while True:
@@ -258,7 +254,7 @@ def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, f
 
 def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path, where: str) -> None:
     embedded = Neighbours(store, "image", tmp_path / "v.f16")
-    database = open_vectors(where, store, "image", lambda: np.empty((0, DIM), np.float32))
+    database = open_nearest(where, store, "image", lambda: np.empty((0, DIM), np.float32))
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
     for vectors in (embedded, database):
         vectors.save()
@@ -301,7 +297,7 @@ def test_an_index_from_elsewhere_reaches_nothing_unasked(
 
 
 def test_without_its_client_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "seesay.search.stores.postgresql", raising=False)
+    monkeypatch.delitem(sys.modules, "seesay.search.postgresql", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[postgresql\]'"):
         Index.create(tmp_path / "index", Colours(), "postgresql://localhost/photos")

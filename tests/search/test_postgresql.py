@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
+from seesay.search.nearest import Nearest, open_nearest, store_address
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
-from seesay.search.stores import VectorStore, open_vectors, store_address
 from tests.search.stores import address
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from psycopg.sql import SQL, Literal
 
-from seesay.search.stores.postgresql import RECALL, Connections, PostgreSQL
+from seesay.search.postgresql import RECALL, Connections, PostgreSQL
 
 DIM, COUNT = 32, 3000
 NONE = np.empty((0, DIM), np.float32)  # queries for which recall is measured
@@ -58,7 +58,7 @@ def graph(
     """Their vectors in PostgreSQL, with a graph."""
     queries = np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32)
     where = address("postgresql")
-    opened = open_vectors(where, store, "image", lambda: queries)
+    opened = open_nearest(where, store, "image", lambda: queries)
     assert isinstance(opened, PostgreSQL)
     opened.graph_from = 1000
     opened.save()
@@ -67,7 +67,7 @@ def graph(
     opened.close()
 
 
-def found(near: VectorStore, query: NDArray[np.float32], among: object = None) -> dict[int, float]:
+def found(near: Nearest, query: NDArray[np.float32], among: object = None) -> dict[int, float]:
     ids, scores = near.search(query, 10, among)
     return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 

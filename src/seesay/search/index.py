@@ -13,11 +13,11 @@ from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
 from seesay.search.look import Look, find_images, look
+from seesay.search.nearest import store_address
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Store, index_exists
-from seesay.search.stores import store_address
 from seesay.search.update import (
     Progress,
     Update,

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from seesay.paths import replacing
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
+from seesay.search.nearest import Ranked, next_page
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
-from seesay.search.stores import Found, next_page
 
 _HEAD = struct.Struct("<16sqq")  # the index's identity, the generation, and the number of vectors
 
@@ -94,7 +94,7 @@ class Neighbours:
         k: int,
         among: NDArray[np.int64] | None = None,
         after: Place | None = None,
-    ) -> Found:
+    ) -> Ranked:
         """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
 
         Args:
@@ -112,7 +112,7 @@ class Neighbours:
     def close(self) -> None:
         """Do nothing: the vectors are in memory, or in a file that is mapped."""
 
-    def _best(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Found:
+    def _best(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Ranked:
         """Return the ids and scores of the `k` best of some rows (a mask), in order."""
         count = int(np.count_nonzero(rows))
         asked = min(k + 1, count)
@@ -125,7 +125,7 @@ class Neighbours:
                 return self._ids[at[:k]], scores[:k]
             asked = min(2 * asked, count)
 
-    def _nearest(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Found:
+    def _nearest(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Ranked:
         """Return the numbers and scores of the `k` best of some rows, in any order; of ties any."""
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -211,7 +211,7 @@ def map_vectors(file: Path, identity: str, dim: int, generations: range) -> Mapp
 
 def scanned(
     blocks: Sequence[Halves], query: NDArray[np.float32], k: int, rows: NDArray[np.bool_] | None = None
-) -> Found:
+) -> Ranked:
     """Return the numbers and scores of the `k` best rows of some blocks, in any order; of ties any.
 
     FAISS's scalar quantiser compares the vectors where they are: its codes of half precision are the vectors.

@@ -22,13 +22,13 @@ from seesay.seal import check_seals, is_sealed
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
+from seesay.search.nearest import Nearest, open_nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import KINDS, Kind
 from seesay.search.store import Item, Store
-from seesay.search.stores import VectorStore, open_vectors
 from seesay.search.thumbnails import Thumbnails
 
 DEFAULT_RUN = "seesay-small"
@@ -79,9 +79,9 @@ class Searcher:
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
-    def _open_vectors(self, kind: Kind, address: str) -> VectorStore:
+    def _open_vectors(self, kind: Kind, address: str) -> Nearest:
         if address:
-            return open_vectors(address, self.store, kind, self._queries)
+            return open_nearest(address, self.store, kind, self._queries)
         return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.f16")
 
     def __enter__(self) -> Self:
@@ -211,7 +211,7 @@ class Searcher:
             kind: of the items.
             vector: (dim,).
             k: number of items.
-            among: the only items to consider, from `VectorStore.passing`.
+            among: the only items to consider, from `Nearest.passing`.
             after: the end of the previous page.
             without: ids of items to leave out.
         """
@@ -235,7 +235,7 @@ class Searcher:
         return Answer(hits, end=Place(score, last, seen))
 
     @contextmanager
-    def using(self, kind: Kind) -> Iterator[VectorStore]:
+    def using(self, kind: Kind) -> Iterator[Nearest]:
         """Use the vector store of a kind, exclusively if necessary."""
         near = self._near[kind]
         with nullcontext() if near.concurrent else self._searching:

@@ -1,4 +1,10 @@
-"""Vectors in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE`."""
+"""Vectors in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE`.
+
+A table contains the vectors of one kind of an index, with the metadata of images for filters. Its mark, which
+the index also stores, identifies the generation that it was updated to. The mark is written last, so an
+interrupted update is repeated. The next update reloads lost vectors, or all vectors if the index does not
+know the mark, which then belongs to another copy of its folder.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +27,13 @@ from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
 from seesay.search.filters import Filter
+from seesay.search.hits import Place
+from seesay.search.nearest import Queries, Ranked, next_page
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Store
-from seesay.search.stores import Found, Queries
-from seesay.search.stores.database import (
-    MARK,
-    NO_MARK,
-    SECONDS,
-    Collection,
-    Columns,
-)
+from seesay.search.store import Facts, Store
 
 RECALL = 0.95
 """Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
@@ -42,12 +42,17 @@ _EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # values of `hnsw.ef_search`, up
 _LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
 _SAMPLE = 100  # vectors of items, and at most as many given queries, for which recall is measured
 _ROUNDING = 1e-5  # of an inner product in single precision, relative
-_CONNECTIONS = 8  # of a process to a database, at most
+_CONNECTIONS = 8  # for the vectors of one kind, at most
+_SECONDS = 60  # that a request may take
 _CONNECT_SECONDS = 10
 _BUILD_BYTES = 2 << 30  # that the server may use to build a graph
 _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
 _READ = 100_000  # ids in a request
+_AT_ONCE = 1000  # vectors in a request, at most
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
+
+_MARK = "seesay_mark"
+_NO_MARK = "0"  # of a table that is not filled
 
 _CREATE = """CREATE TABLE {table} (id bigint PRIMARY KEY, vector halfvec({dim}) NOT NULL, folder uuid,
     orientation text, time bigint, width integer, height integer, added double precision)"""
@@ -102,7 +107,7 @@ class Connections:
 
     @contextmanager
     def transaction(
-        self, settings: Values | None = None, seconds: float = SECONDS
+        self, settings: Values | None = None, seconds: float = _SECONDS
     ) -> Iterator[psycopg.Connection]:
         """Yield a connection in a transaction; its statements are sent together until a result is read.
 
@@ -111,7 +116,7 @@ class Connections:
             seconds: the time limit of a statement; 0 for none.
         """
         try:
-            connection = self._free.get(timeout=SECONDS)
+            connection = self._free.get(timeout=_SECONDS)
         except Empty:
             raise SeesayError(
                 f"{self._address}: all {_CONNECTIONS} connections are busy; try again later."
@@ -190,7 +195,7 @@ class _VectorDumper(Dumper):
 psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 
-class PostgreSQL(Collection[Connections]):
+class PostgreSQL:
     """Vectors of one kind in a table of PostgreSQL, in half precision, with pgvector's graph (HNSW).
 
     The address is libpq's, "postgresql://USER@HOST:PORT/DATABASE?…"; a password is taken from PGPASSWORD or
@@ -198,31 +203,132 @@ class PostgreSQL(Collection[Connections]):
     least that reaches `RECALL` after an update has built or doubled the graph. Folders are compared by a
     digest, because PostgreSQL cannot index values of more than 2,700 bytes.
 
+    Args:
+        address: of the database.
+        store: of the items.
+        kind: of the items.
+        queries: the queries for measuring recall.
+
     Attributes:
+        concurrent: see `Nearest`.
+        client: the connections.
         graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
+        numbers_at_once: the limit of a request; about 10 MB as text.
     """
 
-    title, secret, errors = "PostgreSQL", "PGPASSWORD", (psycopg.Error,)
+    concurrent = True
     graph_from = 10_000
+    numbers_at_once = 500_000
 
     def __init__(self, address: str, store: Store, kind: Kind, queries: Queries) -> None:
-        super().__init__(address, store, kind, queries)
+        self.address, self.dim = address, store.dim
+        self.name = f"seesay_{store.meta['identity']}_{kind}"
+        self.client = Connections(address)
+        self._store, self._kind, self._queries = store, kind, queries
         self._table = sql.Identifier(self.name)
         self._comment: Values = {}
+        self._seen = -1  # generation of the items at the last look
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert the database's errors to a SeesayError."""
+        try:
+            yield
+        except psycopg.Error as failure:
+            raise SeesayError(
+                f"{self.address}: PostgreSQL cannot be used ({first_line(failure)[:200]}); start it, or "
+                "check the address and PGPASSWORD."
+            ) from failure
+
+    def refresh(self) -> None:
+        """Check once per generation that the table exists; updates of the index fill it."""
+        generation = self._store.generation()
+        if self._seen == generation:
+            return
+        with self._errors():
+            if self._marked() in (None, _NO_MARK) and self._store.count(self._kind):
+                raise SeesayError(
+                    f"{self.address}: has no vectors of this index; run `seesay index` again to load them."
+                )
+        self._seen = generation
+
+    def save(self) -> None:
+        """Write vectors that the table lacks, and delete those that the index no longer has."""
+        with self._errors():
+            mark = self._marked()
+            since = self._store.marked(self._kind, mark) if mark else None
+            if since == self._store.generation():
+                return
+            if mark is None:
+                self._create()
+            elif since is None:  # of another copy of the folder: nothing may remain
+                self._mark(_NO_MARK)
+            with self._store.write() as writer:
+                new = writer.add_mark(self._kind)
+            changes = self._store.changes(self._kind, since or 0)
+            self._write(changes.ids)
+            if self._count() != len(changes.alive):
+                self._write(self._lost(changes.alive))
+            self._settle()
+            self._mark(new)
+
+    def _write(self, ids: NDArray[np.int64]) -> None:
+        """Write vectors and the metadata of images to the table, replacing those with the same ids."""
+        at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
+        for start in range(0, len(ids), at_once):
+            here, vectors = self._store.vectors(ids[start : start + at_once].tolist())
+            known = self._store.facts(here.tolist()) if self._kind == "image" else {}
+            rows = [
+                {"id": id_, "vector": _Vector.of(row, ">f2"), **_columns_of(known.get(id_))}
+                for id_, row in zip(here.tolist(), vectors.astype(np.float32), strict=True)
+            ]
+            self.client.upsert(self._sql(_PUT), rows)
+
+    def _lost(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Delete vectors that are not alive, and return missing ones."""
+        there = [np.empty(0, np.int64)]
+        for some in self._ids():
+            there.append(np.asarray(some, np.int64))
+            if gone := np.setdiff1d(there[-1], alive).tolist():
+                self._delete(gone)
+        return np.setdiff1d(alive, np.concatenate(there))
+
+    def search(
+        self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
+    ) -> Ranked:
+        """See `Nearest`; pages after the first compare all vectors."""
+        with self._errors():
+            if not self._store.count(self._kind):  # there may be no table
+                return np.empty(0, np.int64), np.empty(0, np.float32)
+            if after is None:
+                return self._best(query, k, among, exact=False)
+            return next_page(lambda asked: self._best(query, asked, among, exact=True), k, after)
+
+    def _best(self, query: NDArray[np.float32], k: int, among: Any, exact: bool) -> Ranked:
+        asked = k + 1
+        while True:
+            ids, scores = self._nearest(query, asked, among, exact)
+            # Of equal scores those with the lowest ids are wanted, but a database returns any: ask for all.
+            if len(ids) < asked or scores[-1] < scores[k - 1]:
+                order = np.lexsort((ids, -scores))[:k]
+                return ids[order], scores[order]
+            asked *= 2
 
     def _sql(self, statement: LiteralString, **parts: sql.Composable | int) -> sql.Composed:
         """A statement with the table, its name and other parts filled in."""
         name = sql.Literal(self._table.as_string())
         return sql.SQL(statement).format(table=self._table, name=name, **parts)
 
-    def _connect(self) -> Connections:
-        return Connections(self.address)
-
     def _marked(self) -> str | None:
+        """Return the last mark, `_NO_MARK` without a mark, or None without a table."""
         query = "SELECT to_regclass({name})::oid, obj_description(to_regclass({name}), 'pg_class')"
         ((table, comment),) = self.client.rows(self._sql(query))
         self._comment = _read_comment(comment)
-        return None if table is None else str(self._comment.get(MARK, NO_MARK))
+        return None if table is None else str(self._comment.get(_MARK, _NO_MARK))
 
     def _create(self) -> None:
         if self.dim > _MOST_DIMENSIONS:
@@ -249,13 +355,6 @@ class PostgreSQL(Collection[Connections]):
                 "`ALTER EXTENSION vector UPDATE`."
             )
 
-    def _put(self, ids: list[int], vectors: NDArray[np.float32], columns: Sequence[Columns]) -> None:
-        rows = [
-            {**each, "id": id_, "vector": _Vector.of(row, ">f2"), "folder": _digest(each["folder"])}
-            for id_, row, each in zip(ids, vectors, columns, strict=True)
-        ]
-        self.client.upsert(self._sql(_PUT), rows)
-
     def _settle(self) -> None:
         """Build the graph once there are enough vectors, and choose the width of searches."""
         count = self._count()
@@ -268,7 +367,7 @@ class PostgreSQL(Collection[Connections]):
         """Build missing indexes, and analyse the table for the planner."""
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
         with self.client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
-            for column in _INDEXED if self._has_facts else ():
+            for column in _INDEXED if self._kind == "image" else ():
                 index, indexed = sql.Identifier(f"{self.name}_{column}"), sql.Identifier(column)
                 create = "CREATE INDEX IF NOT EXISTS {index} ON {table} ({indexed})"
                 connection.execute(self._sql(create, index=index, indexed=indexed))
@@ -305,7 +404,8 @@ class PostgreSQL(Collection[Connections]):
         return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
 
     def _mark(self, mark: str) -> None:
-        text = sql.Literal(json.dumps(self._comment | {MARK: mark}))
+        self._comment |= {_MARK: mark}
+        text = sql.Literal(json.dumps(self._comment))
         self.client.execute(self._sql("COMMENT ON TABLE {table} IS {text}", text=text))
 
     def _count(self) -> int:
@@ -321,7 +421,7 @@ class PostgreSQL(Collection[Connections]):
     def _delete(self, ids: list[int]) -> None:
         self.client.execute(self._sql("DELETE FROM {table} WHERE id = ANY(%(ids)s)"), {"ids": ids})
 
-    def _nearest(self, query: NDArray[np.float32], count: int, among: Among | None, exact: bool) -> Found:
+    def _nearest(self, query: NDArray[np.float32], count: int, among: Among | None, exact: bool) -> Ranked:
         if not exact and (ef := self._comment.get("ef")):
             ids, scores = self._in_graph(query, count, among, ef)
             # If few vectors match a filter, the search of the graph may end before they are found.
@@ -330,7 +430,7 @@ class PostgreSQL(Collection[Connections]):
         where, values = among or _ALL
         return self._scored(query, self._table, where, values, count)
 
-    def _in_graph(self, query: NDArray[np.float32], count: int, among: Among | None, ef: int) -> Found:
+    def _in_graph(self, query: NDArray[np.float32], count: int, among: Among | None, ef: int) -> Ranked:
         """Search the graph; the nearest in half precision are re-scored with the full query."""
         where, values = among or _ALL
         near = self._sql(
@@ -353,7 +453,7 @@ class PostgreSQL(Collection[Connections]):
         values: Values,
         count: int,
         settings: Values | None = None,
-    ) -> Found:
+    ) -> Ranked:
         """Return the best of a table by exact inner products; ties in order of ids."""
         statement = sql.SQL(
             "SELECT id, -(vector::vector <#> %(query)s::vector) AS score FROM {} AS items WHERE {} "
@@ -365,15 +465,14 @@ class PostgreSQL(Collection[Connections]):
     def passing(self, where: Filter) -> Among:
         """Return the filter as a condition in SQL with its parameters."""
         parts, values = list[Statement](), Values()
-        for condition in where.conditions:
-            compared = list[Statement]()
-            for limit in condition.limits:
-                name, value, is_folder = f"value{len(values)}", self._value(limit), limit.field == "folder"
-                values[name] = [_digest(folder) for folder in value] if is_folder else value
-                sign = sql.SQL("{} = ANY({})" if is_folder else f"{{}} {_SIGNS[limit.sign]} {{}}")
-                compared.append(sign.format(sql.Identifier(limit.field), sql.Placeholder(name)))
-            together = sql.SQL("NOT ({})" if condition.excludes else "({})")
-            parts.append(together.format(sql.SQL(" AND ").join(compared)))
+        for number, limit in enumerate(where.limits):
+            name, value, compared = f"value{number}", limit.value, sql.SQL(f"{{}} {_SIGNS[limit.sign]} {{}}")
+            if limit.field == "folder":  # PostgreSQL compares whole values
+                values[name] = [_digest(folder) for folder in self._store.folders_with(str(value))]
+                compared = sql.SQL("{} = ANY({})")
+            else:
+                values[name] = _moment(str(value)) if limit.field == "time" else value
+            parts.append(compared.format(sql.Identifier(limit.field), sql.Placeholder(name)))
         return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
 
 
@@ -399,6 +498,26 @@ def _asked_for_recall(
     return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
 
 
+def _columns_of(facts: Facts | None) -> Values:
+    """The metadata of an image for filters; of a sentence, nothing."""
+    if facts is None:
+        return dict.fromkeys(("folder", "orientation", "time", "width", "height", "added"))
+    orientation = "square" if facts.width == facts.height else "landscape"
+    return {
+        "folder": _digest(facts.folder),
+        "orientation": "portrait" if facts.height > facts.width else orientation,
+        "time": _moment(facts.time),
+        "width": facts.width,
+        "height": facts.height,
+        "added": facts.added,
+    }
+
+
+def _moment(text: str) -> int:
+    """Convert "2019-06-30T12:00:00", or a prefix, to 20190630120000."""
+    return int("".join(letter for letter in text if letter.isdigit()).ljust(14, "0"))
+
+
 def _digest(folder: str) -> UUID:
     """A 16-byte digest of a path, which may be too long for PostgreSQL's indexes."""
     return UUID(bytes=hashlib.blake2b(folder.encode("utf-8", "surrogatepass"), digest_size=16).digest())
@@ -415,4 +534,4 @@ def _read_comment(text: object) -> Values:
     numbers = {name: found[name] for name in ("ef", "measured") if isinstance(found.get(name), int)}
     if not 1 <= numbers.get("ef", 1) <= _EFS[-1]:
         return {}
-    return numbers | ({MARK: found[MARK]} if isinstance(found.get(MARK), str) else {})
+    return numbers | ({_MARK: found[_MARK]} if isinstance(found.get(_MARK), str) else {})

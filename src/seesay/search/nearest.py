@@ -1,4 +1,4 @@
-"""What searches vectors: this process (`seesay.search.neighbours`), or a database."""
+"""Where the nearest vectors are found: in this process (`seesay.search.neighbours`), or in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
 
-Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Ids and scores (n,) of items, best first."""
 Queries = Callable[[], NDArray[np.float32]]
 """Returns vectors (q, dim) of queries such as an index is searched by."""
 
 
-class VectorStore(Protocol):
+class Nearest(Protocol):
     """Finds the items of one kind whose vectors are nearest to a query's, by inner product.
 
-    The folder of the index (`Store`) is the source of truth for items, vectors and metadata; a vector store
-    is updated from there. Its owner holds a lock around each call, unless it is concurrent.
+    The folder of the index (`Store`) is the source of truth for items, vectors and metadata. Its owner holds
+    a lock around each call, unless it is concurrent.
 
     Attributes:
         concurrent: whether several threads may call it at the same time, so that queries do not wait for each
@@ -46,7 +47,7 @@ class VectorStore(Protocol):
 
     def search(
         self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
-    ) -> Found:
+    ) -> Ranked:
         """Return ids and scores of the `k` best items, or fewer, best first; ties in order of ids.
 
         Args:
@@ -62,7 +63,7 @@ class VectorStore(Protocol):
         ...
 
 
-def open_vectors(address: str, store: Store, kind: Kind, queries: Queries) -> VectorStore:
+def open_nearest(address: str, store: Store, kind: Kind, queries: Queries) -> Nearest:
     """Open the vectors of one kind in a database; it does not connect before a method is first called.
 
     Args:
@@ -75,7 +76,7 @@ def open_vectors(address: str, store: Store, kind: Kind, queries: Queries) -> Ve
         MissingExtraError: the database's client is not installed.
     """
     with naming_extras():
-        from seesay.search.stores.postgresql import PostgreSQL
+        from seesay.search.postgresql import PostgreSQL
     return PostgreSQL(address, store, kind, queries)
 
 
@@ -89,11 +90,11 @@ def store_address(address: str) -> str:
     if not address:
         return ""
     with naming_extras():
-        from seesay.search.stores.postgresql import checked_address
+        from seesay.search.postgresql import checked_address
     return checked_address(address)
 
 
-def next_page(best: Callable[[int], Found], k: int, after: Place) -> Found:
+def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:
     """Return the `k` best items after the end of a page.
 
     Args:
