@@ -12,7 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.training.epochs import Callback
-from seesay.training.steps import AveragedWeights, Steps, lr_factor, new_optimizer
+from seesay.training.steps import Steps, averaged, lr_factor, new_optimizer
 from seesay.training.train import train
 
 
@@ -47,29 +47,18 @@ def test_gradients_are_clipped_by_their_norm() -> None:
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
 
 
-def test_it_forgets_fast_at_first() -> None:
+def test_an_average_forgets_the_first_weights_fast() -> None:
     layer = nn.Linear(1, 1, bias=False)
     nn.init.constant_(layer.weight, 100.0)
-    average = AveragedWeights(layer, 0.3)
+    average = averaged(layer, 0.3)
     values, expected = [3.0, 1.0, 8.0, 2.0, 6.0, 4.0], 100.0
     for step, value in enumerate(values):
         nn.init.constant_(layer.weight, value)
-        average.update()
+        average.update_parameters(layer)
         kept = min(0.3, (1 + step) / (10 + step))
         expected = kept * expected + (1 - kept) * value
-    assert average.weights["weight"].item() == pytest.approx(expected)
+    assert average.module.weight.item() == pytest.approx(expected)
     assert expected == pytest.approx(4.3, abs=1)
-
-
-def test_it_is_in_place_for_a_while_only() -> None:
-    layer = nn.Linear(2, 2)
-    average = AveragedWeights(layer, 0.9)
-    average.update()
-    averaged = layer.weight.detach().clone()
-    nn.init.zeros_(layer.weight)
-    with average.in_place():
-        assert torch.equal(layer.weight, averaged)
-    assert not layer.weight.any()
 
 
 def test_training_keeps_the_average_and_resumes_with_it(corpus: Corpus, tmp_path: Path) -> None:

@@ -115,9 +115,7 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
             if len(batch := some[learned[some]]):
                 loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
                 steps.take(loss, (epoch - 1 + step / len(batches)) / recipe.schedule.epochs)
-    if steps.average is not None:
-        steps.average.keep()
-    return classifier.eval()
+    return (classifier if steps.average is None else steps.average.module).eval()
 
 
 def concept_recipe(encoder: str) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +45,23 @@ class LoopState(BaseModel):
     history: list[Epoch] = []
     best_epoch: int = 0
     best_metric: float = -1.0
-    steps: int = 0
 
 
 class Loop:
-    """Trains a run's matcher in place; `on_epoch_end` is called after each epoch."""
+    """Trains a run's matcher in place; `on_epoch_end` is called after each epoch.
+
+    Attributes:
+        view: the run that is measured: the given one, or one with the average of its weights.
+    """
 
     def __init__(self, task: Task, run: Run, on_epoch_end: OnEpochEnd) -> None:
         self._on_epoch_end = on_epoch_end
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.steps = Steps(self.recipe, self.matcher)
+        if self.steps.average is not None:
+            module = self.steps.average.module
+            self.view = Run.from_matcher(self.out, self.recipe, run.vocabulary, run.sentence_encoder, module)
         self.state = LoopState()
         self.best: dict[str, Tensor] = {}
 
@@ -73,6 +78,8 @@ class Loop:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             self.matcher.load_state_dict(_under(tensors, "matcher."))
             optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
+            if self.steps.average is not None:
+                self.steps.average.load_state_dict(_under(tensors, "average."))
             torch.set_rng_state(tensors["random"])
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
             otherwise = f"cannot be resumed ({first_line(failure)}); train without resuming."
@@ -80,13 +87,11 @@ class Loop:
         if self.device.startswith("cuda") and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         self.best = _under(tensors, "best.")
-        if self.steps.average is not None:
-            self.steps.average.restore(_under(tensors, "average."), self.state.steps)
         write_history(self.out, self.state.history)
 
     def _save(self) -> None:
         """Write weights, average, best weights so far, optimizer, random state and state to one file."""
-        average = {} if self.steps.average is None else self.steps.average.weights
+        average = {} if self.steps.average is None else self.steps.average.state_dict()
         weights = {"matcher": self.matcher.state_dict(), "best": self.best, "average": average}
         for number, moments in self.steps.optimizer.state_dict()["state"].items():
             weights[f"optimizer.{number}"] = {key: torch.as_tensor(value) for key, value in moments.items()}
@@ -112,13 +117,11 @@ class Loop:
         self.matcher.train()
         loss, active = self._learn(epoch)
         self.matcher.eval()
-        average = self.steps.average
-        with average.in_place() if average is not None else nullcontext():
-            measured = self.task.measure(self.view)
-            metrics = self.task.metrics(self.view) or None
-            if measured.monitor > self.state.best_metric:
-                self.state.best_metric, self.state.best_epoch = measured.monitor, epoch
-                self.best = copied(self.matcher.state_dict())
+        measured = self.task.measure(self.view)
+        metrics = self.task.metrics(self.view) or None
+        if measured.monitor > self.state.best_metric:
+            self.state.best_metric, self.state.best_epoch = measured.monitor, epoch
+            self.best = copied(self.view.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
         val = measured.to_dict()
         done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
@@ -141,7 +144,6 @@ class Loop:
                 done = (epoch - 1 + step / len(batches)) / schedule.epochs
                 totals += self._step(self.task.losses(self.matcher, batch, self.device), done)
                 advance(1)
-        self.state.steps += len(batches)
         loss, active = (totals / len(batches)).tolist()
         self._check(loss)
         return loss, active if self.task.loss.active_share is not None else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.swa_utils import PARAM_LIST, AveragedModel
 
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 
@@ -37,7 +37,7 @@ class Steps:
         self._recipe, self._module = recipe, module
         self.optimizer = new_optimizer(recipe.optimizer, module.parameters())
         share = recipe.schedule.average
-        self.average = AveragedWeights(module, share) if share is not None else None
+        self.average = averaged(module, share) if share is not None else None
 
     def take(self, loss: Tensor, progress: float) -> None:
         """Take a step for a loss; `progress` is the share of the epochs that is over, 0 ≤ progress < 1."""
@@ -49,7 +49,7 @@ class Steps:
             nn.utils.clip_grad_norm_(self._module.parameters(), self._recipe.optimizer.grad_clip)
         self.optimizer.step()
         if self.average is not None:
-            self.average.update()
+            self.average.update_parameters(self._module)
 
 
 def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
@@ -61,50 +61,19 @@ def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
     return 1.0
 
 
-class AveragedWeights:
-    """An exponential moving average of the weights, with the decay `share`.
+def averaged(module: nn.Module, share: float) -> AveragedModel:
+    """Return a copy of a module for an exponential moving average of its weights, with the decay `share`.
 
     At step t the decay is at most (1 + t) / (10 + t), so that the average spans about a ninth of the steps so
     far and soon no longer depends on the initial weights. Batch statistics are averages already and are not
     averaged.
-
-    Attributes:
-        weights: the average of each parameter by name.
     """
 
-    def __init__(self, matcher: nn.Module, share: float) -> None:
-        self._share, self._steps = share, 0
-        self._parameters = dict(matcher.named_parameters())
-        self.weights = {name: each.detach().clone() for name, each in self._parameters.items()}
+    def fill(averages: PARAM_LIST, weights: PARAM_LIST, count: Tensor | int) -> None:
+        del count  # on the weights' device, which reading it would wait for
+        step = int(average.n_averaged) - 1
+        torch._foreach_lerp_(averages, weights, 1 - min(share, (1 + step) / (_EARLY + step)))
 
-    @torch.no_grad()
-    def update(self) -> None:
-        """Update the average after a step."""
-        taken = 1 - min(self._share, (1 + self._steps) / (_EARLY + self._steps))
-        self._steps += 1
-        torch._foreach_lerp_(list(self.weights.values()), list(self._parameters.values()), taken)
-
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Use the averaged weights temporarily."""
-        own = {name: each.detach().clone() for name, each in self._parameters.items()}
-        self._fill(self.weights)
-        try:
-            yield
-        finally:
-            self._fill(own)
-
-    def keep(self) -> None:
-        """Use the averaged weights from now on."""
-        self._fill(self.weights)
-
-    def restore(self, weights: Mapping[str, Tensor], steps: int) -> None:
-        """Continue from averaged weights after that many steps."""
-        self._steps = steps
-        for name, each in self.weights.items():
-            each.copy_(weights[name])
-
-    @torch.no_grad()
-    def _fill(self, weights: Mapping[str, Tensor]) -> None:
-        for name, parameter in self._parameters.items():
-            parameter.copy_(weights[name])
+    average = AveragedModel(module, multi_avg_fn=fill)
+    average.update_parameters(module)  # the initial weights count, too
+    return average
