@@ -31,7 +31,7 @@ from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_task import ConceptTask, with_concept_runs
-from seesay.training.epochs import Callback, Epoch, OnEpochEnd, running
+from seesay.training.epochs import METRICS, Callback, Epoch, OnEpochEnd, running
 from seesay.training.gates import train_gates
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs
 from seesay.training.sentence_task import SentenceTask
@@ -67,13 +67,21 @@ def train_composed(
     members = []
     for member in member_recipes(recipe):
         member = with_concept_runs(member, out.parent.joinpath)
-        folder = out / MEMBERS / member.name
-        begun = has_epochs(folder)
-        if begun:
-            check_begun(folder, member, corpus)
-        finished = is_finished(folder)
-        members.append(Run.load(str(folder)) if finished else train(member, corpus, folder, begun))
+        members.append(finished_run(member, corpus, out / MEMBERS / member.name, train))
     return combine_members(with_concept_runs(recipe, out.parent.joinpath), members, corpus, out, callbacks)
+
+
+def finished_run(recipe: Recipe, corpus: Corpus, folder: Path, train: Train) -> Run:
+    """Return a recipe's run in a folder; it is trained or resumed if it is not finished.
+
+    Raises:
+        SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
+    """
+    finished = is_finished(folder)
+    # Weights alone may be those of an exported run.
+    if begun := finished or any((folder / file).is_file() for file in (CHECKPOINT, METRICS)):
+        recipe = check_begun(folder, recipe, corpus)
+    return Run.load(str(folder)) if finished else train(recipe, corpus, folder, begun)
 
 
 def combine_members(

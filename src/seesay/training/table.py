@@ -27,10 +27,9 @@ from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.training.composed import combine_members, is_combined
+from seesay.training.composed import combine_members, finished_run, is_combined
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.epochs import METRICS
-from seesay.training.loop import CHECKPOINT, has_epochs
+from seesay.training.loop import has_epochs
 from seesay.training.train import holding, train
 from seesay.training.words import check_begun
 
@@ -91,17 +90,11 @@ class TableRuns:
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if recipe.matcher.is_composed:
             return self._composed(recipe, folder, changes, called)
-        finished = is_finished(folder)
-        if not finished and not self.may_train:
+        if not self.may_train and not is_finished(folder):
             raise SeesayError(
                 f"{folder}: no finished run, and training is switched off; train this run first."
             )
-        # Weights alone may be those of an exported run.
-        if begun := finished or any((folder / file).is_file() for file in (CHECKPOINT, METRICS)):
-            recipe = check_begun(folder, recipe, self.corpus)
-        if not finished:
-            train(recipe, self.corpus, folder, resume=begun)
-        return folder
+        return finished_run(recipe, self.corpus, folder, train).folder
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Combine the table's own runs, or those of a variant; again if one of them has changed."""
