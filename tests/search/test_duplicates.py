@@ -1,47 +1,135 @@
-import time
+"""Stacks of images: copies and bursts lie in one, and what merely looks alike does not."""
+
+from __future__ import annotations
+
+import io
+from itertools import combinations
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import connected_components
+from PIL import Image, ImageDraw, ImageEnhance, ImageFont
 
-from seesay.search.duplicates import near_duplicates
+from seesay.data.scenes import write_scenes
+from seesay.search import Index
+from seesay.search.duplicates import stacks
+from tests.search.colours import Colours, gallery, picture
 
-
-def plainly(ids, vectors, similarity) -> list[list[int]]:
-    """Groups by comparing every pair at once."""
-    unit = vectors.astype(np.float64)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    count, group_of = connected_components(unit @ unit.T >= similarity, directed=False)
-    groups = [sorted(ids[group_of == group].tolist()) for group in range(count)]
-    found = [group for group in groups if len(group) > 1]
-    return sorted(found, key=lambda group: (-len(group), group))
+WORDS = ("dear", "order", "amount", "invoice", "days", "house", "milk", "bread", "train", "seat", "gate")
 
 
-@pytest.mark.parametrize("count", [300, 2500])  # within one block, and over two
-def test_groups_are_those_of_all_pairs(count: int) -> None:
-    draw = np.random.default_rng(count)
-    base = draw.standard_normal((count * 2 // 5, 512))
-    near = base[draw.integers(0, len(base), count - len(base))]
-    near += 0.15 * draw.standard_normal(near.shape)
-    vectors = np.concatenate([base, near]).astype(np.float16)
-    ids = draw.permutation(9000)[:count]
-    found = near_duplicates(ids, vectors, 0.97)
-    assert found == plainly(ids, vectors, 0.97)
-    assert len(found) > 10
+def document(seed: int, changed: int | None = None) -> Image.Image:
+    """A page of 24 lines of words; one line may be another."""
+    draw = Random(seed)
+    page = Image.new("RGB", (1240, 1754), "white")
+    pen, font = ImageDraw.Draw(page), ImageFont.load_default(34)
+    for line in range(24):
+        words = [draw.choice(WORDS) for _ in range(8)]
+        if line == changed:
+            words.reverse()
+        pen.text((100, 150 + 60 * line), " ".join(words), font=font, fill="black")
+    return page
 
 
-def test_copies_are_alike_though_a_cosine_is_rounded() -> None:
-    rows = np.random.default_rng(0).standard_normal((200, 512)).astype(np.float16)
-    assert len(near_duplicates(np.arange(400), np.concatenate([rows, rows]), 1.0)) == 200
+def encoded(image: Image.Image, side: int | None = None, quality: int = 90) -> bytes:
+    """A JPEG, with a longer side of that many pixels."""
+    image = image.copy()
+    if side is not None:
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    image.save(out := io.BytesIO(), "JPEG", quality=quality)
+    return out.getvalue()
 
 
-def test_nothing_is_alike_in_nothing() -> None:
-    assert near_duplicates(np.empty(0, np.int64), np.empty((0, 8), np.float16)) == []
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Image.Image]:
+    """Drawn scenes, enlarged."""
+    folder = tmp_path_factory.mktemp("scenes")
+    write_scenes(folder, images=12, seed=3)
+    files = sorted(file for file in folder.rglob("*") if file.suffix in (".png", ".jpg"))
+    return [Image.open(file).convert("RGB").resize((1200, 900), Image.Resampling.BICUBIC) for file in files]
 
 
-def test_many_copies_are_grouped_without_looking_at_every_pair() -> None:
-    """5,000 copies are 12 million pairs, which take minutes if they are joined one by one."""
-    copies = np.random.default_rng(0).standard_normal((1, 64)).astype(np.float16).repeat(5000, axis=0)
-    started = time.process_time()
-    assert near_duplicates(np.arange(5000), copies) == [list(range(5000))]
-    assert time.process_time() - started < 20
+def stacks_of(pictures: list[bytes], seconds: dict[int, float] | None = None) -> list[list[int]]:
+    """The stacks of pictures whose vectors are all alike."""
+    vectors = np.ones((len(pictures), 8), np.float16)
+    return stacks(np.arange(len(pictures)), vectors, pictures.__getitem__, seconds or {})
+
+
+def test_copies_of_another_quality_size_or_brightness_lie_in_one_stack(photos: list[Image.Image]) -> None:
+    pictures = []
+    for photo in photos:
+        brighter = ImageEnhance.Brightness(photo).enhance(1.04)
+        pictures += [encoded(photo), encoded(photo, quality=50), encoded(photo, 640), encoded(photo, 320)]
+        pictures.append(encoded(brighter))
+    wanted = [list(range(5 * i, 5 * i + 5)) for i in range(len(photos))]
+    assert [sorted(stack) for stack in stacks_of(pictures)] == wanted
+
+
+def test_documents_that_differ_in_a_single_line_are_kept_apart() -> None:
+    pictures = [encoded(document(0, changed), 440) for changed in (None, 3, 11, 20)]
+    pictures += [encoded(document(seed), 440) for seed in range(1, 9)]
+    assert stacks_of(pictures) == []
+
+
+def test_a_copied_document_is_a_copy() -> None:
+    page = document(0)
+    assert stacks_of([encoded(page), encoded(page, 800, 70)]) == [[0, 1]]
+
+
+def test_pages_of_one_colour_are_copies_only_if_the_colour_is_the_same() -> None:
+    pages = [picture("red"), picture("red", size=(90, 60)), picture("blue"), picture("green")]
+    assert stacks_of(pages) == [[0, 1]]
+
+
+def test_shots_of_a_burst_are_stacked_by_the_camera_s_clock_alone(photos: list[Image.Image]) -> None:
+    shots = [photos[0].crop((i, 0, 1100 + i, 900)) for i in (0, 20, 40)]  # the camera moved
+    pictures = [encoded(shot, 440) for shot in shots]
+    assert stacks_of(pictures) == []
+    assert stacks_of(pictures, {0: 100.0, 1: 101.0, 2: 102.0}) == [[0, 1, 2]]
+    assert stacks_of(pictures, {0: 100.0, 1: 160.0, 2: 220.0}) == []
+
+
+def test_an_image_is_like_the_first_of_its_stack_and_not_only_like_another_one(
+    photos: list[Image.Image],
+) -> None:
+    pictures = [encoded(photos[0].crop((i, 0, 1100 + i, 900)), 440) for i in (0, 20, 40)]
+    assert stacks_of(pictures, {0: 100.0, 1: 102.5, 2: 105.0}) == [[0, 1]]
+
+
+def test_images_whose_vectors_are_far_apart_are_not_compared() -> None:
+    def picture(_: int) -> bytes:
+        raise AssertionError("compared")
+
+    assert stacks(np.arange(6), np.eye(6, 8, dtype=np.float16), picture, {}) == []
+    assert stacks(np.empty(0, np.int64), np.empty((0, 8), np.float16), picture, {}) == []
+
+
+def test_pairs_are_those_of_all_vectors_also_over_several_blocks() -> None:
+    draw = np.random.default_rng(0)
+    vectors = draw.standard_normal((5000, 16)).astype(np.float16)
+    copies = draw.permutation(5000)[:40]
+    vectors[copies[20:]] = vectors[copies[:20]]
+    found = stacks(np.arange(5000), vectors, lambda id_: picture(["red", "blue"][id_ in copies]), {})
+    pairs = {tuple(sorted(pair)) for pair in zip(copies[:20].tolist(), copies[20:].tolist(), strict=True)}
+    assert pairs <= {pair for stack in found for pair in combinations(stack, 2)}
+
+
+def test_identical_files_are_one_stack_however_many_there_are(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "blue.png")
+    for i in range(300):
+        (photos / f"red {i}.png").write_bytes(picture("red"))
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        (stack,) = index.stacks()
+        assert len(stack) == 301
+
+
+def test_a_thumbnail_that_cannot_be_read_hides_nothing(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    (photos / "red again.png").write_bytes(picture("red", size=(90, 60)))
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        assert len(index.stacks()) == 1
+        (photos / "red again.png").unlink()
+        assert index.stacks() == []

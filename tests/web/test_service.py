@@ -476,7 +476,7 @@ def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
         assert index.count("image") == 5 + len(new)
 
 
-def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Path, index_path: Path) -> None:
+def test_stacks_are_those_of_the_current_index(client, photos: Path, index_path: Path) -> None:
     assert client.get("/api/v1/images/duplicates").json() == {"index": "index", "groups": []}
     (photos / "red again.png").write_bytes(picture("red", size=(90, 60)))
     opened(index_path).update_images(photos)
@@ -485,25 +485,23 @@ def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Pat
 
 
 def test_comparing_all_images_keeps_no_picture_waiting(index_path: Path, monkeypatch) -> None:
-    """And similarities that differ by less than a hundredth are compared once."""
+    """And they are compared once, however many ask."""
     going, asked = threading.Event(), []
 
-    def compared(_ids, _vectors, similarity: float) -> list[list[int]]:
-        asked.append(similarity)
+    def compared(index: Index) -> list[list[int]]:
+        asked.append(index)
         going.wait(20)
         return []
 
-    monkeypatch.setattr("seesay.web.served.near_duplicates", compared)
+    monkeypatch.setattr(Index, "stacks", compared)
     with client_of(index_path) as client, ThreadPoolExecutor(40) as threads:
-        waiting = [
-            threads.submit(client.get, f"/api/v1/images/duplicates?similarity=0.95000{i}") for i in range(30)
-        ]
+        waiting = [threads.submit(client.get, "/api/v1/images/duplicates") for _ in range(30)]
         try:
             assert threads.submit(client.get, "/api/v1/images/1/thumbnail").result(10).status_code == 200
         finally:
             going.set()
         assert {each.result(20).status_code for each in waiting} == {200}
-    assert asked == [0.95]
+    assert len(asked) == 1
 
 
 def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:

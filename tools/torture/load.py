@@ -113,7 +113,7 @@ class Load:
             ask(f"/api/v1/images/{address}")
         ask(f"/api/v1/search?q=id:{some}")
         ask("/metrics")
-        ask(f"/api/v1/images/duplicates?similarity={draw.uniform(0.9, 0.99):.2f}")
+        ask("/api/v1/images/duplicates")
 
     def _update(self, draw: Random, ask: Callable[..., bytes]) -> None:
         files = sorted(self.photos.iterdir())

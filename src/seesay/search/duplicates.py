@@ -1,101 +1,175 @@
-"""Near-duplicate images: copies of another size or quality, and burst shots."""
+"""Stacks: copies of one picture, and shots of one burst.
+
+The vectors of two images are close if they mean the same, as two receipts do, and nobody wants one hidden
+behind the other. So vectors only propose pairs, and the pixels of the thumbnails decide. In blocks of 8 × 8
+pixels, a copy of another size or quality correlates with its original wherever there is detail; a document of
+the same layout with other words does not. Shots of a burst differ more, so they must be seconds apart.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-SIMILARITY = 0.97
-"""The cosine of two images' vectors from which they count as nearly alike."""
+PROPOSED = 0.9
+"""The cosine of two images' vectors from which their pixels are compared."""
 
-_SKETCH = 128  # dimensions of the projections among which candidates are found
-_SLACK = 0.05  # by which a sketch's cosine may be too low: over five standard deviations from 0.95 on
-_BLOCK = 2048
-_ROUNDING = 1e-6  # of a cosine: that of equal vectors may be less than 1
+_NEAREST = 200  # images that each is compared with at most
+_MISSES = 20  # comparisons in vain, nearest first, after which no further one is made
+_KEPT = 512  # decoded thumbnails
+_ROWS = 2048  # vectors compared at a time
+_SIDE = 320  # pixels of the longer side at which two thumbnails are compared
+_BLOCK = 8  # pixels per side of a block
+_DETAIL = 10.0  # standard deviation of the grey levels of a block with detail
+_SAME_SHAPE = 0.02  # by which the logarithms of the aspect ratios of two copies may differ
+_COPY, _DIFFERENT = 0.9, 0.7  # correlations: the least median of two copies; below the second a block differs
+_COLOUR = 32.0  # levels by which the mean colour of a block may differ
+_BURST = 0.4  # the least median of two shots of a burst
+_SECONDS = 3.0  # between two shots of a burst
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
 
 
-def near_duplicates(
-    ids: NDArray[np.int64], vectors: NDArray[np.float16], similarity: float = SIMILARITY
+@dataclass(frozen=True)
+class Likeness:
+    """How alike two pictures are, block by block.
+
+    Attributes:
+        median: the median correlation of the blocks with detail; 1 if no block has any.
+        different: the number of blocks whose detail does not correlate, or whose colour differs.
+    """
+
+    median: float
+    different: int
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether one is a copy of the other: no part of it differs."""
+        return self.median >= _COPY and self.different == 0
+
+
+def stacks(
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float16],
+    picture: Callable[[int], bytes | None],
+    seconds: Mapping[int, float],
 ) -> list[list[int]]:
-    """Group images that are connected by pairs of at least the given similarity.
+    """Group copies of one picture and shots of one burst.
 
-    Candidate pairs are found by random projections and compared by their vectors.
+    Each image of a stack is like its first one: likeness does not pass on from image to image.
 
     Args:
         ids: of the images, (n,).
         vectors: of the images, (n, dim), of any norm.
-        similarity: the least cosine of a pair.
+        picture: returns an image's encoded thumbnail; None if it has none.
+        seconds: the capture times of the images that a camera dated.
 
     Returns:
-        The ids of each group of two or more, in order, with the largest groups first.
+        The ids of each stack of two or more, its first image first.
+    """
+
+    @lru_cache(maxsize=_KEPT)
+    def pixels(i: int) -> Pixels | None:
+        encoded = picture(i)
+        return None if encoded is None else _decoded(encoded)
+
+    def belong(first: int, second: int) -> bool:
+        left, right = pixels(first), pixels(second)
+        if left is None or right is None:
+            return False
+        found = likeness(left, right)
+        apart = abs(seconds.get(first, np.inf) - seconds.get(second, -np.inf))
+        return found.is_copy or (found.median >= _BURST and apart <= _SECONDS)
+
+    stacked = set[int]()
+    found = list[list[int]]()
+    for row, near in _proposed(vectors):
+        first, others = int(ids[row]), ids[near].tolist()
+        alike, misses = list[int](), 0
+        for other in others if first not in stacked else ():
+            if misses < _MISSES and other not in stacked:
+                if belong(first, other):
+                    alike.append(other)
+                else:
+                    misses += 1
+        stacked.update(alike)
+        if alike:
+            found.append([first, *alike])
+    return found
+
+
+def _proposed(vectors: NDArray[np.float16]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each row with the later rows that are close to it, nearest first, at most `_NEAREST` of them."""
+    for start in range(0, len(vectors), _ROWS):
+        block = _unit(vectors[start : start + _ROWS])
+        near = [np.zeros((0, 2))] * len(block)  # (cosine, image) of each image of the block
+        for other in range(start, len(vectors), _ROWS):
+            cosines = block @ _unit(vectors[other : other + _ROWS]).T
+            rows, columns = np.nonzero(cosines >= PROPOSED)
+            later = start + rows < other + columns
+            rows, columns = rows[later], columns[later]
+            pairs = np.column_stack([cosines[rows, columns], other + columns])
+            bounds = np.searchsorted(rows, np.arange(len(block) + 1))
+            for row in np.unique(rows):
+                joined = np.concatenate([near[row], pairs[bounds[row] : bounds[row + 1]]])
+                near[row] = joined[np.argsort(-joined[:, 0], kind="stable")[:_NEAREST]]
+        for row, pairs in enumerate(near):
+            yield start + row, pairs[:, 1].astype(int).tolist()
+
+
+def _decoded(encoded: bytes) -> Pixels:
+    """Decode a thumbnail to RGB (h, w, 3), with a longer side of at most `_SIDE`."""
+    with Image.open(io.BytesIO(encoded)) as image:
+        image.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+        return np.asarray(image.convert("RGB"))
+
+
+def likeness(left: Pixels, right: Pixels) -> Likeness:
+    """Compare two pictures (h, w, 3) at the size of the smaller one.
 
     Example:
-        >>> vectors = np.array([[1, 0], [0, 1], [1, 0.01], [0, -1]], np.float16)
-        >>> near_duplicates(np.array([5, 6, 7, 8]), vectors)
-        [[5, 7]]
+        >>> noise = np.random.default_rng(0).integers(0, 255, (64, 96, 3), np.uint8)
+        >>> likeness(noise, noise // 2 + 60).different, likeness(noise, noise[::-1]).median < 0.1
+        (0, True)
     """
-    count, dim = vectors.shape
-    projection = np.random.default_rng(0).standard_normal((dim, _SKETCH)).astype(np.float32)
-    sketches = np.empty((count, _SKETCH), np.float32)
-    for start in range(0, count, _BLOCK):
-        sketches[start : start + _BLOCK] = _unit(vectors[start : start + _BLOCK]) @ projection
-    sketches = _unit(sketches)
-    group = np.arange(count)  # the position of an earlier image of the same group, or its own
-    for start in range(0, count, _BLOCK):
-        block = sketches[start : start + _BLOCK]
-        for other in range(start, count, _BLOCK):
-            near = block @ sketches[other : other + _BLOCK].T >= similarity - _SLACK
-            first, second = np.nonzero(near)
-            first, second = first + start, second + other
-            kept = first < second
-            _join(group, first[kept], second[kept], vectors, similarity)
-    return _groups(ids, group)
+    (height, width), (other_height, other_width) = left.shape[:2], right.shape[:2]
+    if abs(np.log((width * other_height) / (height * other_width))) > _SAME_SHAPE:
+        return Likeness(0.0, 1)
+    size = min((width, height), (other_width, other_height))
+    first, second = (_blocks(_resized(each, size)) for each in (left, right))
+    recoloured = np.abs(first.mean(axis=1) - second.mean(axis=1)).max(axis=1) > _COLOUR
+    grey = [each.mean(axis=2) for each in (first, second)]
+    spreads = [each.std(axis=1) for each in grey]
+    detailed = np.maximum(*spreads) >= _DETAIL
+    centred = [each - each.mean(axis=1, keepdims=True) for each in grey]
+    correlation = (centred[0] * centred[1]).mean(axis=1) / np.maximum(spreads[0] * spreads[1], 1e-6)
+    different = recoloured | (detailed & (correlation < _DIFFERENT))
+    median = float(np.median(correlation[detailed])) if detailed.any() else 1.0
+    return Likeness(median, int(different.sum()))
 
 
-def _join(
-    group: NDArray[np.int64],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    vectors: NDArray[np.float16],
-    similarity: float,
-) -> None:
-    first, second = _apart(group, first, second)
-    for start in range(0, len(first), _BLOCK):
-        a, b = _apart(group, first[start : start + _BLOCK], second[start : start + _BLOCK])
-        alike = np.vecdot(_unit(vectors[a]), _unit(vectors[b])) >= similarity - _ROUNDING
-        for i, j in zip(a[alike].tolist(), b[alike].tolist(), strict=True):
-            low, high = sorted((_root(group, i), _root(group, j)))
-            group[high] = low
+def _resized(pixels: Pixels, size: tuple[int, int]) -> Floats:
+    """Resize a picture to a width and height."""
+    if pixels.shape[:2] != size[::-1]:
+        pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
+    return pixels.astype(np.float32)
 
 
-def _apart(
-    group: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Leave out pairs within one group: all but n - 1 pairs of n copies of an image."""
-    kept = _roots(group, first) != _roots(group, second)
-    return first[kept], second[kept]
-
-
-def _roots(group: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
-    roots = group[of]
-    while not np.array_equal(above := group[roots], roots):
-        roots = above
-    return roots
-
-
-def _root(group: NDArray[np.int64], i: int) -> int:
-    while group[i] != i:
-        group[i] = group[group[i]]
-        i = int(group[i])
-    return i
-
-
-def _groups(ids: NDArray[np.int64], group: NDArray[np.int64]) -> list[list[int]]:
-    members: dict[int, list[int]] = {}
-    for i in range(len(group)):
-        members.setdefault(_root(group, i), []).append(int(ids[i]))
-    found = [sorted(each) for each in members.values() if len(each) > 1]
-    return sorted(found, key=lambda each: (-len(each), each))
+def _blocks(pixels: Floats) -> Floats:
+    """Cut a picture (h, w, 3) into blocks, (b, 64, 3); pixels right and below that fill none are left out."""
+    rows, columns = max(pixels.shape[0] // _BLOCK, 1), max(pixels.shape[1] // _BLOCK, 1)
+    whole = pixels[: rows * _BLOCK, : columns * _BLOCK]
+    if whole.shape[0] % _BLOCK or whole.shape[1] % _BLOCK:  # smaller than a block
+        return whole.reshape(1, -1, 3)
+    cut = whole.reshape(rows, _BLOCK, columns, _BLOCK, 3)
+    return cut.swapaxes(1, 2).reshape(rows * columns, _BLOCK * _BLOCK, 3)
 
 
 def _unit(rows: NDArray[np.floating]) -> NDArray[np.float32]:

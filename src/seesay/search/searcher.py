@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -19,6 +19,7 @@ from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
+from seesay.search.duplicates import stacks
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
@@ -311,6 +312,29 @@ class Searcher:
     def item(self, id_: int) -> Item | None:
         """Return the item with that id, or None."""
         return self.store.items([id_]).get(id_)
+
+    def stacks(self) -> list[list[int]]:
+        """Group copies of one picture, and shots of one burst: the ids of each stack, its first image first.
+
+        Images without a readable file or thumbnail are in no stack.
+        """
+        items = self.store.items()
+        files = dict[str, list[int]]()  # of one content
+        for id_ in sorted(items):
+            files.setdefault(items[id_].key, []).append(id_)
+
+        def picture(id_: int) -> bytes | None:
+            file = self.file_of(items[id_])
+            with suppress(SeesayError, OSError):
+                return self.thumbnail(items[id_].key, file) if file else None
+            return None
+
+        firsts = [same[0] for same in files.values()]
+        found = stacks(*self.store.vectors(firsts), picture, self.store.capture_seconds())
+        stacked = {id_ for group in found for id_ in group}
+        found += [same[:1] for same in files.values() if len(same) > 1 and same[0] not in stacked]
+        whole = [[id_ for first in group for id_ in files[items[first].key]] for group in found]
+        return sorted(whole, key=lambda group: (-len(group), group))
 
     def thumbnail(self, key: str, source: Path) -> bytes:
         """Return the thumbnail of a content of the index, see `Thumbnails.get`."""

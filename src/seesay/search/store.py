@@ -365,6 +365,12 @@ class Store:
         rows = self._rows(query, (*where.values, *place, min(count, _LAST)), *_FACT_TYPES)
         return [Facts(*row) for row in rows]
 
+    def capture_seconds(self) -> dict[int, float]:
+        """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""
+        seconds = "CAST(strftime('%s', taken) AS INTEGER)"
+        query = f"SELECT items.id, {seconds} {_IMAGES} AND {seconds} IS NOT NULL"
+        return {id_: float(found) for id_, found in self._rows(query, (), int, int)}
+
     def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
         among = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""

@@ -231,9 +231,9 @@ class ImageFacts(_OfIndex, _IndexedImage):
 
 
 class Duplicates(_OfIndex):
-    """Groups of images that look nearly alike."""
+    """Groups of copies of one picture, and of burst shots."""
 
-    groups: list[list[DatedImage]] = Field(description="the largest groups first, each newest first")
+    groups: list[list[DatedImage]] = Field(description="the largest groups first")
 
 
 class Fault(BaseModel):

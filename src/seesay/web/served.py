@@ -15,7 +15,6 @@ from fastapi import HTTPException
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.search.duplicates import near_duplicates
 from seesay.search.index import Index
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
@@ -67,7 +66,7 @@ class Served:
         self.updates = Updates(index, photos, name)
         self._uploads: Recent[str, Vector] = Recent()  # so that further pages need no upload
         self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
-        self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
+        self._stacked: tuple[int, list[list[int]]] | None = None  # with the generation
         self._lock = threading.Lock()
 
     def prepared(self, query: Query) -> PreparedQuery:
@@ -105,20 +104,13 @@ class Served:
             raise HTTPException(410, f"{name}: no longer available; upload the image again.")
         return Embedded(name, vector)
 
-    def duplicates(self, similarity: float) -> list[list[Facts]]:
-        """Return groups of near-duplicate images; cached until the index or `similarity` changes.
-
-        Args:
-            similarity: the least cosine of two images, rounded to hundredths.
-        """
-        similarity = round(similarity, 2)
+    def stacks(self) -> list[list[Facts]]:
+        """Return groups of copies and burst shots; cached until the index changes."""
         with self._lock:
-            now = self.index.store.changes("image")
-            state = (now.generation, similarity)
-            if self._alike is None or self._alike[0] != state:
-                found = near_duplicates(*self.index.store.vectors(now.ids.tolist()), similarity)
-                self._alike = (state, found)
-            groups = self._alike[1]
+            generation = self.index.store.generation()
+            if self._stacked is None or self._stacked[0] != generation:
+                self._stacked = generation, self.index.stacks()
+            groups = self._stacked[1]
         facts = self.index.store.facts([id_ for group in groups for id_ in group])
         kept = [[facts[id_] for id_ in group if id_ in facts] for group in groups]
         return [group for group in kept if len(group) > 1]

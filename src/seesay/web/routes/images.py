@@ -18,7 +18,6 @@ from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import Photo
 from seesay.errors import ImageError
-from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web import log_line
 from seesay.web.answers import (
@@ -121,16 +120,9 @@ async def folders(service: TheService, served: TheIndex) -> Folders:
 
 
 @router.get("/duplicates", responses=failures(404, 422))
-async def duplicates(
-    service: TheService,
-    served: TheIndex,
-    similarity: Annotated[
-        float,
-        Query(ge=0.9, le=1, description="the least cosine of two images that look alike, in hundredths"),
-    ] = SIMILARITY,
-) -> Duplicates:
-    """Group near-duplicate images."""
-    groups = await service.run(lambda: served.duplicates(similarity), service.comparisons)
+async def duplicates(service: TheService, served: TheIndex) -> Duplicates:
+    """Group copies of one picture, and shots of one burst."""
+    groups = await service.run(served.stacks, service.comparisons)
     shown = [[DatedImage.model_validate(each) for each in group] for group in groups]
     return Duplicates(index=served.name, groups=shown)
 
