@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import zipfile
@@ -22,20 +21,10 @@ from seesay.text.vocabulary import Vocabulary
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "region-features" / "bottom_up_10.npz"
 IDS = ["101", "77", "2059"]  # in no order, as such files are
-BOXES = np.zeros((6, 4), np.float32)
 
 
 def features(images: int = 3, regions: int = 6, width: int = 5) -> np.ndarray:
     return np.random.default_rng(images).random((images, regions, width), np.float32)
-
-
-def tsv_line(image: str, rows: np.ndarray) -> bytes:
-    parts = (base64.b64encode(np.ascontiguousarray(each)) for each in (BOXES[: len(rows)], rows))
-    return b"\t".join([image.encode(), b"640", b"480", str(len(rows)).encode(), *parts]) + b"\n"
-
-
-def write_tsv(path: Path, rows: np.ndarray, ids: list[str]) -> None:
-    path.write_bytes(b"".join(tsv_line(*each) for each in zip(ids, rows, strict=True)))
 
 
 def write_npz(path: Path, rows: np.ndarray, ids: list[str]) -> None:
@@ -48,8 +37,6 @@ def write_npy(path: Path, rows: np.ndarray, ids: list[str]) -> None:
 
 
 WRITERS = {
-    "f.tsv": write_tsv,
-    "f.tsv.0": write_tsv,
     "f.npz": write_npz,
     "f.npy": write_npy,
 }
@@ -69,19 +56,10 @@ def test_what_was_written_is_read_by_id(tmp_path: Path, name: str) -> None:
 
 def test_several_files_are_one(tmp_path: Path) -> None:
     rows = features(5)
-    write_tsv(tmp_path / "a.tsv.0", rows[:2], ["1", "2"])
+    write_npy(tmp_path / "a.npy", rows[:2], ["1", "2"])
     write_npz(tmp_path / "b.npz", rows[2:], ["3", "4", "5"])
     files = RegionFiles(find_region_files(tmp_path))
     np.testing.assert_array_equal(files.features[[files.row("4"), files.row("1")]], rows[[3, 0]])
-
-
-def test_an_image_with_fewer_regions_has_zeros(tmp_path: Path) -> None:
-    rows = features(2)
-    (tmp_path / "f.tsv").write_bytes(tsv_line("1", rows[0]) + tsv_line("2", rows[1, :4]))
-    files = RegionFiles(find_region_files(tmp_path))
-    assert files.features.shape == (2, 6, 5)
-    np.testing.assert_array_equal(files.features[[1]][0, :4], rows[1, :4])
-    assert not files.features[[1]][0, 4:].any()
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -112,52 +90,6 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     write_npz(tmp_path / "b.npz", features(regions=9), ["1", "2", "3"])
     with pytest.raises(SeesayError, match=r"\(9, 5\), and \(6, 5\) in a\.npz"):
         RegionFiles(find_region_files(tmp_path))
-
-
-@pytest.mark.parametrize("cut", [1, 4, 40])
-def test_a_line_that_is_cut_short_is_named(tmp_path: Path, cut: int) -> None:
-    whole = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
-    (tmp_path / "f.tsv").write_bytes(whole[0] + whole[1][: -1 - cut] + b"\n" + whole[2])
-    with pytest.raises(SeesayError, match=r"f\.tsv:2: .* 6 regions of 5"):
-        RegionFiles(find_region_files(tmp_path))
-
-
-@pytest.mark.parametrize("count", [b"0", b"1" * 5000, b"-1"])
-def test_a_number_of_regions_that_none_has(tmp_path: Path, count: bytes) -> None:
-    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
-    (tmp_path / "f.tsv").write_bytes(lines[0] + lines[1].replace(b"\t6\t", b"\t" + count + b"\t"))
-    with pytest.raises(SeesayError, match=r"f\.tsv:2: expected image_id"):
-        RegionFiles(find_region_files(tmp_path))
-
-
-def test_regions_without_features(tmp_path: Path) -> None:
-    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
-    (tmp_path / "f.tsv").write_bytes(lines[0].rpartition(b"\t")[0] + b"\t\n")
-    with pytest.raises(SeesayError, match=r"f\.tsv:1: 0 numbers"):
-        RegionFiles(find_region_files(tmp_path))
-
-
-def test_more_regions_than_features(tmp_path: Path) -> None:
-    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
-    (tmp_path / "f.tsv").write_bytes(lines[0] + lines[1].replace(b"\t6\t", b"\t7\t"))
-    with pytest.raises(SeesayError, match=r"f\.tsv:2: 30 numbers and 6 boxes for 7 regions of 5"):
-        RegionFiles(find_region_files(tmp_path))
-
-
-def test_one_image_of_many_regions_does_not_fill_the_memory(tmp_path: Path) -> None:
-    few = b"".join(tsv_line(str(number), features(1)[0, :1]) for number in range(2000))
-    boxes, rows = (base64.b64encode(np.ones((9000, width), np.float32)) for width in (4, 5))
-    (tmp_path / "f.tsv").write_bytes(few + b"\t".join([b"x", b"640", b"480", b"9000", boxes, rows]))
-    with pytest.raises(SeesayError, match=r"f\.tsv:2001: 9000 regions, as many as every image of f\.tsv"):
-        RegionFiles(find_region_files(tmp_path))
-
-
-def test_what_is_no_base64(tmp_path: Path) -> None:
-    line = tsv_line("1", features(1)[0])
-    (tmp_path / "f.tsv").write_bytes(line[:-9] + b"!!!!" + line[-5:])
-    files = RegionFiles(find_region_files(tmp_path))
-    with pytest.raises(SeesayError, match="line 1 is not base64"):
-        files.features[[0]]
 
 
 @pytest.mark.parametrize("name", ["f.npz", "f.npy"])
@@ -213,22 +145,6 @@ def test_other_arrays_than_of_numbers_are_refused(tmp_path: Path, rows: np.ndarr
         RegionFiles([tmp_path / "f.npy"])
 
 
-def test_a_number_that_is_cut_off(tmp_path: Path) -> None:
-    rows = np.zeros((2, 5), np.float32)
-    encoded = (base64.b64encode(each) for each in (BOXES[:2].tobytes(), rows.tobytes() + b"x"))
-    (tmp_path / "f.tsv").write_bytes(b"\t".join([b"1", b"640", b"480", b"2", *encoded]) + b"\n")
-    with pytest.raises(SeesayError, match="is the line truncated"):
-        RegionFiles([tmp_path / "f.tsv"])
-
-
-def test_parts_of_different_numbers_of_regions_are_padded(tmp_path: Path) -> None:
-    write_tsv(tmp_path / "f.tsv.0", features(1, 3), ["1"])
-    write_tsv(tmp_path / "f.tsv.1", features(1, 2), ["2"])
-    found = RegionFiles(find_region_files(tmp_path)).features[[0, 1]]
-    np.testing.assert_array_equal(found[0], features(1, 3)[0])
-    np.testing.assert_array_equal(found[1], np.pad(features(1, 2)[0], ((0, 1), (0, 0))))
-
-
 def test_ids_are_lines(tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", features(3))
     ids = "my photo.jpg\r\ndog_12.jpg\r\n12\r\n"
@@ -248,7 +164,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 
 def write_corpus(folder: Path, rows: np.ndarray, ids: list[str]) -> None:
-    write_tsv(folder / "f.tsv", rows, ids)
+    write_npy(folder / "f.npy", rows, ids)
     records = [
         {"filename": f"{i}.jpg", "split": "test", "imgid": n, "sentences": [{"raw": f"dog {n}"}]}
         for n, i in enumerate(sorted(ids))
@@ -271,7 +187,7 @@ def test_a_corpus_takes_its_regions_from_beside(tmp_path: Path) -> None:
 
 def test_an_image_without_features_is_set_aside_and_listed(tmp_path: Path) -> None:
     write_corpus(tmp_path, features(), IDS)
-    write_tsv(tmp_path / "f.tsv", features()[:2], IDS[:2])
+    write_npy(tmp_path / "f.npy", features()[:2], IDS[:2])
     from PIL import Image
 
     Image.new("RGB", (8, 8)).save(tmp_path / "2059.jpg")

@@ -1,16 +1,11 @@
 """Precomputed features: the rows of several files as one array, and the formats of region features.
 
-Features of bottom-up attention (Anderson et al., CVPR 2018) were published as TSV, a line per image: image_id
-image_w image_h num_boxes boxes features; the last two are base64 of float32, (num_boxes, 4), (num_boxes, d).
-Later work has `.npz` with `features` (n, r, d) and `img_id`, or `.npy` (n, r, d), or (n, d) of whole images,
-with the ids in `<name>_ids.txt`, one per line. Rows are looked up by id, in any order.
+Features of regions (n, r, d), or of whole images (n, d), are the array `features` of an `.npz` that also has
+`img_id`, or an `.npy` with the ids in `<name>_ids.txt`, one per line. Rows are looked up by id, in any order.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import math
 import re
 import tokenize
 import zipfile
@@ -26,9 +21,7 @@ from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _READ = ("features", *_IDS)  # of the arrays in an archive
-_FIELDS = 6
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
-_COUNT = re.compile(rb"0*[1-9][0-9]{0,5}")  # of regions
 _MOST_GROWTH = 100  # times the compressed size; real features do not reach it
 _UNREADABLE = (  # what NumPy raises for damaged files
     *(OSError, ValueError, EOFError, SyntaxError, TypeError, RuntimeError, MemoryError, ArithmeticError),
@@ -46,7 +39,7 @@ class FeatureRows:
         SeesayError: the parts differ in more than their number of rows.
     """
 
-    def __init__(self, parts: Mapping[Path, NDArray[Any] | _TsvRows]) -> None:
+    def __init__(self, parts: Mapping[Path, NDArray[Any]]) -> None:
         self._parts, first = tuple(parts.values()), next(iter(parts))
         width = self._parts[0].shape[1:]
         for path, part in parts.items():
@@ -55,7 +48,7 @@ class FeatureRows:
                     f"{path}: an image's features have shape {part.shape[1:]}, and {width} in {first.name}; "
                     "use files of one shape."
                 )
-        self._starts = np.cumsum([0, *(part.shape[0] for part in self._parts)])
+        self._starts = np.cumsum([0, *map(len, self._parts)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *width)
 
     def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
@@ -67,8 +60,7 @@ class FeatureRows:
         number = int(np.searchsorted(self._starts, first, side="right")) - 1
         part, start = self._parts[number], int(self._starts[number])
         if (
-            isinstance(part, np.ndarray)
-            and part.dtype in (np.float16, np.float32)
+            part.dtype in (np.float16, np.float32)
             and stop <= self._starts[number + 1]
             and np.array_equal(rows, np.arange(first, stop))
         ):
@@ -96,7 +88,6 @@ class RegionFiles:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         opened = {path: _open(path) for path in paths}
-        _pad_alike([rows for _, rows in opened.values() if isinstance(rows, _TsvRows)])
         self.features = FeatureRows({path: rows for path, (_, rows) in opened.items()})
         self._rows: dict[str, int] = {}
         for path, (ids, _) in opened.items():
@@ -120,10 +111,6 @@ def find_region_files(folder: Path) -> list[Path]:
 
 
 def _is_region_file(path: Path) -> bool:
-    if ".tsv" in path.suffixes:  # some are published in parts, .tsv.0 and .tsv.1
-        with path.open("rb") as file:
-            fields = file.readline().split(b"\t")
-        return len(fields) == _FIELDS and all(field.isdigit() for field in fields[1:4])
     if path.suffix == ".npz":
         try:
             with zipfile.ZipFile(path) as archive:
@@ -150,9 +137,7 @@ def _checked(array: object, path: Path) -> NDArray[Any]:
     raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
 
 
-def _open(path: Path) -> tuple[list[str], NDArray[Any] | _TsvRows]:
-    if ".tsv" in path.suffixes:
-        return _open_tsv(path)
+def _open(path: Path) -> tuple[list[str], NDArray[Any]]:
     if path.suffix == ".npz":
         return _open_npz(path)
     ids, rows = _ids_of(path), load_array(path)
@@ -195,78 +180,3 @@ def _ids_of(path: Path) -> list[str]:
 
 def _ids_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}_ids.txt")
-
-
-def _open_tsv(path: Path) -> tuple[list[str], _TsvRows]:
-    """Read the id and the lengths of each line; features are decoded when they are indexed."""
-    ids: list[str] = []
-    starts: list[int] = []
-    width = start = 0
-    most, fullest_line = 0, ""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            where = f"{path}:{number}"
-            fields = line.rstrip(b"\r\n").split(b"\t")
-            if len(fields) != _FIELDS or not _COUNT.fullmatch(fields[3]):
-                raise SeesayError(f"{where}: expected image_id image_w image_h num_boxes boxes features.")
-            count, size = int(fields[3]), _bytes_in(fields[5])
-            width = width or size // (4 * count)
-            if not width or size != 4 * count * width or _bytes_in(fields[4]) != 16 * count:
-                raise SeesayError(
-                    f"{where}: {size / 4:g} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} "
-                    f"regions of {width}; is the line truncated?"
-                )
-            ids.append(fields[0].decode(errors="replace"))
-            starts.append(start)
-            if count > most:
-                most, fullest_line = count, where
-            start += len(line)
-    return ids, _TsvRows(path, starts, (len(ids), most, width), fullest_line)
-
-
-def _bytes_in(text: bytes) -> int:
-    """Count the bytes that a base64 text encodes; -1, which matches no size, if it is truncated."""
-    return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"="))) if len(text) % 4 == 0 else -1
-
-
-class _TsvRows:
-    """Lines of a TSV, decoded when they are indexed; missing regions are zeros."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(
-        self, path: Path, starts: Sequence[int], shape: tuple[int, int, int], fullest_line: str
-    ) -> None:
-        self.path, self._starts, self.shape = path, starts, shape
-        self.fullest_line = fullest_line  # has the most regions
-
-    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        found = np.zeros((len(rows), *self.shape[1:]), np.float32)
-        with self.path.open("rb") as file:
-            for at, row in enumerate(rows):
-                file.seek(self._starts[row])
-                text = file.readline().rstrip(b"\r\n").split(b"\t")[5]
-                try:
-                    numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
-                except binascii.Error as error:
-                    raise SeesayError(f"{self.path}: line {row + 1} is not base64 ({error}).") from error
-                found[at, : len(numbers) // self.shape[2]] = numbers.reshape(-1, self.shape[2])
-        return found
-
-
-def _pad_alike(parts: Sequence[_TsvRows]) -> None:
-    """Give all images as many regions as the image that has the most; missing regions are zeros.
-
-    Raises:
-        SeesayError: the features of a file would be more than 100 times as large as the file.
-    """
-    if not parts:
-        return
-    fullest = max(parts, key=lambda part: part.shape[1])
-    for part in parts:
-        part.shape = (part.shape[0], fullest.shape[1], part.shape[2])
-        if 4 * math.prod(part.shape) > _MOST_GROWTH * max(part.path.stat().st_size, 1 << 20):
-            raise SeesayError(
-                f"{fullest.fullest_line}: {fullest.shape[1]} regions, as many as every image of "
-                f"{part.path.name} would get, most of them empty; leave this image out."
-            )

@@ -1,6 +1,6 @@
 """Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it.
 
-Features, such as those published by bottom-up attention, may be beside it, with or without images.
+Features, such as those of bottom-up attention, may be beside it, with or without images.
 
 Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code.
 """
