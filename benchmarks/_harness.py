@@ -57,7 +57,7 @@ def arguments(description: str, data: str | None = None) -> argparse.ArgumentPar
     """Return a parser with the options of every benchmark, and --data if its meaning is given."""
     parser = argparse.ArgumentParser(description=description)
     if data is not None:
-        parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help=data)
+        parser.add_argument("--data", type=Path, default=Path("flickr8k"), help=data)
     parser.add_argument("--json", action="store_true", help="print the rows as JSON instead of a table")
     parser.add_argument(
         "--record", action="store_true", help=f"keep the rows in {RESULTS.parent.name}/{RESULTS.name}"

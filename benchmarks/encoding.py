@@ -7,7 +7,7 @@ at its best batch size. The floor is the network's multiplications and additions
 matrix product, without decoding. Peak memory is measured in new processes that fill a feature store with
 more and more images.
 
-    python -m benchmarks.encoding [--data ../shared/flickr8k]
+    python -m benchmarks.encoding [--data DIR]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.scenes import write_scenes
-from seesay.data.sources import tar_members
+from seesay.data.walk import walk_files
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
@@ -56,9 +57,9 @@ LEAST_RATIO, LEAST_COSINE, MOST_OVER_FLOOR, MOST_GROWTH_MIB = 4.0, 0.999, 1.5, 3
 
 def jpegs(data: Path, count: int) -> list[bytes]:
     """Return photographs if there are any, else drawn scenes."""
-    tar = data / "images.tar"
-    if tar.is_file():
-        return [member.read() for member in list(tar_members(tar).values())[:count]]
+    files = walk_files(data.resolve()) if data.is_dir() else ()
+    if photos := list(islice((file for file in files if file.suffix == ".jpg"), count)):
+        return [file.read_bytes() for file in photos]
     with tempfile.TemporaryDirectory() as folder:
         write_scenes(Path(folder), images=count, seed=0, captions=1)
         return [path.read_bytes() for path in sorted(Path(folder, "images").iterdir())]
@@ -197,7 +198,7 @@ def memory(data: Path) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
+    options = arguments(__doc__ or "", data="a folder of photographs").parse_args()
     # Memory first: a new process starts with the peak of its parent.
     peaks = memory(options.data)
     encoder = load_image_encoder(NETWORK)

@@ -5,7 +5,7 @@ The floor is the multiplications and additions of the squares at the rate of a l
 Time is processor time, which other work on the machine hardly affects. All variants take turns, and the
 best turn of each counts.
 
-    python -m benchmarks.instances [--data ../shared/flickr8k]
+    python -m benchmarks.instances [--data DIR]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_OVER_FLOOR = 2.0
 
 
 def main() -> int:
-    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
+    options = arguments(__doc__ or "", data="a folder of photographs").parse_args()
     images = [decode(data, "image") for data in jpegs(options.data, IMAGES)]
     with one_core():
         row = measure(images)

@@ -5,7 +5,7 @@ and recall of the shipped weights with each of them. On splits other than val, o
 Needs a captioned corpus, and the run of `tools/weights/train.sh` from which the encoders were made, which has
 the networks in 32 bits:
 
-    python -m benchmarks.int8 [--data ../shared/flickr8k] [--split val] [--run runs/seesay-small-tuned]
+    python -m benchmarks.int8 [--data DIR] [--split val] [--run runs/seesay-small-tuned]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The K-shot protocol, with its word counts, bands and four test sets, compared with computing ranks alone.
 
-python -m benchmarks.k_shot [--data ../shared/flickr8k]
+python -m benchmarks.k_shot [--data DIR]
 """
 
 from __future__ import annotations

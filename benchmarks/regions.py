@@ -5,7 +5,7 @@ each box as a separate crop, and with the floor: the network's multiplications a
 a large fp32 matrix product. Time is processor time, which other work on the machine hardly affects. All
 variants take turns, and the best turn of each counts.
 
-    python -m benchmarks.regions [--data ../shared/flickr8k]
+    python -m benchmarks.regions [--data DIR]
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_PROPOSAL_MS, MOST_OVER_PASS, LEAST_OVER_CROPS = 100.0, 1.3, 10.0
 
 
 def main() -> int:
-    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
+    options = arguments(__doc__ or "", data="a folder of photographs").parse_args()
     images = [decode(data, "image") for data in jpegs(options.data, IMAGES)]
     with one_core():
         row = measure(images)

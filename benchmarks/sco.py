@@ -4,7 +4,7 @@ The floor is the multiplications and additions of the step's matrix products, at
 product. `torch.nn.LSTM` computes the same from the same packed sentences. Time is processor time on one core.
 All variants take turns, and the best turn of each counts.
 
-    python -m benchmarks.sco [--data ../shared/flickr8k]
+    python -m benchmarks.sco [--data DIR]
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Step:
 
 
 def main() -> int:
-    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
+    options = arguments(__doc__ or "", data="a folder of photographs").parse_args()
     with one_core():
         step, regions = measure_step(), measure_regions(options.data)
     report("sco-step", step, options)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import shutil
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -153,10 +155,17 @@ FLICKR8K = ROOT.parent / "shared" / "flickr8k"
 
 
 @pytest.fixture(scope="session")
-def flickr8k() -> Path:
+def flickr8k(made_once: Callable[..., Path]) -> Path:
+    """The real corpus, unpacked."""
     if not (FLICKR8K / "images.tar").is_file():
         pytest.skip(f"real data: no Flickr8k at {FLICKR8K}")
-    return FLICKR8K
+
+    def unpack(folder: Path) -> None:
+        with tarfile.open(FLICKR8K / "images.tar") as tar:
+            tar.extractall(folder, filter="data")
+        shutil.copy(FLICKR8K / "dataset_flickr8k.json", folder)
+
+    return made_once("flickr8k", unpack)
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from seesay.data.corpus import Issues
-from seesay.data.sources import FileSource, tar_members
+from seesay.data.sources import FileSource
 from seesay.data.walk import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
-from seesay.errors import SeesayError
 from tests.linear import check_linear
 
 
@@ -21,13 +18,6 @@ def finder_of(root: Path, *names: str, outside: bool = False) -> tuple[ImageFind
         (root / name).touch()
     issues = Issues()
     return ImageFinder(root, issues, outside), issues
-
-
-def packed(tar: Path, *names: str) -> None:
-    tar.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(tar, "w") as opened:
-        for name in names:
-            opened.addfile(tarfile.TarInfo(name), io.BytesIO())
 
 
 @pytest.mark.parametrize("spelled", ["{}/images/Front.jpg", "{}/Images/front.JPG", "{}/images/front"])
@@ -88,36 +78,17 @@ def test_a_linked_folder_comes_before_others_that_end_so(tmp_path: Path) -> None
     assert not issues.counts
 
 
-def test_a_damaged_tar_is_told_where_an_image_may_be_in_it(tmp_path: Path) -> None:
-    (tmp_path / "bad.tar").write_bytes(b"no tar")
-    finder, _ = finder_of(tmp_path, "images/1.jpg")
-    assert finder.find("train2014/1.jpg") == FileSource(tmp_path / "images/1.jpg")
-    with pytest.raises(SeesayError, match=r"bad\.tar"):
-        finder.find("2.jpg")
-
-
 @pytest.mark.parametrize("outside", [False, True])
 def test_what_links_lead_out_to_is_found_only_if_allowed(tmp_path: Path, outside: bool) -> None:
-    packed(tmp_path / "private/t.tar", "secret.jpg")
+    (tmp_path / "private").mkdir()
     (tmp_path / "private/photo.jpg").touch()
     (tmp_path / "corpus").mkdir()
-    for link in ("t.tar", "photo.jpg"):
-        (tmp_path / "corpus" / link).symlink_to(tmp_path / "private" / link)
+    (tmp_path / "corpus/photo.jpg").symlink_to(tmp_path / "private/photo.jpg")
     (tmp_path / "corpus/photos").symlink_to("../private")
-    (tmp_path / "corpus/notes.txt").symlink_to("../private/t.tar")
     finder, issues = finder_of(tmp_path / "corpus", outside=outside)
-    for name in ("secret.jpg", "photo.jpg", "photos/photo.jpg", "../private/photo.jpg"):
+    for name in ("photo.jpg", "photos/photo.jpg", "../private/photo.jpg"):
         assert (finder.find(name) is not None) == outside
-    assert issues.counts.get(NOT_FOLLOWED, 0) == (0 if outside else 3)
-
-
-def test_images_in_tars_are_found_among_files(tmp_path: Path) -> None:
-    packed(tmp_path / "t.tar", "a/x.jpg", "b/x.jpg")
-    finder, _ = finder_of(tmp_path, "y/x.jpg", "z/x.jpg")
-    assert finder.find("z/x.jpg") == FileSource(tmp_path / "z/x.jpg")
-    assert finder.find("q/z/x.jpg") == FileSource(tmp_path / "z/x.jpg")
-    found = [finder.find(name) for name in ("a/x.jpg", "b/x.jpg")]
-    assert found == list(tar_members(tmp_path / "t.tar").values())
+    assert issues.counts.get(NOT_FOLLOWED, 0) == (0 if outside else 2)
 
 
 @pytest.mark.parametrize("spelled", ["p{}/images/front.jpg", "p{}/images/FRONT", "q{}/images/front.jpg"])

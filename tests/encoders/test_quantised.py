@@ -13,7 +13,6 @@ from tokenizers import Tokenizer
 
 import seesay
 from seesay.data.images import decode
-from seesay.data.sources import tar_members
 from seesay.encoders import load_image_encoder, load_region_encoder, load_sentence_encoder
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE, load_lite, load_squares
@@ -41,8 +40,8 @@ Rows = NDArray[np.float32]
 
 @pytest.fixture(scope="module")
 def photos(flickr8k: Path) -> list[NDArray[np.uint8]]:
-    members = list(tar_members(flickr8k / "images.tar").items())[:8]
-    return [decode(member.read(), name) for name, member in members]
+    files = sorted((flickr8k / "images").iterdir())[:8]
+    return [decode(file.read_bytes(), file.name) for file in files]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def train(
     ],
     data: Annotated[
         Path,
-        typer.Option(help="The corpus: a folder, or a JSON, CSV or tar file; by default the current folder."),
+        typer.Option(help="The corpus: a folder, or a JSON or CSV file; by default the current folder."),
     ] = opt.HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
     change: opt.Changes = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import PurePath
+from shlex import quote
 
 from seesay.errors import install_command
 
@@ -20,7 +21,9 @@ CAN_READ_RAW = find_spec("rawpy") is not None
 IMAGE_SUFFIXES = _READ | RAW_SUFFIXES if CAN_READ_RAW else _READ
 """Suffixes of the files that are read as images, in lower case."""
 
+ARCHIVE = "archive"
 _OTHERS = {
+    ARCHIVE: "tar tgz tbz2 txz zip",
     "raw": _CAMERAS,
     "video": "mp4 m4v mov avi mkv webm mpg mpeg mts m2ts 3gp wmv",
     "JPEG XL": "jxl",
@@ -36,8 +39,25 @@ def unread_kind(name: str) -> str | None:
     >>> unread_kind("IMG_0001.MOV"), unread_kind("notes.txt"), unread_kind("a.jpg")
     ('video', None, None)
     """
-    suffix = PurePath(name).suffix.lower()
+    path = PurePath(name)
+    suffix = path.suffix.lower()
+    if suffix in (".gz", ".bz2", ".xz", ".zst") and path.stem.lower().endswith(".tar"):
+        return ARCHIVE
     return None if suffix in IMAGE_SUFFIXES else _KIND.get(suffix)
+
+
+def unpacking(archive: PurePath) -> str:
+    """Return the command that unpacks an archive into a folder beside it.
+
+    >>> unpacking(PurePath("train-0001.tar.gz"))
+    'mkdir train-0001 && tar -xf train-0001.tar.gz -C train-0001'
+    """
+    stem = archive.with_suffix("")
+    folder = quote(str(stem.with_suffix("") if stem.suffix.lower() == ".tar" else stem))
+    file = quote(str(archive))
+    if archive.suffix.lower() == ".zip":
+        return f"unzip {file} -d {folder}"
+    return f"mkdir {folder} && tar -xf {file} -C {folder}"
 
 
 def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
@@ -53,6 +73,7 @@ def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
     advice = {
         "raw": raw or f"{install_command('raw')} and update the index",
         "video": "only images are searched",
+        ARCHIVE: "unpack it if it has photos",
     }
     most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
     return [

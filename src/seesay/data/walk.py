@@ -12,14 +12,16 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from seesay.data.corpus import ByteSource, Issues
-from seesay.data.sources import FileSource, tar_members
-from seesay.data.suffixes import IMAGE_SUFFIXES
-from seesay.errors import SeesayError
+from seesay.data.sources import FileSource
+from seesay.data.suffixes import ARCHIVE, IMAGE_SUFFIXES, unpacking, unread_kind
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 LINK_OUT = "a link out of the folder"
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
+UNREADABLE = "file or folder that cannot be read"
+PACKED = "archive, not read; unpack it"
+UNREAD_KIND = "file in an unsupported format"
 _DEPTH = 8  # parts of a path that are compared if its beginning does not exist here
 _LAST = chr(0x10FFFF)  # sorts after every other character
 
@@ -28,7 +30,12 @@ Problem = Callable[[Path, str, bool], None]
 
 
 def walk_files(
-    root: Path, problem: Problem | None = None, leave_out: Path | None = None, linked: bool = False
+    root: Path,
+    problem: Problem | None = None,
+    leave_out: Path | None = None,
+    *,
+    linked: bool = False,
+    outside: bool = False,
 ) -> Iterator[Path]:
     """Iterate over the regular files below a folder, nearest first, sorted by name.
 
@@ -36,12 +43,12 @@ def walk_files(
     those behind links come last.
 
     Args:
-        root: a folder, resolved if problems are wanted.
-        problem: called with what else is left out. With it, links are followed only to files inside `root`,
-            because a linked folder inside is found at its own place. Without it, all links are followed, but
-            no loops.
+        root: a folder, resolved unless links may lead outside.
+        problem: called with what else is left out.
         leave_out: a folder that is left out.
-        linked: with `problem`, also follow links to folders inside `root`.
+        linked: follow links to folders inside `root`, too; otherwise only links to files inside, because a
+            linked folder is found at its own place.
+        outside: follow all links, but no loops.
     """
     level, seen = [root], set[tuple[int, int]]()
     links: list[Path] = []
@@ -52,7 +59,7 @@ def walk_files(
         for folder in level:
             try:
                 status = folder.stat()
-                if (problem is None or linked) and (status.st_dev, status.st_ino) in seen:
+                if (linked or outside) and (status.st_dev, status.st_ino) in seen:
                     continue
                 with os.scandir(folder) as entries:
                     there = sorted(entries, key=lambda entry: entry.name)
@@ -62,7 +69,7 @@ def walk_files(
             seen.add((status.st_dev, status.st_ino))
             for entry in there:
                 if not _is_hidden(entry.name) and Path(entry.path) != leave_out:
-                    kind = _kind(entry, root, problem, linked)
+                    kind = _kind(entry, None if outside else root, problem or _ignore, linked)
                     if kind == "folder":
                         (links if entry.is_symlink() else folders).append(Path(entry.path))
                     elif kind == "file":
@@ -70,12 +77,12 @@ def walk_files(
         level = folders
 
 
-def _kind(entry: os.DirEntry[str], root: Path, problem: Problem | None, linked: bool) -> str:
+def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: bool) -> str:
     """Return "folder", "file", or "" for what is left out; see `walk_files`."""
-    path, told = Path(entry.path), problem or _ignore
+    path = Path(entry.path)
     try:
-        is_link = problem is not None and entry.is_symlink()
-        if is_link and not path.resolve(strict=True).is_relative_to(root):
+        is_link = root is not None and entry.is_symlink()
+        if root is not None and is_link and not path.resolve(strict=True).is_relative_to(root):
             told(path, LINK_OUT, False)
         elif entry.is_dir():
             return "" if is_link and not linked else "folder"
@@ -102,6 +109,28 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def corpus_files(root: Path, issues: Issues, outside: bool, linked: bool = False) -> Iterator[Path]:
+    """Iterate over the files of a corpus that may be read; see `walk_files`.
+
+    Links that lead out, archives, unreadable files and those of formats that are not read count as issues.
+    """
+
+    def problem(path: Path, reason: str, _unread: bool) -> None:
+        if reason == LINK_OUT:
+            issues.add(NOT_FOLLOWED, str(path))
+        else:
+            issues.add(UNREADABLE, f"{path}: {reason}")
+
+    for path in walk_files(root, problem, linked=linked, outside=outside):
+        kind = unread_kind(path.name)
+        if kind is None:
+            yield path
+        elif kind == ARCHIVE:
+            issues.add(PACKED, unpacking(path))
+        else:
+            issues.add(UNREAD_KIND, str(path))
+
+
 class _Known(NamedTuple):
     """An image below a root.
 
@@ -121,14 +150,14 @@ _Images = dict[str, list[_Known]]
 
 
 class ImageFinder:
-    """Looks up names in every folder below a root, then in the tars that are directly in the root.
+    """Looks up names in every folder below a root.
 
     Corpora do not say where their images are: a name is looked up as a path, then as the end of a path, as
     written, and then in any case and without the suffix; and then shorter ends of it, down to its last part.
 
     Args:
         root: the folder.
-        issues: counts ambiguous names, and absolute paths and links that lead outside.
+        issues: counts ambiguous names, absolute paths that lead outside, and what `corpus_files` leaves out.
         outside: whether absolute paths and links may lead out of the folder.
     """
 
@@ -136,26 +165,17 @@ class ImageFinder:
         self._root, self._issues = root, issues
         self._by_path: dict[str, ByteSource] = {}
         self._by_name: _Images = {}
-        self._unread_tar: SeesayError | None = None
         self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
-        self._tars_read = False
         self._follows = outside
         folder = root if self._follows else root.resolve()
-        for path in walk_files(folder, None if self._follows else self._leave_out, linked=True):
+        for path in corpus_files(folder, issues, outside, linked=True):
             if path.suffix.lower() in IMAGE_SUFFIXES:
                 below = path.relative_to(folder)
                 self._add(below.as_posix(), FileSource(root / below))
 
-    def _leave_out(self, path: Path, reason: str, _unread: bool) -> None:
-        if reason == LINK_OUT and (path.suffix.lower() in IMAGE_SUFFIXES or os.path.isdir(path)):  # noqa: PTH112
-            self._issues.add(NOT_FOLLOWED, str(path))
-
     @property
     def is_empty(self) -> bool:
         """Whether there is no image at all."""
-        self._read_tars()
-        if not self._by_name and self._unread_tar is not None:
-            raise self._unread_tar
         return not self._by_name
 
     def find(self, name: str, folder: str = "") -> ByteSource | None:
@@ -165,12 +185,7 @@ class ImageFinder:
         if absolute and self._is_inside(path):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
-        found = self._by_path.get(key) or self._linked(key) or self._look_up(self._by_name, key)
-        if found is None:
-            self._read_tars()
-            found = self._by_path.get(key) or self._by_end(key)
-        if found is None and self._unread_tar is not None:
-            raise self._unread_tar  # the image may be in that tar
+        found = self._by_path.get(key) or self._linked(key) or self._by_end(key)
         if found is None and absolute:
             self._issues.add(OUTSIDE, name)
         return found
@@ -220,30 +235,13 @@ class ImageFinder:
         if "/" not in end:
             return images[:2]
         ordered, known = self._ordered.get(id(images), ([], {}))
-        if len(ordered) < len(images):  # those in tars are added late
+        if not ordered:
             ordered, known = sorted((_upwards(image.spelled), at) for at, image in enumerate(images)), {}
             self._ordered[id(images)] = ordered, known
         if end not in known:
             first, last = (bisect_left(ordered, (_upwards(end) + after, 0)) for after in ("", _LAST))
             known[end] = [images[at] for at in nsmallest(2, (at for _, at in ordered[first:last]))]
         return known[end]
-
-    def _read_tars(self) -> None:
-        if self._tars_read:
-            return
-        self._tars_read = True
-        for tar in sorted(self._root.glob("*.tar")):
-            if not self._is_inside(tar):
-                self._issues.add(NOT_FOLLOWED, str(tar))
-                continue
-            try:
-                members = tar_members(tar)
-            except SeesayError as error:
-                self._unread_tar = error
-                continue
-            for name, member in members.items():
-                if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES:
-                    self._add(name, member)
 
     def _add(self, path: str, source: ByteSource) -> None:
         path = _key(path)

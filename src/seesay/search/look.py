@@ -183,10 +183,9 @@ def check_images(folders: Iterable[Path]) -> None:
         SeesayError: one is not a folder, or contains no image.
     """
     for folder in folders:
-        there = is_folder(folder)
-        if not there or not any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(folder)):
-            found = find_images(folder.resolve(), Path()) if there else None
-            raise SeesayError(_problem(folder, found, False))
+        there, root = is_folder(folder), folder.resolve()
+        if not there or not any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(root)):
+            raise SeesayError(_problem(folder, find_images(root, Path()) if there else None, False))
 
 
 def _problem(folder: Path, there: Found | None, indexed: bool) -> str:

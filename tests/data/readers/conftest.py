@@ -1,5 +1,4 @@
 import io
-import tarfile
 import zlib
 
 import pytest
@@ -23,24 +22,6 @@ def photos(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(jpeg(name.rpartition("/")[2]))
-
-    return write
-
-
-@pytest.fixture
-def shard(tmp_path):
-    """Writes a tar below tmp_path; `.jpg` members without content get a tiny JPEG."""
-
-    def write(name, members):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(path, "w") as tar:
-            for member, data in members:
-                data = jpeg(member) if data is None else data.encode() if isinstance(data, str) else data
-                info = tarfile.TarInfo(member)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-        return path
 
     return write
 

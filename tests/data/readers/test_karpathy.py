@@ -36,14 +36,6 @@ def test_images_in_a_folder_beside(tmp_path, photos, content):
     assert corpus.images[1].source.read() == (tmp_path / "images/b.jpg").read_bytes()
 
 
-def test_images_in_a_tar_beside(tmp_path, shard, content):
-    shard("images.tar", [("images/a.jpg", None), ("./images/b.jpg", None)])
-    file = write(tmp_path, record("a.jpg"), record("b.jpg", "val"))
-    corpus = read_corpus(file)
-    assert content(corpus) == {"a.jpg": ("train", ["a dog ."]), "b.jpg": ("val", ["a dog ."])}
-    assert decode(corpus.images[0].source.read(), "a").shape == (8, 8, 3)
-
-
 def test_a_record_that_is_no_object_is_named(tmp_path):
     write(tmp_path, "x")
     with pytest.raises(SeesayError, match=r"images\[0\]: expected an object, not str"):

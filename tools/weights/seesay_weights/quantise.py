@@ -2,7 +2,7 @@
 
 python -m seesay_weights.quantise RUN [DATA] [FOLDER]
 
-RUN is a run of seesay-small-tuned. DATA is a captioned corpus, ../shared/flickr8k by default, whose train
+RUN is a run of seesay-small-tuned. DATA is a captioned corpus, flickr8k by default, whose train
 split is used for calibration; FOLDER is src/seesay/weights/encoders by default. This is run once per release:
 it needs PyTorch and the packages of the networks, while the files that it writes only need ONNX Runtime. The
 same run, packages and data give the same bytes. If FOLDER is the default, the hashes of the image networks,
@@ -34,7 +34,7 @@ from seesay.runs.run import Run
 from seesay_weights.quantise_cnn import export_lite, quantise_lite
 from seesay_weights.quantise_minilm import export_minilm, quantise_minilm
 
-DATA, FOLDER = Path("../shared/flickr8k"), Path("src/seesay/weights/encoders")
+DATA, FOLDER = Path("flickr8k"), Path("src/seesay/weights/encoders")
 IMAGES, SENTENCES = 256, 400
 WITH_MAPS = "efficientnet-lite0"  # regions are pooled from its maps
 TOKENIZER = "minilm-tokenizer.json"

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeVar
 from seesay.data.corpus import Corpus
 from seesay.data.readers.builder import CorpusBuilder, reading_with
 from seesay.data.readers.files import tables_in
+from seesay.data.suffixes import ARCHIVE, unpacking, unread_kind
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.registry import Registry
@@ -26,13 +27,13 @@ def read_corpus(
     image_column: str | None = None,
     caption_column: str | None = None,
 ) -> Corpus:
-    """Read a corpus from a folder, or from a JSON file, table, token file or tar.
+    """Read a corpus from a folder, or from a JSON file, table or token file.
 
     Args:
         path: the folder or file.
         format: the name of a reader; by default, the first reader that recognises the path.
         phrases: read phrases with boxes, in pixels of the images that are found, instead of sentences.
-        images: the folder to search for images, and its folders and tars; by default, that of the sentences.
+        images: the folder to search for images, and its folders; by default, that of the sentences.
         allow_outside: accept images that the corpus names by absolute paths or links outside its folder.
         image_column: the column of a table that names the images, if it has an unusual name.
         caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
@@ -72,6 +73,8 @@ def _existing(path: str | Path) -> Path:
     path = home_expanded(path)
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
+    if unread_kind(path.name) == ARCHIVE:
+        raise SeesayError(f"{path}: an archive, which is not read; unpack it: {unpacking(path)}")
     return path
 
 

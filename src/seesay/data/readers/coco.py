@@ -1,4 +1,4 @@
-"""COCO captions: `annotations/captions_{train,val}{2014,2017}.json`, images in folders or tars beside it.
+"""COCO captions: `annotations/captions_{train,val}{2014,2017}.json`, images in folders beside it.
 
 Source: Chen et al., "Microsoft COCO Captions", arXiv 1504.00325.
 """

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 def files_of_suffix(path: Path, suffix: str) -> list[Path]:
     """Return the file, or the files below the folder, with that suffix in any case; sorted."""
-    files = [path] if path.is_file() else walk_files(path)
+    files = [path] if path.is_file() else walk_files(path, outside=True)
     return sorted(file for file in files if file.suffix.lower() == suffix)
 
 

@@ -8,11 +8,9 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
-from seesay.data.walk import LINK_OUT, walk_files
+from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.walk import corpus_files, walk_files
 from seesay.errors import SeesayError
-
-UNREADABLE_KIND = "file in an unsupported format"
 
 
 @register_reader
@@ -28,24 +26,15 @@ class FolderReader(Reader):
     order = 1000
 
     def recognises(self, path: Path) -> bool:
-        return path.is_dir() and not tables_in(path) and any(map(_is_image, walk_files(path)))
+        return path.is_dir() and not tables_in(path) and any(map(_is_image, walk_files(path, outside=True)))
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
         root = path.resolve()
-
-        def problem(file: Path, reason: str, _unread: bool) -> None:
-            if _is_image(file) or file.is_dir():
-                hint = " (--allow-outside takes it)" if reason == LINK_OUT else ""
-                builder.issues.add(f"{reason}, ignored{hint}", str(file))
-
-        # Links are followed as in an index.
-        for file in walk_files(root, None if read_options().outside else problem):
+        for file in corpus_files(root, builder.issues, read_options().outside):
             if _is_image(file):
                 builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))
-            elif unread_kind(file.name):
-                builder.issues.add(UNREADABLE_KIND, str(file))
 
 
 def _is_image(file: Path) -> bool:

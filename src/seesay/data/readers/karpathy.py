@@ -1,4 +1,4 @@
-"""Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it.
+"""Karpathy's split files: `dataset_*.json`, images in a folder beside it.
 
 Features, such as those of bottom-up attention, may be beside it, with or without images.
 

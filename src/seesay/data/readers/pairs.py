@@ -1,0 +1,129 @@
+"""Images with their texts beside them, `0001.jpg` and `0001.txt`, as img2dataset writes them.
+
+So are the shards of a WebDataset when they are unpacked. The lines of a `.txt`, `.caption` or `.cap` are
+sentences; without one, `caption` or `captions` of a `.json`, which may also have `split`. Otherwise the
+folder's name gives the split (`train-0001/`, `test/0/`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from seesay.data.readers import Reader, register_reader
+from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder, read_options
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
+from seesay.data.sources import FileSource
+from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.walk import corpus_files, walk_files
+from seesay.errors import SeesayError
+
+OTHER_FILE = "file that is neither an image nor the text of one, not read"
+_TEXTS = (".txt", ".caption", ".cap", ".json")
+_PEEK = 64
+
+
+@register_reader
+class PairsReader(Reader):
+    """Reads the images below a folder, named by their paths, and the texts of the same names.
+
+    A text belongs to the image whose name it has, with or without the image's suffix, or else to the only
+    image that has the same name up to its first dot: `x.outputs.txt` to `x.input.jpg`.
+    """
+
+    name = "pairs"
+    looks_like = "images beside texts: 0001.jpg and 0001.txt, .caption, .cap or .json"
+    order = 70
+
+    def recognises(self, path: Path) -> bool:
+        files = walk_files(path.resolve()) if path.is_dir() else ()
+        pairs = (pair for folder in _folders(files) for pair in _pairs(folder).items())
+        texts = (text for image, texts in pairs if image is not None for text in texts)
+        return any(map(_has_sentences, islice(texts, _PEEK)))
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        if not path.is_dir():
+            raise SeesayError(f"{path}: expected a folder of {self.looks_like}.")
+        root = path.resolve()
+        for folder in _folders(corpus_files(root, builder.issues, read_options().outside)):
+            texts_of = _pairs(folder)
+            split = split_in_name(folder[0].parent.relative_to(root).as_posix())
+            for image in filter(_is_image, folder):
+                _add(image, image.relative_to(root).as_posix(), texts_of.pop(image, []), split, builder)
+            others = [file for file in folder if not (_is_image(file) or _is_text(file))]
+            for file in (*texts_of.get(None, []), *others):
+                kind = UNKNOWN_IMAGE if _is_text(file) and _has_sentences(file) else OTHER_FILE
+                builder.issues.add(kind, str(file))
+
+
+def _folders(files: Iterable[Path]) -> Iterator[list[Path]]:
+    """Group files by their folder."""
+    folders = defaultdict[Path, list[Path]](list)
+    for file in files:
+        folders[file.parent].append(file)
+    yield from folders.values()
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _is_text(file: Path) -> bool:
+    return file.suffix.lower() in _TEXTS
+
+
+def _pairs(folder: Iterable[Path]) -> dict[Path | None, list[Path]]:
+    """Return the texts of each image of a folder, and by None those of no image."""
+    named, keyed = dict[str, Path](), defaultdict[str, list[Path]](list)
+    for image in filter(_is_image, folder):
+        named.setdefault(image.stem, image)
+        named.setdefault(image.name, image)
+        keyed[image.name.partition(".")[0]].append(image)
+    texts_of = defaultdict[Path | None, list[Path]](list)
+    for text in filter(_is_text, folder):
+        alike = keyed.get(text.name.partition(".")[0], [])
+        texts_of[named.get(text.stem) or (alike[0] if len(alike) == 1 else None)].append(text)
+    return dict(texts_of)
+
+
+def _add(image: Path, name: str, texts: list[Path], split: str | None, builder: CorpusBuilder) -> None:
+    captions: list[str] = []
+    for text in sorted(texts, key=_is_json):
+        try:
+            found, own_split = _read(text)
+        except SeesayError as error:
+            builder.issues.add(MALFORMED_LINE, str(error))
+        else:
+            split = own_split or split
+            captions = captions if captions and _is_json(text) else captions + found
+            if not captions:
+                builder.issues.add(MALFORMED_LINE, f"{text}: no caption")
+    at = builder.image(name, split, FileSource(image))
+    for caption in captions:
+        builder.sentence(caption, at, str(image))
+
+
+def _is_json(text: Path) -> bool:
+    return text.suffix.lower() == ".json"
+
+
+def _read(text: Path) -> tuple[list[str], str | None]:
+    """Return the sentences and the split that a text gives an image; raise SeesayError if it is malformed."""
+    if not _is_json(text):
+        return [line for line in read_lines(text) if line.strip()] or [""], None
+    record = read_json(text)
+    record = record if isinstance(record, dict) else {}
+    found, split = record.get("captions") or record.get("caption"), record.get("split")
+    found = found if isinstance(found, list) else [found]
+    captions = found if all(isinstance(caption, str) for caption in found) else []
+    return captions, canonical_split(split, str(text)) if isinstance(split, str) and split else None
+
+
+def _has_sentences(text: Path) -> bool:
+    """Whether a text that has the name of an image is about it; many programs keep notes as JSON."""
+    with suppress(SeesayError):
+        return not _is_json(text) or bool(_read(text)[0])
+    return False
