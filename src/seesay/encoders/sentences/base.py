@@ -20,12 +20,13 @@ from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
-from seesay.progress import progress
+from seesay.progress import progress, tell
 
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
 
 _BATCH = 1024  # sentences whose features before PCA are in memory at a time
+_WIDE = 8000  # features whose principal components take more than half a minute
 _GLOVE = "glove-6b-50d"  # part of fingerprints, which change with the word vectors
 
 
@@ -165,10 +166,10 @@ def _pca_of_covariance(batches: Iterable[Vectors], dim: int) -> Pca:
     from scipy.linalg import eigh
 
     mean, covariance = _moments(batches)
-    with progress(f"Components of {len(mean)} numbers", 1, "decompositions") as advance:
-        # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most.
-        values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
-        advance(1)
+    if len(mean) > _WIDE:
+        tell(f"Finding the principal components of {len(mean):,} numbers, which takes minutes.")
+    # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most.
+    values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
     values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
     kept = _above_zero(values, len(mean))
     kept[0] = True
