@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.protocols.base import (
     PROTOCOLS,
+    Content,
     Options,
     Protocol,
     Result,
@@ -62,7 +64,7 @@ def test_a_wrong_or_unknown_key_is_named() -> None:
 def test_a_result_prints_its_columns_with_their_intervals() -> None:
     result = measure(subject_of(*noisy(1)), "standard", Options(resamples=50))
     lines = str(result).splitlines()
-    assert lines[0] == "standard, test"
+    assert lines[0] == "standard, test: 30 images, 60 sentences"
     low, high = result.intervals["I R@5"]
     assert f"I R@5   {result.metrics['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
     assert result.monitor == result.metrics["mR"]
@@ -130,3 +132,20 @@ def test_directions_and_the_mean_have_the_fields_names() -> None:
     assert result.rsum == pytest.approx(sum(recalls), abs=0.01)
     with pytest.raises(SeesayError, match="does not measure mR"):
         _ = result.model_copy(update={"metrics": {"mAP": 50.0}}).mean_recall
+
+
+def test_results_of_other_sentences_are_not_compared() -> None:
+    ours, theirs = (measure(subject_of(*noisy(1)), "standard") for _ in range(2))
+    assert theirs.content is not None
+    other = theirs.content.model_copy(update={"digest": "other"})
+    with pytest.raises(SeesayError, match="not the same"):
+        ours.compare(theirs.model_copy(update={"content": other}))
+
+
+def test_a_split_is_known_by_its_content_in_any_order() -> None:
+    images = CorpusImage("a.jpg", "test"), CorpusImage("b.jpg", "test")
+    first = Corpus("x", Path(), images, (Sentence("a dog", 0), Sentence("a cat", 1), Sentence("it", 1)))
+    again = Corpus("y", Path("z"), images, (Sentence("it", 0), Sentence("a cat", 0), Sentence("a dog", 1)))
+    other = Corpus("x", Path(), images, (Sentence("a dog", 0), Sentence("a cat", 1), Sentence("it", 0)))
+    assert Content.of(first) == Content.of(again) != Content.of(other)
+    assert str(Content.of(first)) == "2 images, 3 sentences"

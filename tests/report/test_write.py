@@ -235,7 +235,8 @@ def test_the_published_row_stands_beside(corpus: Corpus, tmp_path: Path, runs: d
     write_report([runs["common"]], same, "test", tmp_path / "o.html", lambda _: None)
     page = Elements((tmp_path / "o.html").read_text(encoding="utf-8"))
     assert "IRMatchS, Ke et al., 2017" in [cell["text"] for cell in page.of("th", scope="row")]
-    assert "common differs from IRMatchS in: one crop." in [each["text"] for each in page.of("p")]
+    differs = "common differs from IRMatchS in: one crop; images 6, published 1,000."
+    assert differs in [each["text"] for each in page.of("p")]
 
 
 def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:

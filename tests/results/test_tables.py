@@ -236,3 +236,51 @@ def test_the_best_of_several_papers_is_not_marked(results):
         [False] * 2,
         [False] * 2,
     ]
+
+
+SUBSET = {"content": {"images": 50, "sentences": 250, "digest": "a"}}
+WHOLE = {"content": {"images": 1000, "sentences": 5000, "digest": "b"}}
+
+
+def test_a_table_of_fifty_images_says_so_and_is_not_set_against_the_papers_thousand():
+    measured = [row("irmatch-s", 50.0, **SUBSET), row("irmatch-h", 40.0, **SUBSET)]
+    table = composed("irmatch-2", rows=("irmatch-s", "irmatch-h"), measured=measured)
+    assert table.title.endswith(": 50 images, 250 sentences")
+    assert "\\caption" in table.table().latex()
+    assert "50 images, 250 sentences" in table.table().latex().partition("caption")[2]  # not only a comment
+    assert not any("**50.0" in cell for line in markdown_lines(table) for cell in line)
+    assert any("the papers' test set has 1,000" in note for note in table.notes())
+    assert "50 images, 250 sentences" in table.data().csv()
+
+
+def test_rows_of_other_images_are_named_and_never_the_best():
+    measured = [
+        row("irmatch-s", 30.0, **WHOLE),
+        row("irmatch-s", 31.0, 2, **WHOLE),
+        row("irmatch-h", 90.0, **SUBSET),
+    ]
+    table = composed("irmatch-2", rows=("irmatch-s", "irmatch-h"), measured=measured)
+    assert "on 50 images, 250 sentences" in table.table().latex().partition("caption")[2]
+    other = next(line for line in markdown_lines(table) if "irmatch-h" in line[0])
+    assert other[1] == "90.0"
+    assert any("do not compare" in note for note in table.notes())
+
+
+def test_a_table_of_the_papers_own_test_set_keeps_its_title():
+    table = composed("irmatch-2", rows=("irmatch-s",), measured=[row("irmatch-s", **WHOLE)])
+    assert table.title == table.definition.title
+    assert not any("do not compare" in note for note in table.notes())
+
+
+def test_recorded_rows_of_a_subset_stand_beside_those_of_the_whole_and_do_not_replace_them(tmp_path):
+    for seed in (1, 2):
+        record_row(tmp_path, "flickr8k", row("irmatch-s", 30.0, seed, **WHOLE))
+    for seed in (1, 2, 3):
+        record_row(tmp_path, "flickr8k", row("irmatch-s", 90.0, seed, **SUBSET))
+    record_row(tmp_path, "flickr8k", row("irmatch-h", 20.0, **WHOLE))
+    record_row(tmp_path, "flickr8k", row("irmatch-h", 20.0, 2, **WHOLE))
+    path = tmp_path / "flickr8k.jsonl"
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 7
+    table = recorded_table(load_table("irmatch-2").only(("irmatch-s", "irmatch-h")), path)
+    measured = {line.name: line.measured("S R@1") for line in table.lines}
+    assert measured == {"irmatch-s": [30.0, 30.0], "irmatch-h": [20.0, 20.0]}

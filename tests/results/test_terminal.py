@@ -59,7 +59,7 @@ def test_the_published_row_stands_beside_and_what_differs_is_named(perfect):
     assert "IRMatchS, measured" in text
     assert "IRMatchS, Ke et al." in text
     assert "74.1" in text
-    assert "What differs: EfficientNet-Lite0, not VGG-19; one crop." in text
+    assert "What differs: EfficientNet-Lite0, not VGG-19; one crop; images 20, published 1,000." in text
     assert "VGG-19, second fully connected layer" in text
 
 

@@ -81,7 +81,8 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     assert {member.machine for member in summary.members.values()} == {summary.machine}
     assert summary.train.cut_sentences == 0
     about = dict(list_runs(ensemble))[str(ensemble)]
-    assert about == f"mcnn-ens on flickr8k, seed 1, val mR {summary.best_val['metrics']['mR']:.1f}"
+    best = summary.best_val["metrics"]["mR"]
+    assert about == f"mcnn-ens on flickr8k, seed 1, val mR {best:.1f}, of 6 images"
 
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:

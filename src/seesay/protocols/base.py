@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from seesay.registry import Registry
 from seesay.settings import describe
 
 if TYPE_CHECKING:
+    from seesay.data.corpus import Corpus
     from seesay.protocols.subject import Subject
 
 Value: TypeAlias = int | float | None  # of a metric; counts are whole
@@ -46,6 +48,39 @@ class Comparison(BaseModel):
     swaps: int
 
 
+class Content(BaseModel):
+    """What a split holds, by which results of other images or sentences are told apart.
+
+    Attributes:
+        images: their number.
+        sentences: their number; None if phrases are measured.
+        phrases: the number of phrases with boxes; None if sentences are measured.
+        digest: of the texts and boxes of every image, in any order of images and texts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    images: int
+    sentences: int | None = None
+    phrases: int | None = None
+    digest: str
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> Content:
+        """Count and digest the images and sentences of a split."""
+        texts: list[list[str]] = [[] for _ in corpus.images]
+        for sentence in corpus.sentences:
+            texts[sentence.image].append(repr((sentence.text, sentence.boxes)))
+        digest = hashlib.blake2b(repr(sorted(map(sorted, texts))).encode(), digest_size=8).hexdigest()
+        count = {"phrases" if corpus.has_boxes else "sentences": len(corpus.sentences)}
+        return cls(images=len(corpus.images), **count, digest=digest)
+
+    def __str__(self) -> str:
+        """Return both numbers in words."""
+        texts = f"{self.sentences:,} sentences" if self.phrases is None else f"{self.phrases:,} phrases"
+        return f"{self.images:,} images, {texts}"
+
+
 class Result(BaseModel):
     """The metrics that a protocol measured on a split.
 
@@ -53,6 +88,7 @@ class Result(BaseModel):
         protocol: its name.
         split: the name of the split.
         about: what was measured: numbers of images and sentences, conventions, costs.
+        content: what the split held.
         metrics: by name. Metrics of a part, such as a kind of phrases or a baseline, begin with its name:
             `people: R@1`. `S R@1` is for sentence retrieval, `I R@1` for image retrieval.
         notes: lines that explain the metrics.
@@ -66,6 +102,7 @@ class Result(BaseModel):
     protocol: str
     split: str
     about: dict[str, JsonValue] = {}
+    content: Content | None = None
     metrics: dict[str, StrictInt | StrictFloat | None]
     notes: list[str] = []
     intervals: dict[str, Interval | None] = {}
@@ -138,10 +175,15 @@ class Result(BaseModel):
         """Compare with another result on the same queries, by paired bootstrap and randomization.
 
         Raises:
-            SeesayError: the results have different protocols or queries, or were read from a file.
+            SeesayError: the results have different protocols, images or queries, or were read from a file.
         """
         if self.protocol != other.protocol:
             raise SeesayError(f"protocols '{self.protocol}' and '{other.protocol}' cannot be compared.")
+        if self.content and other.content and self.content != other.content:
+            raise SeesayError(
+                f"protocol '{self.protocol}': measured on {self.content}, and on {other.content}, which are "
+                "not the same; a paired comparison needs the same queries."
+            )
         mine, theirs = self._samples, other._samples
         if not mine or [part for part, _ in mine] != [part for part, _ in theirs]:
             raise SeesayError(
@@ -158,7 +200,7 @@ class Result(BaseModel):
         """Return a small table: each metric of `row` with its interval."""
         row = self.row
         width = max(map(len, row), default=0)
-        lines = [f"{self.protocol}, {self.split}"]
+        lines = [f"{self.protocol}, {self.split}" + (f": {self.content}" if self.content else "")]
         for name, value in row.items():
             interval = self.intervals.get(name)
             ends = f"  [{interval.low:.1f}, {interval.high:.1f}]" if interval else ""
@@ -250,6 +292,7 @@ class Protocol(ABC):
             protocol=self.name,
             split=subject.split,
             about={**about},
+            content=Content.of(subject.corpus),
             metrics={**found, **(metrics or {})},
             notes=[*notes],
             intervals=ends,

@@ -81,7 +81,7 @@ def evaluate(
         >>> test = corpus.split("test")
         >>> scores = np.arange(len(test.images))[:, None] == test.image_of_sentence()
         >>> print(seesay.evaluate(scores.astype(np.float32), corpus))
-        standard, test
+        standard, test: 2 images, 10 sentences
         S R@1     100.0  [100.0, 100.0]
         S R@5     100.0  [100.0, 100.0]
         S R@10    100.0  [100.0, 100.0]

@@ -22,7 +22,7 @@ from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
 from seesay.results.comparison import difference
 from seesay.results.formats import Cell, Table, number, numbers
-from seesay.results.published import find_published
+from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences
 from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
@@ -165,7 +165,7 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         if published is not None and recipe is not None:
             name = Cell(f"{published.system}, ", published.source)
             rows.append([name, *numbers(published.metrics, columns)])
-            named = differences(recipe) or ["nothing known"]
+            named = [*differences(recipe), *measured_otherwise(each.result, published)] or ["nothing known"]
             notes.append(f"{each.name} differs from {published.system} in: {'; '.join(named)}.")
     page.table(
         f"Recalls, and below each its {LEVEL} % interval: the images of the split are drawn {RESAMPLES:,} "

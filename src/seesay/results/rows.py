@@ -33,7 +33,7 @@ _PATIENCE = 60.0  # seconds to wait for other processes, each of which records w
 _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # the folders of an absolute path in a change
 # Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
 # later one replaces the earlier.
-_IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
+_IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol", "content")
 
 _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # of a single run
 

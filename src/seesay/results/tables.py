@@ -6,6 +6,7 @@ Measured values are shown as mean ± standard deviation over seeds.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
@@ -17,17 +18,17 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
 from seesay.paths import replace_text
-from seesay.protocols.base import PROTOCOLS, Metrics
+from seesay.protocols.base import PROTOCOLS, Content, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.changes import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
-from seesay.results.published import PublishedRow, find_published, is_published, sources
+from seesay.results.published import PublishedRow, find_published, is_published, published_rows, sources
 from seesay.results.rows import INCLUDED_CORPUS, Row, read_rows, recorded_rows, repetitions
 
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
-_PUBLISHED = ("system", "source", "table", "corpus", "protocol", "note")  # what JSON has of such a row
+_PUBLISHED = ("system", "source", "table", "corpus", "protocol", "test_images", "note")  # in JSON
 _LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
 
 
@@ -137,18 +138,50 @@ class PaperTable:
         beside = ([column, paper] if self.is_printed(column) else [column] for column in self.columns)
         return ["recipe", *(heading for pair in beside for heading in pair)]
 
+    @property
+    def content(self) -> Content | None:
+        """What most rows were measured on; None if no row says so."""
+        known = Counter(row.result.content for line in self.lines for row in line.rows)
+        return max(filter(None, known), key=known.__getitem__, default=None)
+
+    @property
+    def title(self) -> str:
+        """The title, which says what was measured on unless this is the papers' test set."""
+        usual = {row.test_images for row in published_rows(self.corpus)}
+        if self.content is None or (self.split == "test" and self.content.images in usual):
+            return self.definition.title
+        return f"{self.definition.title}: {self.content}"
+
+    @property
+    def unlike_papers(self) -> int | None:
+        """The size of the papers' test set, if it is another one than what was measured."""
+        papers = [line.published for line in self.lines if line.published]
+        sizes = [paper.test_images for paper in papers if paper.corpus == self.corpus]
+        return next((size for size in sizes if self.content and size != self.content.images), None)
+
+    def on_others(self, line: Line) -> str:
+        """Return what a line was measured on if that is not what most are; empty otherwise."""
+        others = {row.result.content for row in line.rows} - {None, self.content}
+        counts = next(map(str, others), "")
+        return "other sentences" if counts and counts == str(self.content) else counts
+
     def cells(self) -> list[list[Cell]]:
         """Return the cells of each line, under `headings`.
 
         The best measured value of each column is marked, and the best printed one if all are of one table.
+        What was measured on other images or sentences is not compared, neither with rows nor with papers.
         """
         failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
+        others = [self.on_others(line) for line in self.lines]
         lines = [
-            [Cell(line.name + suffix, code=True)] for line, suffix in zip(self.lines, failed, strict=True)
+            [Cell(line.name + suffix, f"on {other}" if other else "", code=True)]
+            for line, suffix, other in zip(self.lines, failed, others, strict=True)
         ]
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
-            best = _best([fmean(values) if values else None for values in ours], column)
+            means = [fmean(values) if values else None for values in ours]
+            unlike = [bool(other) or self.unlike_papers is not None for other in others]
+            best = _best([None if no else mean for mean, no in zip(means, unlike, strict=True)], column)
             known = [line.interval(column) if self.intervals else None for line in self.lines]
             ends = [f"[{each.low:.1f}, {each.high:.1f}]" if each else "" for each in known]
             shown = [[Cell(*each)] for each in zip(map(spread, ours), ends, best, strict=True)]
@@ -178,18 +211,20 @@ class PaperTable:
                 rows.append([*(each if line.rows else replace(each, dim=True) for each in cells), *system])
         headings = [*self.headings(), *(["in the paper"] if names else [])]
         words = {0, len(headings) - 1} if names else {0}
-        return Table(headings, rows, self.notes(), self.definition.title, words)
+        return Table(headings, rows, self.notes(), self.title, words)
 
     def data(self) -> Table:
         """Return the mean, deviation and paper's value of every metric, not rounded; intervals if shown."""
         ends = ("low", "high") if self.intervals else ()
         kinds = [(column, what) for column in self.all_columns for what in ("", "deviation", *ends, PAPER)]
         about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
+        about.append("measured on")
         rows: list[Sequence[str | float]] = []
         for line in self.lines:
             paper = line.published
             origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
             cells = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+            cells.append(str(line.rows[0].result.content or "") if line.rows else "")
             for column in self.all_columns:
                 values, printed = line.measured(column), line.printed.get(column)
                 cells += [fmean(values) if values else "", stdev(values) if len(values) > 1 else ""]
@@ -214,6 +249,12 @@ class PaperTable:
         departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
         if departures and self.definition.paper:
             notes += [f"Departure from the paper: {departure}." for departure in departures]
+        if (size := self.unlike_papers) is not None:
+            notes.append(
+                f"Ours are on {self.content}; the papers' test set has {size:,}, so they do not compare."
+            )
+        if any(map(self.on_others, self.lines)):
+            notes.append(f"Rows that name other images do not compare with the rest, on {self.content}.")
         notes += self._features()
         notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
         variants = [line.row for line in self.lines if line.row.changes]
@@ -317,28 +358,31 @@ def recorded_table(
             f"table, or see those of another corpus: --results {INCLUDED_CORPUS}."
         )
     table = PaperTable(definition, path.stem, split, metrics)
+    counts = Counter(row.result.content for row in rows if row.result.split == split)
+    usual = [content for content, _ in counts.most_common(1)]
     for row in (each for each in definition.rows if each.measured):
-        for found in _recorded(row, definition.protocol_of(row), rows, split):
-            table.add(row.name, found)
+        found = repetitions(_recorded(row, definition.protocol_of(row), rows, split))
+        on_usual = [each for each in found if each[0].result.content in usual]
+        for each in max(on_usual or found, key=len, default=[]):
+            table.add(row.name, each)
     return table
 
 
 def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> list[Row]:
-    """Return the recorded rows of a row, which differ only in their seed."""
+    """Return the recorded rows of a row, of one or more settings."""
     recipe = row.name if row.combine else row.recipes[0]
     wanted = (recipe, protocol, split)
     changes = canonical_changes(row.changes)
-    found = [
+    return [
         each
         for each in rows
         if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
         and each.canonical_changes == changes
     ]
-    return max(repetitions(found), key=len, default=[])
 
 
 FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    ".md": lambda table: f"## {table.definition.title}\n\n{table.table(names=True).markdown()}",
+    ".md": lambda table: f"## {table.title}\n\n{table.table(names=True).markdown()}",
     ".tex": lambda table: table.table().latex(),
     ".csv": lambda table: table.data().csv(),
     ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from seesay.protocols.base import Metrics, Result, Value
 from seesay.results.formats import Section, Table
-from seesay.results.published import PublishedRow, find_published
+from seesay.results.published import PublishedRow, find_published, measured_otherwise
 
 _WAYS = {"S": "sentence", "I": "image"}  # how the metrics of each direction of retrieval begin
 _COUNTS = ("images", "sentences", "phrases")
@@ -58,13 +58,7 @@ def print_result(
 
 def what_differs(result: Result, published: PublishedRow, differences: Sequence[str]) -> list[str]:
     """Describe the known differences between a measured and a published row, as lines."""
-    named = list(differences)
-    for name, here, there in (
-        ("protocol", result.protocol, published.protocol),
-        ("split", result.split, "test"),
-    ):
-        if here != there:
-            named.append(f"{name} {here}, published {there}")
+    named = [*differences, *measured_otherwise(result, published)]
     lines = [f"What differs: {'; '.join(named)}." if named else "Nothing known differs."]
     lines += [f"The paper's images: {published.images}."] if published.images else []
     return lines + ([f"The paper's row: {published.note}."] if published.note else [])

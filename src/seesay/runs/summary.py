@@ -167,7 +167,8 @@ def _line(folder: Path) -> str:
     except SeesayError as failure:
         return f"unreadable: {failure}"
     epoch = f" at epoch {summary.best_epoch}" if summary.best_epoch is not None else ""
-    return f"{about}, seed {summary.seed}, val {summary.monitor} {summary.best:.1f}{epoch}"
+    best = f"val {summary.monitor} {summary.best:.1f}{epoch}"
+    return f"{about}, seed {summary.seed}, {best}, of {summary.val.images:,} images"
 
 
 def trained_on(run: Run) -> CorpusPlace:

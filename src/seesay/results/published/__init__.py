@@ -12,11 +12,14 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from seesay.recipes.table import corpus_title
+
+if TYPE_CHECKING:
+    from seesay.protocols.base import Result
 
 RECALLS = ("R@1", "R@5", "R@10")
 _METRICS = (*RECALLS, "Med r")
@@ -28,6 +31,7 @@ class PublishedRow:
     """A row of a paper's table.
 
     Attributes:
+        test_images: the number of images of the test set.
         metrics: by name, as in `Result.metrics`; None where the paper prints no number.
         own: True if the paper measured the system itself; False if it quotes the numbers of others.
         recipe: seesay's recipe of the system, beside which the row is shown.
@@ -41,6 +45,7 @@ class PublishedRow:
     source: str
     table: int
     protocol: str
+    test_images: int
     metrics: dict[str, float | None]
     own: bool
     recipe: str | None = None
@@ -112,6 +117,17 @@ def find_published(
     return min(found, key=order, default=None)
 
 
+def measured_otherwise(result: Result, published: PublishedRow) -> list[str]:
+    """Describe how a protocol, split and test set differ from those of a published row."""
+    images = result.content.images if result.content else published.test_images
+    compared = {
+        "protocol": (result.protocol, published.protocol),
+        "split": (result.split, "test"),
+        "images": (f"{images:,}", f"{published.test_images:,}"),
+    }
+    return [f"{name} {here}, published {there}" for name, (here, there) in compared.items() if here != there]
+
+
 def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
     """Return True if that table of a paper has rows of that corpus and protocol."""
     return any((row.source, row.table) == paper for row in published_rows(corpus, protocol))
@@ -134,7 +150,7 @@ def _paper(content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> 
     source, own = content["source"], content["systems"]
     rows = [
         PublishedRow(
-            **{key: table[key] for key in ("corpus", "table", "protocol")},
+            **{key: table[key] for key in ("corpus", "table", "protocol", "test_images")},
             **(others.get(system, {}) | own.get(system, {})),
             source=source,
             system=system,
