@@ -31,7 +31,7 @@ from seesay.matchers.gvse import GVSE, Gate, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
@@ -144,7 +144,7 @@ def split_of(run: Run, corpus: Corpus, split: str) -> Split:
     """Embed a split with a fusion."""
     matcher = run.matcher
     assert isinstance(matcher, GVSE)
-    inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+    inputs = run_inputs(run, corpus, split)
     vectors = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
     weights = gate_values(run, inputs)
     assert weights is not None

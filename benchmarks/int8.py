@@ -99,7 +99,7 @@ class Encoders:
             self.features({n: np.stack([resize(p, side, side) for p in pixels]) for n, side in sides.items()})
 
 
-def in_32_bits(tuned: dict[str, str]) -> Encoders:
+def in_32_bits(tuned: dict[str, str], run: Path) -> Encoders:
     """Export the networks that a run has tuned, given by their names in it, and MiniLM; open them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")
@@ -108,7 +108,7 @@ def in_32_bits(tuned: dict[str, str]) -> Encoders:
             onnx.save(model, path)
             return onnx_session(path, threads=1)
 
-        networks = {name: opened(export_lite(of_run, with_maps=False)) for name, of_run in tuned.items()}
+        networks = {name: opened(export_lite(each, False, run)) for name, each in tuned.items()}
         return Encoders(networks, opened(export_minilm()))
 
 
@@ -198,7 +198,7 @@ def main() -> int:
     }
     names = [name.removesuffix(EIGHT_BITS) for name in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
-    encoders = in_32_bits(tuned), in_8_bits(names)
+    encoders = in_32_bits(tuned, options.run), in_8_bits(names)
     images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()
     full, eight = (Encoded(e.features(images), run_minilm(e.minilm, tokenizer, texts)) for e in encoders)
     found = recalls(run, corpus, full, eight)

@@ -150,7 +150,7 @@ def measure_step() -> list[dict[str, Any]]:
 
 def measure_regions(data: Path) -> dict[str, Any]:
     images = [decode(jpeg, "image") for jpeg in jpegs(data, IMAGES)]
-    encoder = LiteEncoder.load(NETWORK, "cpu", SIDE)
+    encoder = LiteEncoder.load(NETWORK, "cpu", side=SIDE)
     squares = np.stack(
         [resize(pixels, encoder.size, encoder.size) for pixels in images for _ in range(REGIONS)]
     )

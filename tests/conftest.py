@@ -136,7 +136,7 @@ def _networks_are_let_go() -> Iterator[None]:
     if not grown.exists() or int(grown.read_text().split()[1]) * resource.getpagesize() < LARGE:
         return
     for name, module in list(sys.modules.items()):
-        if name.startswith("seesay.encoders."):
+        if name.startswith(("seesay.encoders.", "seesay.onnx")):
             for cached in vars(module).values():
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from seesay.errors import SeesayError
-from seesay.onnx import exported, onnx_session
+from seesay.onnx import Packaged, onnx_session
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def export(build: object = None, axes: dict[str, dict[int, str]] | None = None) -> Path:
     build = build or (lambda: nn.Sequential(nn.Dropout(0.5), nn.Softmax(dim=-1)))
-    return exported("soft", build, [np.zeros((1, 4), np.float32)], ["x"], ["y"], axes)  # type: ignore[arg-type]
+    example = [np.zeros((1, 4), np.float32)]
+    return Packaged("soft", build, example, ["x"], ["y"], axes or {}).file()  # type: ignore[arg-type]
 
 
 def test_a_network_is_exported_once_in_evaluation_mode(cache: Path) -> None:

@@ -12,6 +12,7 @@ from seesay.errors import naming_extras
 from seesay.paths import home_expanded
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import learns_phrases, load_recipe
+from seesay.runs.load import load_run
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def load(name: str | Path, device: str | None = None) -> Run:
         >>> bool(texts[0] @ texts[1] > texts[0] @ texts[2])
         True
     """
-    return Run.load(str(name), device)
+    return load_run(str(name), device)
 
 
 def train(
@@ -88,5 +89,5 @@ def train(
         corpus = read_corpus(corpus, phrases=learns_phrases(str(recipe)))
     resolved = load_recipe(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
-        start_from = Run.load(str(start_from))
+        start_from = load_run(str(start_from))
     return train_recipe(resolved, corpus, home_expanded(out), resume, callbacks, start_from)

@@ -24,6 +24,7 @@ from seesay.runs.calibration import Calibration, known_share
 from seesay.runs.config import RunConfig
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import run_folder
+from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
@@ -136,7 +137,7 @@ def load_grounder(run: str) -> Grounder:
     Raises:
         SeesayError: there is no such run, or it matches whole images.
     """
-    return Grounder(Run.load(run), Run.load(_JUDGE_RUN) if run == GROUND_RUN else None)
+    return Grounder(load_run(run), Run.load(_JUDGE_RUN) if run == GROUND_RUN else None)
 
 
 class Grounder:
@@ -163,7 +164,7 @@ class Grounder:
         self._settings = RegionSettings.model_validate(run.config.regions)
         calibration = run.config.calibration
         self._calibration = calibration if isinstance(calibration, Calibration) else None
-        self._encoder = load_region_encoder(run.config.encoders[0], run.device)
+        self._encoder = load_region_encoder(run.config.encoders[0], run.device, run.folder)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, install_command, naming_extras
+from seesay.errors import naming_extras
 from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable_cache
 from seesay.progress import progress
 
@@ -24,25 +24,92 @@ if TYPE_CHECKING:
 
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
-# The networks that runs brought with them, and their digests, by file name.
-_brought: dict[str, tuple[Path, str]] = {}
-_run: ContextVar[set[Path] | None] = ContextVar("run", default=None)
+NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A network of an installed package, exported to the cache, or else brought by a run as an ONNX file.
+
+    Attributes:
+        name: of the ONNX file, without `.onnx`.
+        build: creates the module, which needs PyTorch.
+        example: one example of its inputs.
+        inputs: their names.
+        outputs: the names of its outputs.
+        axes: dynamic axes of inputs and outputs besides the first, which is dynamic in all.
+        run: the folder of the run whose encoder reads it, if there is one.
+    """
+
+    name: str
+    build: Callable[[], nn.Module]
+    example: Sequence[NDArray[Any]]
+    inputs: list[str]
+    outputs: list[str]
+    axes: Mapping[str, dict[int, str]] = field(default_factory=dict)
+    run: Path | None = None
+
+    @property
+    def cached(self) -> Path:
+        """Its file in the cache, which may not exist yet."""
+        return cache_dir() / "onnx" / f"{self.name}.onnx"
+
+    @property
+    def brought(self) -> Path | None:
+        """The run's file, if the network is not in the cache and cannot be exported without PyTorch.
+
+        With PyTorch the packaged network is exported, which is more trustworthy.
+        """
+        if self.run is None or self.cached.is_file() or find_spec("torch") is not None:
+            return None
+        path = self.run / NETWORKS / self.cached.name
+        return path if path.is_file() else None
+
+    def file(self) -> Path:
+        """Return its ONNX file, exporting it if it is missing.
+
+        Raises:
+            SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
+        """
+        if (path := self.brought) is not None:
+            return path
+        path = self.cached
+        if path.is_file():
+            return path
+        free = {key: {0: "n"} | self.axes.get(key, {}) for key in [*self.inputs, *self.outputs]}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as beside, naming_extras(), progress("Exporting", 1, "networks") as advance:
+                trace(self.build().eval(), self.example, beside, self.inputs, self.outputs, free)
+                advance(1)
+        except OSError as error:
+            raise unwritable_cache(path, error) from error
+        return path
 
 
 class Session:
     """A network in ONNX Runtime on the CPU, opened on first use. Thread-safe.
 
     Args:
-        find: returns the ONNX file, exporting it if it is missing.
+        network: its ONNX file, or a network that is exported to one.
         threads: threads of one call; 0 for all cores.
         remedy: what to do about a damaged file.
     """
 
-    def __init__(self, find: Callable[[], Path], threads: int, remedy: str = EXPORTED_AGAIN) -> None:
-        self._find, self._threads, self._remedy = find, threads, remedy
+    def __init__(self, network: Path | Packaged, threads: int, remedy: str = EXPORTED_AGAIN) -> None:
+        self._network, self._threads, self._remedy = network, threads, remedy
         self._session: Any = None
-        self._path = Path()
         self._lock = threading.Lock()
+
+    def file(self) -> Path:
+        """Return its ONNX file, exporting it if it is missing; see `Packaged.file`."""
+        return self._network if isinstance(self._network, Path) else self._network.file()
+
+    @cached_property
+    def brought(self) -> str:
+        """The digest of the file if a run has brought it, else an empty string."""
+        path = None if isinstance(self._network, Path) else self._network.brought
+        return "" if path is None else file_digest(path)
 
     def run(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -54,86 +121,27 @@ class Session:
         """
         with self._lock:
             if self._session is None:
-                self._path = self._find()
-                self._session = onnx_session(self._path, self._threads, self._remedy)
-        if (run := _run.get()) is not None:
-            run.add(self._path)
+                self._session = _shared(self.file(), self._threads, self._remedy)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
 
 
-@contextmanager
-def networks_run() -> Iterator[set[Path]]:
-    """Collect the files of the networks that this thread runs."""
-    run: set[Path] = set()
-    token = _run.set(run)
+_opening = threading.Lock()
+
+
+def _shared(path: Path, threads: int, remedy: str) -> Any:
+    """Open a session, or return the one that another encoder has opened of the same file."""
     try:
-        yield run
-    finally:
-        _run.reset(token)
+        stat = path.stat()
+    except OSError as error:
+        raise unusable(path, error, f"missing; {remedy}.") from error
+    with _opening:
+        return _opened(path, (stat.st_mtime_ns, stat.st_size), threads, remedy)
 
 
-def use_networks_of(folder: Path) -> None:
-    """Let `exported` find the networks that a run brings in that folder, if PyTorch is not installed.
-
-    With PyTorch they are ignored: it exports the packaged networks, which are more trustworthy.
-
-    Raises:
-        SeesayError: another run has brought a different network of the same name.
-    """
-    if find_spec("torch") is not None:
-        return
-    for path in sorted(folder.glob("*.onnx")):
-        digest = file_digest(path)
-        known, before = _brought.setdefault(path.name, (path, digest))
-        if digest != before:
-            raise SeesayError(
-                f"{path}: differs from {known}, and one process uses only one of them; use these runs one "
-                f"after the other, or {install_command('train')}."
-            )
-
-
-def network_cache(name: str) -> Path:
-    """Return the folder of that name in the cache, such as "features", for the outputs of networks.
-
-    Networks that runs brought cannot be verified, so their outputs are cached separately.
-    """
-    folder = cache_dir() / name
-    if not _brought:
-        return folder
-    digests = "".join(sorted(digest for _, digest in _brought.values()))
-    return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
-
-
-def exported(
-    name: str,
-    build: Callable[[], nn.Module],
-    example: Sequence[NDArray[Any]],
-    inputs: list[str],
-    outputs: list[str],
-    axes: dict[str, dict[int, str]] | None = None,
-) -> Path:
-    """Return the cached ONNX file `name`; if it is missing, export the module that `build` returns.
-
-    Without PyTorch, a missing file is replaced by the one of that name that a run has brought. The first
-    axis of every input and output is dynamic; `axes` names others.
-
-    Raises:
-        SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
-    """
-    path = cache_dir() / "onnx" / f"{name}.onnx"
-    if not path.is_file() and path.name in _brought:
-        path, _ = _brought[path.name]
-    elif not path.is_file():
-        free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as beside, naming_extras(), progress("Exporting", 1, "networks") as advance:
-                trace(build().eval(), example, beside, inputs, outputs, free)
-                advance(1)
-        except OSError as error:
-            raise unwritable_cache(path, error) from error
-    return path
+@lru_cache(maxsize=8)
+def _opened(path: Path, state: tuple[int, int], threads: int, remedy: str) -> Any:  # noqa: ARG001
+    return onnx_session(path, threads, remedy)
 
 
 def trace(

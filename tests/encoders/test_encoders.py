@@ -23,7 +23,7 @@ class Tiny(ImageEncoder):
     """A tiny encoder."""
 
     @classmethod
-    def load(cls, name, device):
+    def load(cls, name, device, run):
         return cls(name, "v1", 4, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
 '''
 USE = """

@@ -12,7 +12,7 @@ from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import load_recipe
 from seesay.runs.images import array_dims
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_inputs, save_weights
+from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.tasks import task_for
@@ -61,7 +61,7 @@ def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
     if name.endswith("fused.yaml"):
         for gate in (matcher.image_gate, matcher.sentence_gate):  # which begin alike for all queries
             torch.nn.init.normal_(gate.score.weight)
-    save_inputs(Run.from_matcher(folder, recipe, vocabulary, encoder, matcher, dims))
+    Run.from_matcher(folder, recipe, vocabulary, encoder, matcher, dims).save_inputs()
     save_weights(folder, matcher.state_dict())
     return Run.load(str(folder))
 

@@ -29,7 +29,7 @@ from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
-from seesay.runs.trained import TorchBackend, new_matcher, save_inputs, save_weights
+from seesay.runs.trained import TorchBackend, new_matcher, save_weights
 from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
@@ -200,7 +200,7 @@ def test_pytorch_scores_the_pairs_of_an_exported_run_where_it_is_installed(
     recipe, words = load_recipe("flickr8k/mcnn-st"), Vocabulary([f"w{i}" for i in range(9)])
     matcher = new_matcher(recipe, words, None, (IMAGE,)).eval()
     run = Run.from_matcher(tmp_path, recipe, words, None, matcher, (IMAGE,))
-    save_inputs(run)
+    run.save_inputs()
     save_weights(tmp_path, matcher.state_dict())
     export_run(run)
     exported = Run.load(str(tmp_path))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from seesay.encoders.images.tuned import save_tuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
@@ -50,15 +51,15 @@ def test_graphs_of_other_weights_are_left_out(folder: Path, change: str) -> None
     assert not RunConfig.load(folder).graphs
 
 
-def test_towers_in_the_folder_have_names_relative_to_it(folder: Path, tmp_path: Path) -> None:
-    inside = f"onnx:{tmp_path.resolve()}/towers/0123"
+def test_towers_in_the_folder_need_no_seal(folder: Path) -> None:
+    inside = "onnx:./towers/0123"
     config = RunConfig.load(folder)
     recipe = {**config.recipe, "encoders": [inside, "minilm"], "sentence_encoder": inside}
     replace(config, recipe=recipe).save(folder)
-    written = json.loads((folder / RUN).read_text())["recipe"]
-    assert written["encoders"] == ["onnx:./towers/0123", "minilm"]
-    assert written["sentence_encoder"] == "onnx:./towers/0123"
-    assert RunConfig.load(folder).encoders == (inside, "minilm")
+    assert "seal" not in json.loads((folder / RUN).read_text())
+    found = RunConfig.load(folder)
+    assert (found.encoders, found.sentence_encoder) == ((inside, "minilm"), inside)
+    assert EncoderSpec.parse(inside).within(folder).variant == f"{folder.resolve()}/towers/0123"
 
 
 @pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])

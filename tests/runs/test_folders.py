@@ -193,7 +193,7 @@ def test_a_model_is_given_away_as_any_run(
     assert {name.rpartition("/")[2] for name in given.files} >= {"image.onnx", "text.onnx", "run.json"}
     for file in filter(Path.is_file, given.folder.rglob("*")):
         assert str(clip.parent).encode() not in file.read_bytes()
-    model = Run.load(f"open_clip:{clip}", "cpu")
+    model = seesay.load(f"open_clip:{clip}", "cpu")
     written = Run.load(str(given.folder), "cpu").fingerprint
     moved = given.folder.rename(tmp_path / "moved")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "empty"))
@@ -204,4 +204,4 @@ def test_a_model_is_given_away_as_any_run(
     np.testing.assert_array_equal(run.score(images, SENTENCES), model.score(images, SENTENCES))
     [tower] = (moved / "towers").iterdir()
     with pytest.raises(SeesayError, match="is not a run; name the folder of the run"):
-        Run.load(f"onnx:{tower}")
+        seesay.load(f"onnx:{tower}")

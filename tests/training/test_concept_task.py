@@ -176,8 +176,8 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
     named = load_recipe("sco-cnp", changes=changes)
     before = SentenceTask.from_corpus(named, corpus, matching.vocabulary, None).data.features
     shutil.rmtree(folded.folder)
-    after = SentenceTask.from_corpus(matching.recipe, corpus, matching.vocabulary, None).data.features
-    np.testing.assert_array_equal(before, after)
+    after = SentenceTask.from_corpus(matching.recipe, corpus, matching.vocabulary, None, matching.folder)
+    np.testing.assert_array_equal(before, after.data.features)
 
 
 def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ class Quarters(ImageEncoder):
     """The mean colours of an image's four quarters, side by side: four regions of three numbers."""
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
         def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
             quarters = pixels.reshape(len(pixels), 2, 4, 2, 4, 3).mean(axis=(2, 4)).reshape(len(pixels), -1)
             return {"pooled": np.float32(quarters / 255)}

@@ -51,12 +51,12 @@ def train(
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import read_corpus
     from seesay.recipes.load import learns_phrases, load_recipe, settings_line
-    from seesay.runs.run import Run
+    from seesay.runs.load import load_run
     from seesay.runs.summary import TrainingSummary
     from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
-    start = Run.load(start_from) if start_from is not None else None
+    start = load_run(start_from) if start_from is not None else None
     corpus = read_corpus(data, phrases=learns_phrases(recipe), images=images, format=data_format)
     console.print_left_out(corpus.issues)
     console.tell_if_small(corpus, "val")

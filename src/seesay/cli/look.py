@@ -121,7 +121,7 @@ def concepts(
     from seesay.data.sources import FileSource
     from seesay.encoders.spec import is_two_tower
     from seesay.runs.config import RUN
-    from seesay.runs.run import Run
+    from seesay.runs.load import load_run
     from seesay.text.concepts import MAX_CONCEPTS, MIN_COUNT, ConceptVocabulary
 
     a_run = is_two_tower(source) or (Path(source) / RUN).is_file()
@@ -129,14 +129,14 @@ def concepts(
     if image is not None:
         from seesay.runs.predictions import image_concepts
 
-        found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10)
+        found = image_concepts(load_run(source), FileSource(image).read(), str(image), k or 10)
         console.show(found, as_json, console.print_image_concepts)
         return
     if a_run:
         from seesay.runs.predictions import run_concepts
 
         opt.refuse({"-k": k}, "is for a corpus or an image; a run's concepts are all listed.")
-        vocabulary = run_concepts(Run.load(source))
+        vocabulary = run_concepts(load_run(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
         vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)

@@ -8,7 +8,8 @@ A name is `network`, `network:crop`, or `network@weights:crop` if a run holds th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from seesay.errors import SeesayError
 from seesay.lazy import lazy_names
+from seesay.onnx import Session
 from seesay.registry import Registry
 
 if TYPE_CHECKING:
@@ -101,6 +103,31 @@ class Described:
         """Return the name and a line about each variant: by default the first line of the docstring."""
         variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
         return [(name + suffix, line) for suffix, line in variants.items()]
+
+
+class Encoder(Described):
+    """What encoders of images, regions and sentences share.
+
+    Attributes:
+        fingerprint: identifies weights and preprocessing.
+        sessions: the networks that it runs in ONNX Runtime.
+    """
+
+    fingerprint: str
+    sessions: Sequence[Session] = ()
+
+    @property
+    def stored_as(self) -> str:
+        """The key of what is stored of its outputs: the fingerprint.
+
+        Networks that a run has brought may be others than they say, so their outputs are stored apart.
+        """
+        brought = "".join(session.brought for session in self.sessions)
+        return (
+            hashlib.sha256(f"{self.fingerprint} {brought}".encode()).hexdigest()[:16]
+            if brought
+            else self.fingerprint
+        )
 
 
 __getattr__, __dir__ = lazy_names(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
-from seesay.encoders import REGION_ENCODERS, Described, proposals, register_region_encoder
+from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
 from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
@@ -50,7 +50,7 @@ CHUNK = 4  # images a thread takes at a time
 STORED_AT_ONCE = 64  # images between two writes, each of which waits for the disk
 
 
-class RegionEncoder(Described):
+class RegionEncoder(Encoder):
     """A network that turns boxes of images into features.
 
     Args:
@@ -75,8 +75,8 @@ class RegionEncoder(Described):
         self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, name: str, device: str) -> RegionEncoder:
-        """Load the variant that a recipe names, ready to encode on that device."""
+    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
+        """Load the variant that a recipe names; see `ImageEncoder.load`."""
         raise NotImplementedError
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
@@ -97,8 +97,8 @@ class RegionEncoder(Described):
 
 
 @lru_cache(maxsize=4)
-def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
-    """Load a region encoder by its name, such as "efficientnet-lite0:roi".
+def load_region_encoder(name: str, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
+    """Load a region encoder by its name, such as "efficientnet-lite0:roi"; see `load_image_encoder`.
 
     Example:
         >>> import numpy as np
@@ -107,7 +107,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
         >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
         (2, 3888)
     """
-    return REGION_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
+    return REGION_ENCODERS[EncoderSpec.parse(name).name].load(name, device, run)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
@@ -189,15 +189,17 @@ class LiteRegionEncoder(RegionEncoder):
     }
 
     @classmethod
-    def load(cls, name: str, device: str) -> RegionEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
         network = EncoderSpec.parse(name).name
         known, weights = [line[0] for line in cls.describe(network)], weights_of(network)
         if name not in known:
             hint = did_you_mean(name, known) or "."
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
         dim = BINS * BINS * sum(MAP_CHANNELS)
-        run = _pooled(run_squares(EncoderSpec(network), ["fine", "coarse"], SIDE, device))
-        return cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, run)
+        maps = run_squares(EncoderSpec(network), ["fine", "coarse"], SIDE, device, run)
+        encoder = cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(maps))
+        encoder.sessions = maps.sessions
+        return encoder
 
 
 @register_region_encoder(NETWORK + EIGHT_BITS)
@@ -236,14 +238,14 @@ class DetectedRegionEncoder(RegionEncoder):
     detector: Detector
 
     @classmethod
-    def load(cls, name: str, device: str) -> RegionEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
         """Load the detector from the file in the name."""
         file = EncoderSpec.parse(name).variant
         if not file:
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
-        detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device)
+        detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device, run)
 
-        def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+        def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
             pooled = maps.encode_images(images, boxes)
             classes = [
                 confidences_in(b, *detector.objects(p, _OBJECTS)) for p, b in zip(images, boxes, strict=True)
@@ -252,8 +254,8 @@ class DetectedRegionEncoder(RegionEncoder):
 
         dim = maps.dim + detector.classes
         # Features do not depend on the path of the file.
-        encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, run)
-        encoder.name, encoder.detector = name, detector
+        encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, compute)
+        encoder.name, encoder.detector, encoder.sessions = name, detector, maps.sessions
         return encoder
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
@@ -283,7 +285,7 @@ class RegionFill(NamedTuple):
 
 def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
     """Open the store of an encoder's regions by key, under the folder of all stores."""
-    made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
+    made = f"{encoder.stored_as} proposals v{proposals.VERSION}"
     name = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
     return ArrayStore(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
 

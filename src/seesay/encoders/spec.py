@@ -68,8 +68,10 @@ class EncoderSpec:
         return cls(found[1], found[2] or "", found[3] or "")
 
     @classmethod
-    def of_tower(cls, name: str) -> EncoderSpec:
-        """Parse the name of another library's model or of an export; make the path in it absolute.
+    def of_tower(cls, name: str, run: Path | None = None) -> EncoderSpec:
+        """Parse the name of a library's model or of an export, which may lie in a run's folder.
+
+        The path in it becomes absolute.
 
         Raises:
             SeesayError: the library is unknown, no model is named, weights are given for another library than
@@ -79,7 +81,7 @@ class EncoderSpec:
         Traceback (most recent call last):
         seesay.errors.SeesayError: No library of towers 'openclip'; did you mean 'open_clip'? There are: op...
         """
-        spec = cls.parse(name)
+        spec = cls.parse(name).within(run)
         if spec.name not in _TOWERS:
             near = did_you_mean(spec.name, _TOWERS) or "."
             raise SeesayError(f"No library of towers '{spec.name}'{near} There are: {', '.join(_TOWERS)}.")
@@ -96,6 +98,12 @@ class EncoderSpec:
         if spec.variant.startswith((".", "/", "~")) and not folder.is_dir():
             raise SeesayError(f"{name}: no such folder; name a folder with a model, or a model of the hub.")
         return spec.absolute
+
+    def within(self, run: Path | None) -> EncoderSpec:
+        """The same with the folder of an export that lies in a run's folder, `onnx:./…`, as absolute path."""
+        if run is None or self.name != EXPORTED or not self.variant.startswith("./"):
+            return self
+        return replace(self, variant=str((run / self.variant).resolve()))
 
     @property
     def absolute(self) -> EncoderSpec:
@@ -120,7 +128,7 @@ class EncoderSpec:
     def title(self) -> str:
         """The name without local folders."""
         path = Path(self.variant)
-        return f"{self.name}:{path.name}" if path.is_absolute() else str(self)
+        return f"{self.name}:{path.name}" if path.is_absolute() or self.name == EXPORTED else str(self)
 
     def __str__(self) -> str:
         weights = f"@{self.weights}" if self.weights else ""

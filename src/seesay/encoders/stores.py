@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.onnx import network_cache
-from seesay.paths import locked, read_small_json, replace_text
+from seesay.paths import cache_dir, locked, read_small_json, replace_text
 
 if TYPE_CHECKING:
     from seesay.encoders.images.base import ImageEncoder
@@ -228,7 +227,7 @@ def _checksum(rows: Rows) -> int:
 
 def stores_folder() -> Path:
     """Return the folder of feature and region stores, which all runs share."""
-    return network_cache("arrays")
+    return cache_dir() / "arrays"
 
 
 def has_stores(folder: Path) -> bool:
@@ -240,9 +239,9 @@ class FeatureStore(ArrayStore):
     """Features of images by content key (32 hexadecimal digits), in half precision.
 
     Args:
-        folder: the parent of the store's folder, which is named after the fingerprint.
+        folder: the parent of the store's folder.
         encoder: the name of the encoder, for people.
-        fingerprint: the fingerprint of the encoder.
+        key: the name of the store's folder; see `Encoder.stored_as`.
         dims: the width of each array.
 
     Raises:
@@ -257,9 +256,9 @@ class FeatureStore(ArrayStore):
         1 [[1. 1. 1.]]
     """
 
-    def __init__(self, folder: Path, encoder: str, fingerprint: str, dims: Mapping[str, int]) -> None:
+    def __init__(self, folder: Path, encoder: str, key: str, dims: Mapping[str, int]) -> None:
         self.dims = dict(dims)
-        super().__init__(folder / fingerprint, encoder, {name: ("<f2", dim) for name, dim in dims.items()})
+        super().__init__(folder / key, encoder, {name: ("<f2", dim) for name, dim in dims.items()})
 
     def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Add rows (n, width) of n images; images that are already stored keep their rows."""
@@ -275,8 +274,8 @@ class FeatureStore(ArrayStore):
 
 
 def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
-    """Collect the distinct encoders whose features are computed from pixels, by fingerprint."""
-    return {encoder.source.fingerprint: encoder.source for encoder in encoders}
+    """Collect the distinct encoders whose features are computed from pixels, by the keys of their stores."""
+    return {encoder.source.stored_as: encoder.source for encoder in encoders}
 
 
 class DerivedStore:
@@ -301,7 +300,7 @@ Stores = list[FeatureStore | DerivedStore]  # one per encoder
 def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
     """Open the encoders' stores under `folder`; return None unless all exist and are readable."""
     try:
-        if all((folder / encoder.source.fingerprint).is_dir() for encoder in encoders):
+        if all((folder / encoder.source.stored_as).is_dir() for encoder in encoders):
             return open_stores(encoders, folder)[1]
     except (SeesayError, OSError):  # such as a cache that is not writable
         pass
@@ -311,8 +310,8 @@ def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | No
 def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> tuple[list[FeatureStore], Stores]:
     """Open, or create, the stores of the sources of encoders; also return a store for each encoder."""
     sources = sources_of(encoders).items()
-    opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
-    stores = [opened[encoder.source.fingerprint] for encoder in encoders]
+    opened = {key: FeatureStore(folder, e.name, key, e.dims) for key, e in sources}
+    stores = [opened[encoder.source.stored_as] for encoder in encoders]
     return list(opened.values()), [
         store if encoder.source is encoder else DerivedStore(encoder, store)
         for encoder, store in zip(encoders, stores, strict=True)

@@ -17,7 +17,8 @@ from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs, run_inputs
+from seesay.runs.load import load_run
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def open_entry(entry: Measurable) -> Entry:
             f"run: expected a run, its name or folder, or scores as arrays or files, got "
             f"{type(entry).__name__}; register a matcher of your own (register_matcher), and train it."
         )
-    return Run.load(str(entry))
+    return load_run(str(entry))
 
 
 def open_entries(names: Sequence[str]) -> list[Entry]:
@@ -178,7 +179,7 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
         raise SeesayError(f"{corpus.root}: protocol '{protocol.name}' needs phrases with boxes.")
     if not isinstance(entry, Run):
         return entry.subject(corpus, split)
-    inputs = split_inputs(entry.recipe, corpus, split, entry.vocabulary, entry.sentence_encoder)
+    inputs = run_inputs(entry, corpus, split)
     return RunSubject(entry, inputs, split, corpus, long=True)
 
 

@@ -19,7 +19,7 @@ from seesay.errors import SeesayError
 from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, Result
 from seesay.protocols.subject import Subject
-from seesay.runs.inputs import split_inputs
+from seesay.runs.inputs import run_inputs
 from seesay.runs.run import Run
 from seesay.runs.scores import MatrixScores
 from seesay.text.chunker import noun_phrases
@@ -59,7 +59,7 @@ def both_distances(
     run: Run, phrase_run: Run, corpus: Corpus, split: str
 ) -> tuple[Corpus, tuple[Matrix, Matrix]]:
     """Return the usable part of a split, and the distances d and d_rp of all its pairs, (n, m)."""
-    inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+    inputs = run_inputs(run, corpus, split)
     cosines = run.embed_features(inputs.features) @ run.embed_prepared(inputs.sentences).T
     phrases = [[chunk.text for chunk in noun_phrases(text)] for text in inputs.corpus.texts()]
     unique = sorted({phrase for some in phrases for phrase in some})
@@ -79,7 +79,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     settings = run.recipe.regions
     if settings is None:
         raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
-    encoder = load_region_encoder(run.recipe.encoders[0], default_device())
+    encoder = load_region_encoder(run.recipe.encoders[0], default_device(), run.folder)
     fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{corpus.root}: regions need images, but none can be decoded; {fill.errors[0]}")

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.device import default_device
-from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
@@ -113,7 +112,8 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
         return
     features = torch.from_numpy(inputs.features[list(images)])[:, place[1]]
     saliencies = matcher.saliencies(features.to(run.device)).cpu().numpy()
-    boxes = _instance_boxes(place[0], inputs.corpus, images)
+    encoder = load_image_encoder(place[0], run.device, run.folder)
+    boxes = _instance_boxes(encoder, inputs.corpus, images)
     if boxes is None or boxes.shape[1] != saliencies.shape[2]:
         return
     blocks = (
@@ -128,7 +128,9 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
     )
 
 
-def _instance_boxes(name: str, corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
+def _instance_boxes(
+    encoder: ImageEncoder, corpus: Corpus, images: Sequence[int]
+) -> NDArray[np.float32] | None:
     """Compute the instances' boxes as shares of each image, (k, I, 4); None if one cannot be read."""
     chosen = [corpus.images[i] for i in images]
     try:
@@ -137,7 +139,6 @@ def _instance_boxes(name: str, corpus: Corpus, images: Sequence[int]) -> NDArray
         return None
     if len(data) < len(chosen):
         return None
-    encoder = load_image_encoder(name, default_device())
     found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
     return found.reshape(len(chosen), -1, 4)
 

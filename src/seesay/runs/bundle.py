@@ -6,29 +6,30 @@ runs then work without PyTorch; `Bundle.extra` names what the encoders of the ot
 
 from __future__ import annotations
 
-import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata
+from seesay.encoders import Encoder
+from seesay.encoders.images.tuned import BASE, copy_tuned, metadata
 from seesay.encoders.regions import load_region_encoder
+from seesay.encoders.sentences.base import TEXT
 from seesay.encoders.spec import EXPORTED, PRECOMPUTED, EncoderSpec, is_two_tower
 from seesay.encoders.towers.opened import export_digest, open_towers
 from seesay.errors import SeesayError, naming_extras
-from seesay.onnx import networks_run
+from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
-from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.folders import NETWORKS, included_runs, run_config, run_folder
+from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.folders import is_included
+from seesay.runs.load import folder_of
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
-_FOLDERS = re.compile(r"([:=]\s*)(?:~|\.{1,2})?/(?:[^/'\",\]}]+/)*")  # folders of a path in a change
-_DRAWN = 64  # pixels per side of the random image that encoders are run on
+# Settings of a recipe that may name files or runs.
+_FILES = {"words": "vectors", "loss": "teacher", "matcher": "word_vectors"}
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,16 @@ def export_in_place(name: str) -> Run:
     """Export a run's matcher again, beside its weights.
 
     Raises:
-        SeesayError: the run does not exist, is included or of another library, or cannot be exported.
+        SeesayError: the run does not exist, is included or a CLIP model, or cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
     if is_two_tower(name):
         raise SeesayError(f"{name}: is exported on first use; name a folder to write it to with --out.")
-    if run_folder(name) in included_runs():
+    run = Run.load(name, "cpu")
+    if is_included(run.folder):
         raise SeesayError(f"{name}: is included with its export; name a folder to copy it to with --out.")
     with naming_extras():
         from seesay.runs.export import export_run
-    run = Run.load(name, "cpu")
     export_run(run)
     return run
 
@@ -79,7 +80,14 @@ def write_bundle(name: str, out: Path) -> Bundle:
         MissingExtraError: a package that exports the run is not installed.
     """
     with new_folder(out) as beside:
-        _bring_networks(_fill(run_folder(name), beside))
+        _copy_files(folder_of(name), beside)
+        run = Run.load(str(beside), "cpu")
+        if not run.config.graphs:
+            with naming_extras():
+                from seesay.runs.export import export_run
+            export_run(run)
+            run = Run.load(str(beside), "cpu")
+        _bring_networks(run)
         extra = _extra(beside)
         files = sorted(path for path in beside.rglob("*") if path.is_file())
         size = sum(path.stat().st_size for path in files)
@@ -95,99 +103,76 @@ def _extra(folder: Path) -> str | None:
     return "hub" if any(is_two_tower(about.get(BASE, "")) for about in heads) else None
 
 
-def _fill(source: Path, target: Path) -> Run:
-    """Copy a run, exported if necessary, with its own encoders and towers."""
-    config = run_config(source)
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy a run's files, with the towers that it reads, and write a `run.json` that names only these."""
+    config = RunConfig.load(source)
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
-    for encoder in (*config.encoders, config.sentence_encoder or ""):
-        if encoder.endswith((".onnx", ".txt", ".vec")):  # files of detectors and of word vectors
+    names = [*config.encoders, *filter(None, [config.sentence_encoder])]
+    for name in names:
+        if name.endswith((".onnx", ".txt", ".vec")):  # files of detectors and of word vectors
             raise SeesayError(
-                f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
+                f"{source}: its encoder {name} reads a file of yours, which cannot be exported; "
                 f"export a run that was trained without it."
             )
-    for encoder in config.encoders:
-        if is_two_tower(encoder):
-            adopt_tuned(encoder, source)  # if it was tuned, the towers below have these weights
-        else:
-            copy_tuned(encoder, source, target)
-    _with_towers(config, target).save(target)
-    run = Run.load(str(target), "cpu")
-    if not run.config.graphs:
-        with naming_extras():
-            from seesay.runs.export import export_run
-        export_run(run)
-        run = Run.load(str(target), "cpu")
-    return run
+        if not is_two_tower(name):
+            copy_tuned(name, source, target)
+    towers = {name: _copy_towers(name, source, target) for name in set(names) if is_two_tower(name)}
+    recipe = _without_folders(config.recipe)
+    reader = config.sentence_encoder or ""
+    recipe["encoders"] = [towers.get(name) or _of_run(name) for name in config.encoders]
+    recipe["sentence_encoder"] = towers.get(reader, config.sentence_encoder)
+    replace(config, recipe=recipe).save(target)
 
 
-def _with_towers(config: RunConfig, target: Path) -> RunConfig:
-    """Copy the CLIP towers that a run uses, and name the copies in its recipe."""
-    names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
-    given = {name: _copied_towers(name, target) for name in names}
-    recipe = dict(config.recipe)
-    for name in sorted(given, key=len, reverse=True):  # a name may be a prefix of another
-        # Changes are as given on the command line; the recipe of a model's run has the model's name.
-        here = given[name].replace(f"{target.resolve()}", ".", 1)
-        recipe["changes"] = [change.replace(name, here) for change in recipe["changes"]]
-        recipe["name"] = recipe["name"].replace(name, EncoderSpec.of_tower(name).title)
-    recipe["encoders"] = [given.get(name, name) for name in config.encoders]
-    recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
-    return replace(config, recipe=_without_folders(recipe))
+def _copy_towers(name: str, source: Path, target: Path) -> str:
+    """Copy towers into a run's folder, as `towers/HASH`, and return their new name."""
+    export = open_towers(name, "cpu", source).folder
+    folder = Path("towers") / export_digest(export, without="")
+    (target / folder).mkdir(parents=True, exist_ok=True)
+    for path in filter(Path.is_file, export.iterdir()):
+        shutil.copyfile(path, target / folder / path.name)
+    return f"{EXPORTED}:./{folder.as_posix()}"
 
 
-def _without_folders(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Name what a training has read, such as a run of concepts, without the folders of this machine.
+def _without_folders(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe without the folders of this machine, from which the training has read.
 
-    Changes that name the towers in the exported folder stay as they are.
+    Files and runs keep their names. Changes that name any are shortened to their keys.
     """
-    files = {"words": "vectors", "loss": "teacher", "matcher": "word_vectors"}
-    short = {
-        holder: values | {key: _short(values[key])}
-        for holder, key in files.items()
-        if (values := recipe.get(holder)) and values.get(key)
-    }
-    short["encoders"] = [
-        str(replace(spec, variant=_short(spec.variant))) if spec.weights and spec.variant else name
-        for name, spec in ((name, EncoderSpec.parse(name)) for name in recipe["encoders"])
-    ]
-    short["changes"] = [
-        change if f"{EXPORTED}:." in change else _FOLDERS.sub(r"\1", change) for change in recipe["changes"]
-    ]
-    return recipe | short
+    found = dict(recipe)
+    for holder, key in _FILES.items():
+        if (values := recipe.get(holder)) and values.get(key):
+            found[holder] = values | {key: _short(values[key])}
+    pairs = [change.partition("=") for change in recipe["changes"]]
+    found["changes"] = [f"{key}=…" if "/" in value else f"{key}={value}" for key, _, value in pairs]
+    if is_two_tower(name := recipe["name"]):  # a CLIP model
+        found["name"] = EncoderSpec.of_tower(name).title
+    return found
+
+
+def _of_run(encoder: str) -> str:
+    """Name an encoder whose weights the run holds without the folder of the run that they come from."""
+    spec = EncoderSpec.parse(encoder)
+    return str(replace(spec, variant=_short(spec.variant))) if spec.weights and spec.variant else encoder
 
 
 def _short(name: str) -> str:
-    """The name of a file or run without its folder, unless it is a library's model."""
+    """The name of a file or run without its folder, unless it is a CLIP model."""
     return name if is_two_tower(name) else Path(name).name or "run"
 
 
-def _copied_towers(name: str, run: Path) -> str:
-    """Copy towers into a run's folder, as `towers/HASH`, and return their new name."""
-    source = open_towers(name, "cpu").folder
-    folder = run / "towers" / export_digest(source, without="")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in filter(Path.is_file, source.iterdir()):
-        shutil.copyfile(path, folder / path.name)
-    return f"{EXPORTED}:{folder.resolve()}"
-
-
 def _bring_networks(run: Run) -> None:
-    """Copy the exported networks of a run's encoders, after running them, into its folder."""
-    config = run.config
-    pixels = np.random.default_rng(0).integers(0, 256, (_DRAWN, _DRAWN, 3), dtype=np.uint8)
-    with networks_run() as networks:
-        if config.regions is not None:
-            box = np.array([[0, 0, _DRAWN, _DRAWN]], np.float32)
-            load_region_encoder(config.encoders[0]).encode(pixels, box)
-        elif PRECOMPUTED not in config.encoders:
-            for encoder in run.encoders:
-                encoder.encode_prepared([encoder.prepare(pixels)])
-        run.prepare(["a dog"])
+    """Copy the exported networks of the packages that a run's encoders read into its folder."""
+    encoders: list[Encoder] = [] if run.sentence_encoder is None else [run.sentence_encoder]
+    if run.config.regions is not None:
+        encoders.append(load_region_encoder(run.config.encoders[0], "cpu", run.folder))
+    elif PRECOMPUTED not in run.config.encoders:
+        encoders += run.encoders
     installed = Path(__file__).parents[1]
-    for network in networks:
-        if network.is_relative_to(installed) or network.is_relative_to(run.folder.resolve()):
+    for network in {session.file() for encoder in encoders for session in encoder.sessions}:
+        if network.is_relative_to(installed) or network.is_relative_to(run.folder):
             continue
         (run.folder / NETWORKS).mkdir(exist_ok=True)
         shutil.copyfile(network, run.folder / NETWORKS / network.name)

@@ -19,7 +19,7 @@ from seesay.seal import is_sealed, seal
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
-RUN, WEIGHTS, VOCABULARY, TEXT = "run.json", "weights.safetensors", "vocabulary.json", "text.safetensors"
+RUN, WEIGHTS, VOCABULARY = "run.json", "weights.safetensors", "vocabulary.json"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
 _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
@@ -106,21 +106,10 @@ class RunConfig:
         regions: Mapping[str, Any] | None = self.recipe["regions"]
         return regions
 
-    def renamed(self, old: str, new: str) -> RunConfig:
-        """Return a copy in which the names of encoders begin with `new` where they began with `old`."""
-
-        def name(encoder: str) -> str:
-            return new + encoder.removeprefix(old) if encoder.startswith(old) else encoder
-
-        reader = self.sentence_encoder
-        named = {"encoders": [*map(name, self.encoders)], "sentence_encoder": reader and name(reader)}
-        return replace(self, recipe={**self.recipe, **named})
-
     def save(self, folder: Path) -> None:
-        """Write `run.json` into a run's folder; it names towers in that folder relative to it."""
-        relative = self.renamed(f"{EXPORTED}:{folder.resolve()}/", _HERE)
-        values = {"format": _FORMAT, **asdict(relative)}
-        if outside := _outside(relative.recipe, folder):
+        """Write `run.json` into a run's folder."""
+        values = {"format": _FORMAT, **asdict(self)}
+        if outside := _outside(self.recipe, folder):
             values["seal"] = seal("run", outside)
         replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
@@ -145,7 +134,6 @@ class RunConfig:
                 f"made it elsewhere, put `index.key` of the cache there into {cache_dir()}; otherwise train "
                 f"it here, or use a folder written by `seesay export --out`, which contains everything."
             )
-        config = config.renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
         try:
             current = bool(config.graphs) and file_digest(folder / WEIGHTS) == config.weights
         except OSError:

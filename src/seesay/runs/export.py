@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -24,11 +23,9 @@ from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
 from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
 from seesay.runs.onnx_backend import PREFIX, OnnxBackend, Vectors
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import TorchBackend
-
-if TYPE_CHECKING:
-    from seesay.runs.run import Run
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
 _LONGEST = 30  # words of the longest sample sentence, if the matcher has no limit

@@ -94,8 +94,10 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
     )
 
 
-def recipe_encoders(recipe: Recipe | RunConfig, device: str | None = None) -> list[ImageEncoder]:
-    """Load the image encoders of a recipe or run, on the default device if none is named.
+def recipe_encoders(
+    recipe: Recipe | RunConfig, run: Path | None = None, device: str | None = None
+) -> list[ImageEncoder]:
+    """Load the image encoders of a recipe, or of a run in that folder; None names the default device.
 
     Raises:
         SeesayError: the recipe matches regions of images, or reads precomputed features.
@@ -109,12 +111,12 @@ def recipe_encoders(recipe: Recipe | RunConfig, device: str | None = None) -> li
         raise SeesayError(
             "This run was trained on precomputed features; without their encoder it cannot read images."
         )
-    return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
+    return [load_image_encoder(name, device or default_device(), run) for name in recipe.encoders]
 
 
-def array_dims(recipe: Recipe) -> tuple[int, ...]:
-    """Return the widths of the concatenated arrays of a recipe's image features."""
-    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
+def array_dims(recipe: Recipe, run: Path | None = None) -> tuple[int, ...]:
+    """Return the widths of the concatenated arrays of image features; arguments as of `recipe_encoders`."""
+    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe, run) for name in recipe.arrays)
 
 
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:

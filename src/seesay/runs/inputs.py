@@ -30,8 +30,9 @@ from seesay.encoders.sentences.base import (
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
-from seesay.onnx import network_cache
+from seesay.paths import cache_dir
 from seesay.runs.images import array_dims, recipe_encoders
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
 from seesay.text.vocabulary import Vocabulary
 
@@ -100,6 +101,7 @@ def split_inputs(
     vocabulary: Vocabulary,
     encoder: SentenceEncoder | None = None,
     as_stored: bool = False,
+    run: Path | None = None,
 ) -> Inputs:
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
@@ -107,14 +109,16 @@ def split_inputs(
     memory-mapped: for 113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes
     16 GB. Precomputed regions that are averaged to one vector are read a part at a time.
 
+    `run` is the folder of the run whose recipe it is, which may hold weights of its encoders.
+
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
             phrases.
     """
     part = corpus.split(split)
     if corpus.has_boxes:
-        return _phrase_inputs(recipe, part, split, vocabulary, encoder)
-    features, kept, broken, image_dims = _image_features(recipe, part, as_stored)
+        return _phrase_inputs(recipe, part, split, vocabulary, encoder, run)
+    features, kept, broken, image_dims = _image_features(recipe, part, as_stored, run)
     row = np.full(len(part.images), -1)
     row[kept] = np.arange(len(kept))
     usable = replace(
@@ -129,12 +133,18 @@ def split_inputs(
     return Inputs(usable, features, sentences, usable.image_of_sentence(), broken, image_dims)
 
 
+def run_inputs(run: Run, corpus: Corpus, split: str) -> Inputs:
+    """Read the features of a split and prepare its sentences for a run; see `split_inputs`."""
+    words, reader = run.vocabulary, run.sentence_encoder
+    return split_inputs(run.recipe, corpus, split, words, reader, run=run.folder)
+
+
 def _image_features(
-    recipe: Recipe, part: Corpus, as_stored: bool
+    recipe: Recipe, part: Corpus, as_stored: bool, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
     if PRECOMPUTED not in recipe.encoders:
-        return *_stored_features(recipe, part, as_stored), array_dims(recipe)
+        return *_stored_features(recipe, part, as_stored, run), array_dims(recipe, run)
     given, there, missing = _precomputed_features(recipe, part, as_stored)
     place = recipe.encoders.index(PRECOMPUTED)
     others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
@@ -142,8 +152,8 @@ def _image_features(
         return given, there, missing, (given.shape[1],)
     encoded = recipe.model_copy(update={"encoders": others})
     those = replace(part, images=tuple(part.images[i] for i in there))
-    features, kept, broken = _stored_features(encoded, those, as_stored)
-    dims, before = array_dims(encoded), place * len(recipe.arrays)
+    features, kept, broken = _stored_features(encoded, those, as_stored, run)
+    dims, before = array_dims(encoded, run), place * len(recipe.arrays)
     left, right = np.split(features, [sum(dims[:before])], axis=1)
     joined = np.concatenate([left, given[kept], right], axis=1)
     own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # precomputed features are one array
@@ -151,14 +161,14 @@ def _image_features(
 
 
 def _stored_features(
-    recipe: Recipe, part: Corpus, as_stored: bool
+    recipe: Recipe, part: Corpus, as_stored: bool, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
     if part.features is not None and all(image.source is None for image in part.images):
         raise SeesayError(
             f"{part.root}: this corpus has features but no images; set encoders=[{PRECOMPUTED}] in the "
             f"recipe."
         )
-    report = fill_stores(recipe_encoders(recipe), stores_folder(), part.images)
+    report = fill_stores(recipe_encoders(recipe, run), stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
     if not keys:
@@ -170,7 +180,7 @@ def _stored_features(
         case True, [FeatureStore() as store], [name]:
             return store.all_rows(keys, name), kept, report.errors
     stored = as_stored and all(isinstance(each, FeatureStore) for each in report.stores)
-    dims = array_dims(recipe)
+    dims = array_dims(recipe, run)
     joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
     columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
     for (each, name), column in zip(product(report.stores, recipe.arrays), columns, strict=True):
@@ -228,7 +238,12 @@ def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> N
 
 
 def _phrase_inputs(
-    recipe: Recipe, part: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+    recipe: Recipe,
+    part: Corpus,
+    split: str,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None,
+    run: Path | None,
 ) -> Inputs:
     if recipe.regions is None:
         raise SeesayError(
@@ -241,7 +256,7 @@ def _phrase_inputs(
         nms = recipe.regions.train_nms or NMS
         if recipe.regions.positives == "jittered":
             named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
-    regions = load_region_encoder(recipe.encoders[0], default_device())
+    regions = load_region_encoder(recipe.encoders[0], default_device(), run)
     fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals, nms)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
@@ -287,13 +302,13 @@ def fitted_sentence_encoder(
         what += f" {file.stat().st_mtime_ns}"
     if SENTENCE_ENCODERS[spec.name].uses_images:
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
-    path = network_cache("text") / f"{_digest(what, texts)}.safetensors"
-    if path.is_file():
+    folder = cache_dir() / "text" / _digest(what, texts)
+    if folder.is_dir():
         with suppress(SeesayError):  # damaged: fitted again
-            return load_sentence_encoder(name, path)
+            return load_sentence_encoder(name, folder)
     encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim, images)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_sentence_encoder(encoder, path)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_sentence_encoder(encoder, folder)
     return encoder
 
 
@@ -311,7 +326,7 @@ def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[
     """
     if not texts:
         return np.zeros((0, encoder.dim), np.float32)
-    label = f"sentences {encoder.fingerprint}"
+    label = f"sentences {encoder.stored_as}"
     folder = stores_folder() / hashlib.blake2b(label.encode(), digest_size=8).hexdigest()
     store = ArrayStore(folder, label, {"vectors": ("<f4", encoder.dim)})
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]

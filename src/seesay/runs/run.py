@@ -29,16 +29,16 @@ from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
-from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
-from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
+from seesay.encoders.spec import is_two_tower
 from seesay.encoders.stores import Stores, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
-from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
-from seesay.runs.folders import included_runs, run_config, run_folder
+from seesay.runs.folders import is_included, run_folder
 from seesay.runs.images import (
     ImageInput,
     join_features,
@@ -108,8 +108,8 @@ class Run(Embedder):
         dim = f", dim={self.config.dim}" if self.config.dim else ""
         return f"Run({self.name!r}, matcher={self.config.kind!r}{dim})"
 
-    def __reduce__(self) -> tuple[Callable[..., Run], tuple[str, str | None]]:
-        """Pickle the folder and device of the run, which is loaded again from there.
+    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Path, str, str | None]]:
+        """Pickle the folder, name and device of the run, which is loaded again from there.
 
         Raises:
             SeesayError: its module is in use, and changes to it would be lost.
@@ -119,27 +119,29 @@ class Run(Embedder):
                 f"{self.name}: a run whose module is in use cannot be copied; copy run.matcher, or load "
                 f"the run again."
             )
-        return Run.load, (self.name, self._device)
+        return Run.open, (self.folder, self.name, self._device)
 
     @classmethod
     def load(cls, name: str, device: str | None = None) -> Run:
-        """Load the run in a folder, or included weights by name; see `seesay.load`.
+        """Load the run in a folder, or included weights by name; see `load_run`, which takes all names."""
+        folder = run_folder(name).absolute()
+        # An index records the folder, and is searched from anywhere.
+        return cls.open(folder, name if is_included(folder) else str(folder.resolve()), device)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, device: str | None = None) -> Run:
+        """Load the run in a folder under a name.
 
         Raises:
-            SeesayError: the run or device does not exist, or a file is missing or damaged.
+            SeesayError: the device does not exist, or a file is missing or damaged.
             MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a
                 device other than the CPU.
         """
+        config, reader = RunConfig.load(folder), None
+        if config.sentence_encoder is not None:
+            reader = load_sentence_encoder(config.sentence_encoder, folder)
         device = device or chosen_device()
-        folder = run_folder(name)
-        if is_two_tower(name):
-            name = str(EncoderSpec.of_tower(name))
-        elif folder not in included_runs():
-            name = str(folder.resolve())  # an index records it, and is searched from anywhere
-        config = run_config(folder)
-        reader = config.sentence_encoder
-        text = load_sentence_encoder(reader, folder / TEXT) if reader else None
-        run = cls(name, folder, config, Vocabulary.load(folder / VOCABULARY), text, device)
+        run = cls(name, folder, config, Vocabulary.load(folder / VOCABULARY), reader, device)
         if device not in (None, "cpu") or not config.graphs:
             run._load_matcher()
         return run
@@ -171,6 +173,14 @@ class Run(Embedder):
         run._recipe, run._matcher = recipe, matcher.eval()
         return run
 
+    def save_inputs(self) -> None:
+        """Write the run's folder except for its weights: `run.json`, vocabulary and sentence encoder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.config.save(self.folder)
+        self.vocabulary.save(self.folder / VOCABULARY)
+        if self.sentence_encoder is not None:
+            save_sentence_encoder(self.sentence_encoder, self.folder)
+
     def update(self, **changes: Any) -> None:
         """Change the run's metadata, here and in its `run.json`; see `RunConfig`."""
         self.config = replace(self.config, **changes)
@@ -199,7 +209,8 @@ class Run(Embedder):
     def _load_matcher(self) -> nn.Module:
         with naming_extras():
             from seesay.runs.trained import load_matcher
-        self._matcher = load_matcher(self)
+        parts = self.vocabulary, self.sentence_encoder, self.config.image_dims
+        self._matcher = load_matcher(self.folder, self.recipe, *parts, self.device)
         self._backend = None
         return self._matcher
 
@@ -222,7 +233,7 @@ class Run(Embedder):
     @property
     def pretrained(self) -> bool:
         """True for included weights and CLIP models, whose training is not recorded here."""
-        return self.folder in included_runs() or is_two_tower(self.name)
+        return is_included(self.folder) or is_two_tower(self.name)
 
     @property
     def title(self) -> str:
@@ -236,7 +247,7 @@ class Run(Embedder):
         Raises:
             SeesayError: the run was trained on precomputed features, whose encoder is unknown.
         """
-        return recipe_encoders(self.config, self.device)
+        return recipe_encoders(self.config, self.folder, self.device)
 
     @cached_property
     def _stores(self) -> Stores | None:
@@ -249,7 +260,7 @@ class Run(Embedder):
         digest = hashlib.blake2b(digest_size=16)
         digest.update((self.config.weights or file_digest(self.folder / WEIGHTS)).encode())
         digest.update((self.folder / VOCABULARY).read_bytes())
-        for encoder in recipe_encoders(self.config, "cpu"):  # a search need not look for a GPU
+        for encoder in recipe_encoders(self.config, self.folder, "cpu"):  # a search need not look for a GPU
             digest.update(encoder.fingerprint.encode())
         if self.sentence_encoder is not None:
             digest.update(self.sentence_encoder.fingerprint.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,20 +15,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from seesay.device import checked_device
-from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.settings import MatcherInputs
 from seesay.paths import replacing, unusable
 from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.onnx_backend import Rows, Vectors, in_parts, inner_products
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from seesay.runs.run import Run
 
 _NAMED = 3  # weights of each kind that an error names
 _BATCH = 512  # images or sentences computed at a time
@@ -42,21 +39,28 @@ def new_matcher(
     return recipe.matcher.build(inputs)
 
 
-def load_matcher(run: Run) -> nn.Module:
-    """Load the matcher of a run's folder onto the run's device.
+def load_matcher(
+    folder: Path,
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None,
+    image_dims: Sequence[int],
+    device: str,
+) -> nn.Module:
+    """Load the matcher of a run's folder onto a device; the other arguments are those of `new_matcher`.
 
     Raises:
         SeesayError: the weights are missing, damaged or of another matcher, or the device does not exist.
     """
-    path = run.folder / WEIGHTS
+    path = folder / WEIGHTS
     weights = _read_weights(path)
-    matcher = new_matcher(run.recipe, run.vocabulary, run.sentence_encoder, run.config.image_dims)
+    matcher = new_matcher(recipe, vocabulary, encoder, image_dims)
     try:
         matcher.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
     except RuntimeError as failure:
         why = misfit(matcher.state_dict(), weights)
-        raise SeesayError(f"{path}: not the weights of {run.folder / RUN} ({why}); train again.") from failure
-    return matcher.eval().to(checked_device(run.device))
+        raise SeesayError(f"{path}: not the weights of {folder / RUN} ({why}); train again.") from failure
+    return matcher.eval().to(checked_device(device))
 
 
 def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sentence_dim: int) -> RunConfig:
@@ -69,15 +73,6 @@ def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sent
         asymmetric=isinstance(matcher, EmbeddingMatcher) and matcher.asymmetric,
         max_words=recipe.matcher.max_words,
     )
-
-
-def save_inputs(run: Run) -> None:
-    """Write a run except for its weights: `run.json`, vocabulary and sentence encoder."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    run.config.save(run.folder)
-    run.vocabulary.save(run.folder / VOCABULARY)
-    if run.sentence_encoder is not None:
-        save_sentence_encoder(run.sentence_encoder, run.folder / TEXT)
 
 
 def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:

@@ -43,9 +43,9 @@ def load_embedder(run: str | Path | Embedder) -> Embedder:
     """
     if not isinstance(run, str | Path):
         return run
-    from seesay.runs.run import Run
+    from seesay.runs.load import load_run
 
-    return Run.load(str(run))
+    return load_run(str(run))
 
 
 class Searcher:

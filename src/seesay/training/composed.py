@@ -28,7 +28,7 @@ from seesay.runs.config import WEIGHTS
 from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
-from seesay.runs.trained import new_matcher, save_inputs, save_weights
+from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_task import ConceptTask, with_concept_runs
 from seesay.training.epochs import METRICS, Callback, Epoch, OnEpochEnd, running
@@ -105,9 +105,12 @@ def combine_members(
     """
     _check_members(recipe, members)
     recipe = _with_tuned_encoders(recipe, members)
+    for member in members:
+        for name in member.recipe.encoders:
+            copy_tuned(name, member.folder, out)
     vocabulary = _readers(members)[0].vocabulary
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
-    task = task_for(recipe, corpus, vocabulary, encoder)
+    task = task_for(recipe, corpus, vocabulary, encoder, out)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     # A matcher that is fine-tuned may be an ensemble itself.
     tunes = isinstance(recipe.matcher, FineTunedSettings)
@@ -124,13 +127,14 @@ def combine_members(
     with running(learning, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if tunes:
             if not has_epochs(out):
-                save_inputs(run)  # resuming compares the recipe with this one
+                run.save_inputs()  # resuming compares the recipe with this one
             tuned, history = fine_tune(run, task, on_epoch_end)
             run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
             assert isinstance(task, SentenceTask)
             gates = train_gates(run, task.data, task.val, on_epoch_end)
-    _write(run, members)
+    run.save_inputs()
+    save_weights(out, run.matcher.state_dict())
     about = {member.recipe.name: _about(member) for member in members}
     summary = summarize(run, corpus, task, history, about, gates)
     run = Run.load(str(out))
@@ -138,16 +142,6 @@ def combine_members(
     # Otherwise, if a member is trained again, fine-tuning would resume from it and ignore the new weights.
     (out / CHECKPOINT).unlink(missing_ok=True)
     return run
-
-
-def _write(run: Run, members: Sequence[Run]) -> None:
-    """Write the run's folder, with the encoders that its members have fine-tuned."""
-    run.folder.mkdir(parents=True, exist_ok=True)
-    for member in members:
-        for name in member.recipe.encoders:
-            copy_tuned(name, member.folder, run.folder)
-    save_inputs(run)
-    save_weights(run.folder, run.matcher.state_dict())
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:

@@ -49,9 +49,11 @@ class ConceptTask(Task):
     targets: Tensor
 
     @classmethod
-    def from_corpus(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
+    def from_corpus(
+        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, run: Path | None = None
+    ) -> ConceptTask:
         """Create the task of a corpus, whose vocabulary is its concepts, encoding missing features."""
-        train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
+        train, val = (split_inputs(recipe, corpus, split, vocabulary, run=run) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
         return cls(recipe, terms_of(recipe), train, val, targets)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -191,10 +192,17 @@ class PhraseTask(Task):
 
     @classmethod
     def from_corpus(
-        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+        cls,
+        recipe: Recipe,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        encoder: SentenceEncoder | None,
+        run: Path | None = None,
     ) -> PhraseTask:
-        """Create the task of a corpus, proposing and encoding missing regions."""
-        train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        """Create the task of a corpus, proposing and encoding missing regions; see `task_for`."""
+        train, val = (
+            split_inputs(recipe, corpus, split, vocabulary, encoder, run=run) for split in ("train", "val")
+        )
         assert recipe.regions is not None
         return cls(recipe, recipe.regions, train, val)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +21,8 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs, run_inputs, split_inputs
+from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
@@ -76,7 +78,7 @@ class Teacher:
             SeesayError: the run does not exist, has no embedding, reads other images, or was trained on
                 another corpus, whose train split may contain this one's test images.
         """
-        run = Run.load(name)
+        run = load_run(name)
         matcher = run.matcher
         if not isinstance(matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
@@ -87,7 +89,7 @@ class Teacher:
                 "run of that corpus as loss.teacher=RUN, or train without a teacher: "
                 "loss={kind: contrastive, scale: 1.0}."
             )
-        data = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
+        data = run_inputs(run, corpus, "train")
         if not np.array_equal(data.image_of_sentence, student.image_of_sentence):
             raise SeesayError(
                 f"Teacher '{run.name}' reads other images of {corpus.root} than the student does."
@@ -128,16 +130,21 @@ class SentenceTask(Task):
 
     @classmethod
     def from_corpus(
-        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+        cls,
+        recipe: Recipe,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        encoder: SentenceEncoder | None,
+        run: Path | None = None,
     ) -> SentenceTask:
-        """Create the task of a corpus, encoding missing features."""
+        """Create the task of a corpus, encoding missing features; arguments as of `task_for`."""
         for split in ("train", "val"):
             corpus.split(split)  # raises an error if it is missing, before images are encoded
         train, val = (
-            split_inputs(recipe, corpus, split, vocabulary, encoder, as_stored=split == "train")
+            split_inputs(recipe, corpus, split, vocabulary, encoder, split == "train", run)
             for split in ("train", "val")
         )
-        train = _with_held_out_concepts(recipe, train)
+        train = _with_held_out_concepts(recipe, train, run)
         images = TrainImages(train.features)
         task = cls(recipe, terms_of(recipe), train, val, vocabulary, encoder, images, corpus)
         for term in task.terms:
@@ -202,13 +209,13 @@ class SentenceTask(Task):
         return total
 
 
-def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
+def _with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> Inputs:
     """Return the train split with held-out concept scores, if a concept encoder was trained with folds."""
     names = [image.name for image in train.corpus.images]
     widths = iter(train.image_dims)
     features, start = train.features, 0
     for encoder in recipe.encoders:
-        scores = held_out_scores(encoder, names)
+        scores = held_out_scores(encoder, names, run)
         for array in recipe.arrays:
             width = next(widths, 0)
             if scores is not None:

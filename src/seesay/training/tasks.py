@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.recipes.schema import Recipe
@@ -12,14 +14,22 @@ from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 
 
-def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
+def task_for(
+    recipe: Recipe,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None,
+    run: Path | None = None,
+) -> Task:
     """Create the recipe's task on a corpus, encoding missing features.
+
+    `run` is the folder of the run that is trained, which may hold weights of its image encoders.
 
     Raises:
         SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
     """
     if corpus.has_boxes:
-        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
+        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder, run)
     if recipe.matcher.predicts_concepts:
-        return ConceptTask.from_corpus(recipe, corpus, vocabulary)
-    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder)
+        return ConceptTask.from_corpus(recipe, corpus, vocabulary, run)
+    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder, run)

@@ -12,10 +12,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.concepts import keep_concepts
-from seesay.encoders.sentences.base import (
-    SentenceEncoder,
-    load_sentence_encoder,
-)
+from seesay.encoders.sentences.base import TEXT, SentenceEncoder, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.layers import CommonLength
@@ -23,11 +20,10 @@ from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, TEXT, VOCABULARY, run_recipe
-from seesay.runs.folders import run_config
+from seesay.runs.config import RUN, VOCABULARY, run_recipe
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_inputs, save_weights
+from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
@@ -90,7 +86,7 @@ def _train(
         return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RUN).is_file():
-        recipe = run_config(out).checked_recipe(out)  # it names the encoders that the run has stored
+        recipe = run_recipe(out)  # it names the encoders that the run has stored
         check_start(recipe, named, out)
     run, task = _begin(recipe, corpus, out, resume, start_from)
     with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
@@ -147,7 +143,7 @@ def _begin(
         check_words(out, vocabulary, corpus)
     if start_from is None:
         encoder = _sentence_encoder(recipe, split, out if resume else None)
-    task = task_for(recipe, corpus, vocabulary, encoder)
+    task = task_for(recipe, corpus, vocabulary, encoder, out)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     if start_from is not None:
@@ -167,14 +163,14 @@ def _begin(
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if concepts is not None:
         concepts.save(out / CONCEPTS)
-    save_inputs(run)
+    run.save_inputs()
     return run, task
 
 
 def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> SentenceEncoder | None:
     """Fit the recipe's encoder, or load that of a resumed run: a new fit may flip the signs of PCA's axes."""
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
-        return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
+        return load_sentence_encoder(recipe.sentence_encoder, resumed)
     return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
 
 

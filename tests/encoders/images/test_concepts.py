@@ -19,7 +19,7 @@ from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_e
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.tuned import adopt_tuned, copy_tuned, save_tuned
+from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.spec import EncoderSpec
 from seesay.encoders.stores import FeatureStore
@@ -83,9 +83,8 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
     tmp_path: Path, about: dict[str, str] | None
 ) -> None:
     kept = save_tuned("concepts", {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about)
-    adopt_tuned(kept, tmp_path)
     with pytest.raises(SeesayError, match="not the weights of a concept head") as raised:
-        StoredHead.from_name(kept)
+        StoredHead.from_name(kept, tmp_path)
     assert "\n" not in str(raised.value)
 
 
@@ -162,7 +161,7 @@ def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> Non
 def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
     kept = keep_concepts(f"concepts:{run}", tmp_path / "sco")
-    assert StoredHead.from_name(kept).instances == 36
+    assert StoredHead.from_name(kept, tmp_path / "sco").instances == 36
 
 
 def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
@@ -199,7 +198,7 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     encoder, one = (
         load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load("efficientnet-lite0", "cpu", SIDE),
+        LiteEncoder.load("efficientnet-lite0", "cpu", None, SIDE),
     )
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
@@ -216,7 +215,7 @@ class Colours(ImageEncoder):
     """Colours of an image, by a table in a folder."""
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
         assert name.endswith(":/tables/a"), name
         return cls(
             name, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
@@ -238,7 +237,7 @@ def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path
     data = (tmp_path / "flat.png").read_bytes()
     regions, whole = (
         load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load("efficientnet-lite0", "cpu", SIDE),
+        LiteEncoder.load("efficientnet-lite0", "cpu", None, SIDE),
     )
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)
@@ -299,13 +298,11 @@ def test_a_run_that_reads_concepts_keeps_them(
     assert str(EncoderSpec.parse(kept).untuned) == f"{kind}:{run}"
     assert keep_concepts(kept, tmp_path / "reader") == kept
     assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
-    for folder in (run, tmp_path / "cache" / "encoders"):
-        shutil.rmtree(folder)
+    shutil.rmtree(run)
     kept_encoder.cache_clear()
-    with pytest.raises(SeesayError, match="load that run"):
+    with pytest.raises(SeesayError, match="its weights belong to a run"):
         load_image_encoder(kept)
-    adopt_tuned(kept, tmp_path / "reader")
-    here = load_image_encoder(kept)
+    here = load_image_encoder(kept, run=tmp_path / "reader")
     assert here.fingerprint == there.fingerprint
     encoded = [encode_images([each], [photo.read_bytes()], ["a"]).arrays[0] for each in (here, there)]
     np.testing.assert_array_equal(encoded[0]["pooled"], encoded[1]["pooled"])

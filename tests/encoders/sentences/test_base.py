@@ -43,8 +43,8 @@ def test_what_was_saved_encodes_the_same(name: str, tmp_path: Path):
     assert vectors.shape == (100, encoder.dim)
     assert vectors.dtype == np.float32
     assert encoder.dim == 12
-    save_sentence_encoder(encoder, tmp_path / "text.safetensors")
-    again = load_sentence_encoder(name, tmp_path / "text.safetensors")
+    save_sentence_encoder(encoder, tmp_path)
+    again = load_sentence_encoder(name, tmp_path)
     np.testing.assert_array_equal(again.encode(TEXTS), vectors)
     assert again.fingerprint == encoder.fingerprint
     assert fit_sentence_encoder(name, TEXTS, 12, IMAGES).fingerprint == encoder.fingerprint
@@ -103,13 +103,13 @@ def test_no_such_encoder_is_said():
 def test_files_that_are_missing_or_broken_or_anothers(tmp_path: Path):
     path = tmp_path / "text.safetensors"
     with pytest.raises(SeesayError, match="train again"):
-        load_sentence_encoder("mean", path)
-    save_sentence_encoder(fit_sentence_encoder("mean", TEXTS, 5), path)
+        load_sentence_encoder("mean", tmp_path)
+    save_sentence_encoder(fit_sentence_encoder("mean", TEXTS, 5), tmp_path)
     with pytest.raises(SeesayError, match="contains the sentence encoder 'mean'"):
-        load_sentence_encoder("hglmm", path)
+        load_sentence_encoder("hglmm", tmp_path)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(SeesayError, match="train again"):
-        load_sentence_encoder("mean", path)
+        load_sentence_encoder("mean", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -124,19 +124,19 @@ def test_files_that_are_missing_or_broken_or_anothers(tmp_path: Path):
 )
 def test_parts_that_do_not_fit_are_named(tmp_path: Path, key: str, value: np.ndarray | None, said: str):
     path = tmp_path / "text.safetensors"
-    save_sentence_encoder(fit_sentence_encoder("tfidf", TEXTS * 2, 5), path)
+    save_sentence_encoder(fit_sentence_encoder("tfidf", TEXTS * 2, 5), tmp_path)
     tensors = load_file(path)
     tensors[key] = np.full_like(tensors[key], np.nan) if value is None else value
     save_file(tensors, path, {"encoder": "tfidf"})
     with pytest.raises(SeesayError, match=rf"text\.safetensors: {said}"):
-        load_sentence_encoder("tfidf", path)
+        load_sentence_encoder("tfidf", tmp_path)
 
 
 def test_minilm_needs_no_file(tmp_path: Path):
     encoder = fit_sentence_encoder("minilm", TEXTS, 12)
-    save_sentence_encoder(encoder, tmp_path / "none")
-    assert not (tmp_path / "none").exists()
-    assert load_sentence_encoder("minilm", tmp_path / "none").fingerprint == encoder.fingerprint
+    save_sentence_encoder(encoder, tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert load_sentence_encoder("minilm", tmp_path).fingerprint == encoder.fingerprint
     assert encoder.dim == 384
 
 

@@ -105,9 +105,9 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     rows = [f"{word} {' '.join(map(str, drawn.normal(size=3)))}" for word in [*words, "cat"]]
     path.write_text("\n".join(rows))
     encoder = fit_sentence_encoder(f"{name}:{path}", texts, dim=2)
-    save_sentence_encoder(encoder, tmp_path / "text.safetensors")
+    save_sentence_encoder(encoder, tmp_path)
     module._of_file.cache_clear()
-    again = load_sentence_encoder(f"{name}:{path}", tmp_path / "text.safetensors")
+    again = load_sentence_encoder(f"{name}:{path}", tmp_path)
     assert not again.encode(["?!"]).any()
     cat, none, both, dog = again.encode(["cat", "xqzzt", "a dog xqzzt", "a dog"])
     assert cat.any()
@@ -143,14 +143,14 @@ def test_a_replaced_file_makes_another_encoder(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\ncat 3 4\n")
     encoder = fit_sentence_encoder(f"mean:{path}", ["a dog", "a cat"], dim=1)
-    save_sentence_encoder(encoder, tmp_path / "text.safetensors")
+    save_sentence_encoder(encoder, tmp_path)
     before = encoder.fingerprint
     path.write_text("dog 3 4\ncat 1 2\n")
-    again = load_sentence_encoder(f"mean:{path}", tmp_path / "text.safetensors")
+    again = load_sentence_encoder(f"mean:{path}", tmp_path)
     assert again.fingerprint != before
     path.unlink()
     with pytest.raises(SeesayError, match=r"vectors\.txt: cannot be read"):
-        _ = load_sentence_encoder(f"mean:{path}", tmp_path / "text.safetensors").fingerprint
+        _ = load_sentence_encoder(f"mean:{path}", tmp_path).fingerprint
 
 
 def test_threads_share_what_was_looked_up() -> None:

@@ -81,7 +81,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for tuned in Run.load(str(run), "cpu").recipe.encoders:
         name = str(EncoderSpec.parse(tuned).untuned)
-        model = export_lite(tuned, with_maps=name == WITH_MAPS)
+        model = export_lite(tuned, with_maps=name == WITH_MAPS, run=run)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
         if folder.resolve() == FOLDER.resolve():
             write_hash(name, folder / f"{name}.onnx")

@@ -71,15 +71,17 @@ class _Whole(nn.Module):
         return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
 
 
-def export_lite(name: str, with_maps: bool) -> Any:
+def export_lite(name: str, with_maps: bool, run: Path | None = None) -> Any:
     """Export a packaged or tuned network in 32 bits, with padding and normalisation folded into convolutions.
+
+    `run` is the folder of the run that tuned it.
 
     With `with_maps`, it also returns the packaged network's maps of stride 16 and 32, and takes squares of
     any side divisible by 32.
     """
     packaged, _, tuned = name.partition("@")
     side = LITE[packaged].size
-    network = load_lite(name).network
+    network = load_lite(name, run).network
     of_maps = (load_lite(packaged).network if tuned else network) if with_maps else None
     axes = {each: {0: "n"} for each in ("pixels", "pooled", "logits")}
     if with_maps:

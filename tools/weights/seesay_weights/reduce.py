@@ -30,7 +30,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_inputs, save_weights
+from seesay.runs.trained import new_matcher, save_weights
 from seesay.training.words import PretrainedVectors
 from seesay_weights.keep import known_phrases
 
@@ -69,7 +69,7 @@ def reduce(recipe: Recipe, start: Run, corpora: Sequence[Corpus], out: Path) -> 
     # The vectors of the classes are not learned, and are those of the encoder as it is now.
     matcher.prepare(PretrainedVectors(words))
     run = Run.from_matcher(out, recipe, words, encoder, matcher, first.image_dims)
-    save_inputs(run)
+    run.save_inputs()
     save_weights(out, matcher.state_dict())
     return run
 

@@ -17,9 +17,8 @@ from safetensors.torch import load_file
 
 from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.spec import EncoderSpec
-from seesay.runs.config import VOCABULARY, WEIGHTS
+from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.export import export_run
-from seesay.runs.folders import run_config
 from seesay.runs.run import Run
 from seesay.runs.trained import save_weights
 
@@ -31,10 +30,10 @@ def ship(run: Path, target: Path) -> int:
     target.mkdir(parents=True, exist_ok=True)
     save_weights(target, {key: tensor.half() for key, tensor in load_file(run / WEIGHTS).items()})
     shutil.copyfile(run / VOCABULARY, target / VOCABULARY)
-    config = run_config(run)
-    for name in filter(lambda name: str(EncoderSpec.parse(name).untuned) != name, config.encoders):
-        config = config.renamed(name, str(EncoderSpec.parse(name).untuned) + EIGHT_BITS)
-    recipe = {**config.recipe, "losses": []}
+    config = RunConfig.load(run)
+    specs = map(EncoderSpec.parse, config.encoders)
+    encoders = [f"{spec.untuned}{EIGHT_BITS}" if spec.weights else str(spec) for spec in specs]
+    recipe = {**config.recipe, "encoders": encoders, "losses": []}
     replace(config, recipe=recipe, graphs={}, weights=None).save(target)
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():

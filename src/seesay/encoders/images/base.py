@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seesay.data.pixels import middle
-from seesay.encoders import IMAGE_ENCODERS, Described
+from seesay.encoders import IMAGE_ENCODERS, Encoder
 from seesay.encoders.spec import EncoderSpec
 from seesay.registry import Registry
 
@@ -127,7 +128,7 @@ Arrays = dict[str, NDArray[np.float32]]
 Network = Callable[[Pixels], Arrays]
 
 
-class ImageEncoder(Described):
+class ImageEncoder(Encoder):
     """A network with its preprocessing.
 
     Args:
@@ -139,7 +140,7 @@ class ImageEncoder(Described):
         crop: "squash", or "ten", whose features are averaged over the crops of an image.
 
     Attributes:
-        fingerprint: identifies weights and preprocessing; the key of the feature store.
+        fingerprint: identifies weights and preprocessing.
         uses_gpu: whether it uses a GPU if there is one.
         of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
 
@@ -150,7 +151,7 @@ class ImageEncoder(Described):
         ... class MeanColour(ImageEncoder):
         ...     '''Mean colour of an image.'''
         ...     @classmethod
-        ...     def load(cls, name, device):
+        ...     def load(cls, name, device, run):
         ...         return cls(name, "v1", 8, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
         >>> encoder = load_image_encoder("mean-colour")
         >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
@@ -169,8 +170,11 @@ class ImageEncoder(Described):
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load the variant that a recipe names, ready to encode on that device."""
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+        """Load the variant that a recipe names, ready to encode on that device.
+
+        `run` is the folder of the run whose recipe it is, and which may hold weights; None for no run.
+        """
         raise NotImplementedError
 
     @property
@@ -211,15 +215,20 @@ class ImageEncoder(Described):
 
 
 @lru_cache(maxsize=8)
-def kept_encoder(name: str, device: str) -> ImageEncoder:
+def kept_encoder(name: str, device: str, run: Path | None) -> ImageEncoder:
     """Load an image encoder, or return the cached one."""
-    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
+    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device, run)
 
 
-def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
+def load_image_encoder(name: str, device: str = "cpu", run: Path | None = None) -> ImageEncoder:
     """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
     Packaged networks run in ONNX Runtime on a CPU and in PyTorch on a GPU, those in 8 bits always on the CPU.
+
+    Args:
+        name: of the encoder.
+        device: "cpu" or a device of PyTorch.
+        run: the folder of the run whose encoder it is, which holds weights that the run has tuned.
 
     Example:
         >>> load_image_encoder("efficientnet-lite0").dims
@@ -230,7 +239,9 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
     """
     spec = EncoderSpec.parse(name)
     found = IMAGE_ENCODERS[spec.name]
-    return found.load(name, device) if found.of_run and not spec.weights else kept_encoder(name, device)
+    if found.of_run and not spec.weights:
+        return found.load(name, device, run)
+    return kept_encoder(name, device, run)
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:

@@ -25,9 +25,9 @@ from safetensors.numpy import load_file, save_file
 from seesay.encoders import proposals, register_image_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
-from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
+from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import EXPORTED, EncoderSpec
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replacing
 from seesay.text.concepts import FILE as CONCEPTS
@@ -52,13 +52,13 @@ class StoredHead(NamedTuple):
     instances: int = 0  # regions that the arrays join, if any; each concept gets its highest logit
 
     @classmethod
-    def from_name(cls, name: str) -> StoredHead:
-        """Read the head that a run keeps (`@HASH`), or that of the run in the name.
+    def from_name(cls, name: str, run: Path | None = None) -> StoredHead:
+        """Read the head that a run keeps in its folder `run` (`@HASH`), or that of the run in the name.
 
         Raises:
             SeesayError: there is none, it is damaged, or it reads another head (heads could form a loop).
         """
-        head = cls._read(name)
+        head = cls._read(name, run)
         if EncoderSpec.parse(head.encoder).name in CONCEPT_ENCODERS:
             raise SeesayError(
                 f"{head.path}: the head reads '{head.encoder}', which is also a head; train it on an encoder."
@@ -66,28 +66,30 @@ class StoredHead(NamedTuple):
         return head
 
     @classmethod
-    def _read(cls, name: str) -> StoredHead:
+    def _read(cls, name: str, run: Path | None) -> StoredHead:
         spec = EncoderSpec.parse(name)
         if not (spec.variant or spec.weights):
             raise SeesayError(
                 f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
                 "`seesay train concepts --out RUN` makes one."
             )
-        path = tuned_file(spec) if spec.weights else Path(spec.variant) / _WEIGHTS
+        path = tuned_file(spec, run) if spec.weights else Path(spec.variant) / _WEIGHTS
         if not os.path.isfile(path):  # noqa: PTH113 — a name may be too long for the system
             raise SeesayError(
                 f"Encoder '{name}': no trained run at {spec.variant}; "
                 f"`seesay train concepts --out {spec.variant}` makes one."
             )
         try:
-            about = _about(spec)
+            about = _about(spec, run)
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
             encoder = about[BASE]
         except (OSError, SafetensorError, ValueError, LookupError) as failure:
             raise _no_head(path, failure) from failure
-        if not spec.weights:
-            adopt_tuned(encoder, path.parent)
         return cls(encoder, arrays, _layers(path), path, instances)
+
+    def base(self, device: str) -> ImageEncoder:
+        """Load the encoder whose features are read, from the run that holds the head."""
+        return load_image_encoder(self.encoder, device, self.path.parent)
 
     @property
     def width(self) -> int:
@@ -156,12 +158,12 @@ class ConceptEncoder(ImageEncoder):
 
         name, weights = f"concepts of {base.name}", head.fingerprint(base)
         super().__init__(name, weights, base.size, head.dims, of_squares, base.crop)
-        self._base, self._head = base, head
+        self._base, self._head, self.sessions = base, head, base.sessions
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
-        head = StoredHead.from_name(name)
-        base = load_image_encoder(head.encoder, device)
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.from_name(name, run)
+        base = head.base(device)
         head.check(base.dims)
         return cls(base, head)
 
@@ -198,8 +200,8 @@ class ConceptRegionsEncoder(ImageEncoder):
         super().__init__(name, what, one_crop.size, head.dims, of_squares, "regions")
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
-        head = StoredHead.from_name(name)
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.from_name(name, run)
         if head.instances:
             raise SeesayError(
                 f"{head.path.parent}: its scores are already the highest of {head.instances} regions; "
@@ -208,8 +210,14 @@ class ConceptRegionsEncoder(ImageEncoder):
         spec = EncoderSpec.parse(head.encoder)
         network = str(replace(spec, variant="") if spec.variant == TEN else spec)  # others may be folders
         lite = spec.name in LITE
-        one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
-        return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
+        holder = head.path.parent
+        if lite:
+            one_crop = LiteEncoder.load(network, device, holder, SIDE)
+        else:
+            one_crop = load_image_encoder(network, device, holder)
+        encoder = cls(one_crop, head, head.fingerprint(head.base(device)))
+        encoder.sessions = one_crop.sessions
+        return encoder
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Cut out the regions, (50, size, size, 3) uint8; the whole image replaces missing ones."""
@@ -223,7 +231,7 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def keep_concepts(name: str, folder: Path) -> str:
+def keep_concepts(name: str, run: Path) -> str:
     """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
     Returns the encoder's new name, or the same name if it is another kind of encoder or was copied before.
@@ -232,11 +240,11 @@ def keep_concepts(name: str, folder: Path) -> str:
     if spec.name not in CONCEPT_ENCODERS or spec.weights:
         return name
     head = StoredHead.from_name(name)
-    copy_tuned(head.encoder, head.path.parent, folder)
-    kept = save_tuned(name, load_file(head.path), folder, _about(spec))
-    adopt_tuned(kept, folder)
+    copy_tuned(head.encoder, head.path.parent, run)
+    base = str(EncoderSpec.parse(head.encoder).within(head.path.parent))
+    kept = save_tuned(name, load_file(head.path), run, _about(spec, None) | {BASE: base})
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
-        with replacing(_held_out_file(kept)) as beside:
+        with replacing(_held_out_file(kept, run)) as beside:
             shutil.copyfile(held_out, beside)
     return kept
 
@@ -248,8 +256,10 @@ def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32
         save_file({"names": text, "logits": logits}, beside)
 
 
-def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
+def held_out_scores(encoder: str, names: Sequence[str], folder: Path | None = None) -> Arrays | None:
     """Return the arrays of train images, from heads that were not trained on them, n rows each.
+
+    `folder` is that of the run whose encoder it is.
 
     Returns None if it is not the encoder `concepts`, or its run was trained without folds.
 
@@ -258,10 +268,10 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     """
     spec = EncoderSpec.parse(encoder)
     run = spec.variant
-    if spec.name != "concepts" or not run or _about(spec).get("folds", "0") == "0":
+    if spec.name != "concepts" or not run or _about(spec, folder).get("folds", "0") == "0":
         return None
     path = Path(run) / _HELD_OUT
-    if spec.weights and (kept := _held_out_file(encoder)).is_file():
+    if spec.weights and folder is not None and (kept := _held_out_file(encoder, folder)).is_file():
         path = kept
     if not path.is_file():
         raise SeesayError(
@@ -279,20 +289,19 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     return _scores(tensors["logits"][[row[name] for name in names]])
 
 
-def _about(spec: EncoderSpec) -> dict[str, str]:
-    """Return the metadata of the head that a run keeps, or of the head of the run in the name.
+def _about(spec: EncoderSpec, folder: Path | None) -> dict[str, str]:
+    """Return the metadata of the head that a run keeps in that folder, or of that of the run in the name.
 
     They are the encoder, its arrays, and the numbers of folds and regions in training.
     """
     if spec.weights:
-        return metadata(tuned_file(spec))
+        return metadata(tuned_file(spec, folder))
     run = Path(spec.variant)
     try:
         (run / CONCEPTS).stat()
         recipe = read_small_json(run / _RUN)["recipe"]
         numbers = {key: str(recipe["matcher"].get(key) or 0) for key in ("folds", "instances")}
-        encoder = str(recipe["encoders"][0]).replace(f"{EXPORTED}:./", f"{EXPORTED}:{run.resolve()}/")
-        return {BASE: encoder, "arrays": ",".join(recipe["arrays"]), **numbers}
+        return {BASE: str(recipe["encoders"][0]), "arrays": ",".join(recipe["arrays"]), **numbers}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise SeesayError(
             f"Encoder '{spec}': {spec.variant} predicts no concepts (no {CONCEPTS}); train the recipe "
@@ -300,10 +309,9 @@ def _about(spec: EncoderSpec) -> dict[str, str]:
         ) from None
 
 
-def _held_out_file(kept: str) -> Path:
-    """The file of the held-out scores of a kept head."""
-    spec = EncoderSpec.parse(kept)
-    return tuned_file(spec).with_name(f"held-out-{spec.weights}.safetensors")
+def _held_out_file(kept: str, run: Path) -> Path:
+    """The file of the held-out scores of a head that a run keeps in its folder."""
+    return run / f"held-out-{EncoderSpec.parse(kept).weights}.safetensors"
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:

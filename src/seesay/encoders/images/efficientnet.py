@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import included_file, package_folder, register_image_encoder
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network, Pixels
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
-from seesay.onnx import Session, exported
+from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:
     from torch import nn
@@ -80,12 +82,15 @@ class LiteEncoder(ImageEncoder):
     variants: ClassVar = _by_crop("ImageNet CNN, 1280-d pooled features, 1000 class logits")
 
     @classmethod
-    def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None = None, side: int | None = None) -> ImageEncoder:
         spec, crop = EncoderSpec.parse(name), _crop(name)
-        lite = LITE[spec.name.removesuffix(EIGHT_BITS)]
-        side = side or lite.size
-        run = lite_network(spec, device, side)
-        return cls(name, spec.weights or weights_of(spec.name), side, DIMS, run, crop)
+        if spec.weights:
+            tuned_file(spec, run)  # report missing weights now, not at the first image
+        side = side or LITE[spec.name.removesuffix(EIGHT_BITS)].size
+        squares = run_squares(spec, list(DIMS), side, device, run)
+        encoder = cls(name, spec.weights or weights_of(spec.name), side, DIMS, squares.named, crop)
+        encoder.sessions = squares.sessions
+        return encoder
 
 
 @register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
@@ -112,18 +117,20 @@ class StagesEncoder(ImageEncoder):
     )
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None = None) -> ImageEncoder:
         spec, crop = EncoderSpec.parse(name), _crop(name)
         if spec.weights:
             raise SeesayError(f"Encoder '{name}': the stages of a fine-tuned network cannot be read.")
         network = spec.name.removesuffix("-stages")
         lite = LITE[network]
-        run = run_squares(EncoderSpec(network), ["fine", "coarse"], lite.size, device)
+        squares = run_squares(EncoderSpec(network), ["fine", "coarse"], lite.size, device, run)
 
         def means(pixels: Pixels) -> Arrays:
-            return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in run(pixels)], axis=1)}
+            return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in squares(pixels)], axis=1)}
 
-        return cls(name, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
+        encoder = cls(name, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
+        encoder.sessions = squares.sessions
+        return encoder
 
 
 def _crop(name: str) -> str:
@@ -142,19 +149,33 @@ def weights_of(network: str) -> str:
     return lite.eight_bits if network.endswith(EIGHT_BITS) else lite.sha256
 
 
-def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:
-    """Load a packaged or fine-tuned network for squares of `side` pixels; see `run_squares`."""
-    names = ["pooled", "logits"]
-    if spec.weights:
-        tuned_file(spec)  # report missing weights now, not at the first image
-    run = run_squares(spec, names, side, device)
-    return lambda pixels: dict(zip(names, run(pixels), strict=True))
+@dataclass(frozen=True)
+class Squares:
+    """A network on squares, pixels (n, side, side, 3) uint8.
+
+    Attributes:
+        outputs: the names of its outputs.
+        compute: computes them.
+        sessions: the network in ONNX Runtime; none in PyTorch.
+    """
+
+    outputs: Sequence[str]
+    compute: Callable[[Pixels], list[NDArray[np.float32]]]
+    sessions: Sequence[Session] = ()
+
+    def __call__(self, pixels: Pixels) -> list[NDArray[np.float32]]:
+        """Compute the outputs, in their order."""
+        return self.compute(pixels)
+
+    def named(self, pixels: Pixels) -> Arrays:
+        """Compute the outputs by name."""
+        return dict(zip(self.outputs, self.compute(pixels), strict=True))
 
 
 def run_squares(
-    spec: EncoderSpec, outputs: list[str], side: int, device: str
-) -> Callable[[Pixels], list[NDArray[np.float32]]]:
-    """Return a function that runs a network on squares: in ONNX Runtime on one core a call, or on a GPU.
+    spec: EncoderSpec, outputs: list[str], side: int, device: str, run: Path | None = None
+) -> Squares:
+    """Run a network on squares: in ONNX Runtime on one core a call, or on a GPU.
 
     Args:
         spec: names the network and its weights; an 8-bit network is read from its included file.
@@ -162,30 +183,35 @@ def run_squares(
         side: the side of the squares in pixels.
         device: "cpu" or a device of PyTorch. Features of 8-bit networks are always computed on the CPU; their
             maps, which are those of the packaged network, are computed by PyTorch on a GPU.
+        run: the folder of the run whose files hold tuned weights, or the network.
     """
     network = spec.name.removesuffix(EIGHT_BITS)
     eight_bits = network != spec.name
 
     def build() -> nn.Module:
-        return load_squares(str(EncoderSpec(network, spec.weights)), outputs)
+        return load_squares(str(EncoderSpec(network, spec.weights)), outputs, run)
 
     if device != "cpu" and not (eight_bits and "pooled" in outputs):
         from seesay.encoders.networks import in_pytorch
 
-        return in_pytorch(build(), device)
+        return Squares(outputs, in_pytorch(build(), device))
     if eight_bits:
-        session = Session(lambda: included_file(f"{network}.onnx"), threads=1)
+        session = Session(included_file(f"{network}.onnx"), threads=1)
     else:
         lite, graph = LITE[network], _GRAPHS[tuple(outputs)]
         what = f"{graph}{side}-" if graph or side != lite.size else ""
         key = f"{network}-{what}{spec.weights or lite.sha256[:16]}"
         example = np.zeros((1, side, side, 3), np.uint8)
-        session = Session(lambda: exported(key, build, [example], ["pixels"], outputs), threads=1)
-    return lambda pixels: session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
+        session = Session(Packaged(key, build, [example], ["pixels"], outputs, run=run), threads=1)
+
+    def compute(pixels: Pixels) -> list[NDArray[np.float32]]:
+        return session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
+
+    return Squares(outputs, compute, [session])
 
 
-def load_lite(name: str) -> PixelsToFeatures:
-    """Load a network with its packaged or fine-tuned (after an @) weights, in evaluation mode.
+def load_lite(name: str, run: Path | None = None) -> PixelsToFeatures:
+    """Load a network with its packaged weights, or those tuned in a run (after an @), in evaluation mode.
 
     The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
     which only creates tensors.
@@ -203,7 +229,7 @@ def load_lite(name: str) -> PixelsToFeatures:
         raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
     module = PixelsToFeatures(EfficientNet.from_name(network))
     if spec.weights:
-        path = tuned_file(spec)
+        path = tuned_file(spec, run)
         try:
             module.load_state_dict(load_file(path))
         except (RuntimeError, SafetensorError) as failure:
@@ -219,14 +245,14 @@ def load_lite(name: str) -> PixelsToFeatures:
     return module.eval()
 
 
-def load_squares(name: str, outputs: Sequence[str]) -> nn.Module:
+def load_squares(name: str, outputs: Sequence[str], run: Path | None = None) -> nn.Module:
     """Load a network with these outputs: pooled and logits, fine and coarse, maps, or maps and logits.
 
     Maps are computed for squares of any side divisible by 32.
     """
     from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
 
-    module = load_lite(name)
+    module = load_lite(name, run)
     if "fine" in outputs:
         return PixelsToMaps(module.network).eval()
     return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

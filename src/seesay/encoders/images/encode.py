@@ -78,13 +78,13 @@ def encode_images(
     errors = [error for part in parts for error in part.errors]
     good = [i for i, error in enumerate(errors) if error is None]
     computed: dict[str, Arrays] = {}
-    for e, (fingerprint, source) in enumerate(sources.items()):
-        found = computed[fingerprint] = {}
+    for e, (key, source) in enumerate(sources.items()):
+        found = computed[key] = {}
         for name, dim in source.dims.items():
             found[name] = np.zeros((len(images), dim), np.float32)
             if good:
                 found[name][good] = np.concatenate([part.arrays[e][name] for part in parts if part.arrays])
-    arrays = [encoder.from_source(computed[encoder.source.fingerprint]) for encoder in encoders]
+    arrays = [encoder.from_source(computed[encoder.source.stored_as]) for encoder in encoders]
     for rows in (rows for each in arrays for rows in each.values()):
         rows[[i for i, error in enumerate(errors) if error is not None]] = 0
     return Encoded(arrays, errors)

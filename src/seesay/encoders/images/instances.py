@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from seesay.encoders import register_image_encoder
 from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
-from seesay.encoders.images.efficientnet import LITE, lite_network
+from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.spec import EncoderSpec
 
@@ -67,7 +67,7 @@ class InstanceEncoder(ImageEncoder):
     detector: Detector | None = None
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
         file = detector_file(name)
         detector = Detector(file) if file is not None else None
@@ -76,8 +76,9 @@ class InstanceEncoder(ImageEncoder):
         width = CLASSES + (detector.classes if detector else 0)
         dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
         known = f"{INSTANCES}:detector" if detector else name  # features do not depend on the file's path
-        encoder = cls(known, what, SIDE, dims, lite_network(EncoderSpec(_NETWORK), device, SIDE), "regions")
-        encoder.name, encoder.detector = name, detector
+        squares = run_squares(EncoderSpec(_NETWORK), ["pooled", "logits"], SIDE, device, run)
+        encoder = cls(known, what, SIDE, dims, squares.named, "regions")
+        encoder.name, encoder.detector, encoder.sessions = name, detector, squares.sessions
         return encoder
 
     def prepare(self, pixels: Pixels) -> Instances:

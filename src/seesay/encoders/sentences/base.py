@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.encoders import SENTENCE_ENCODERS, Described
+from seesay.encoders import SENTENCE_ENCODERS, Described, Encoder
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
@@ -25,12 +25,13 @@ from seesay.progress import progress, tell
 Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
 
+TEXT = "text.safetensors"  # in a run's folder: what was fitted
 _BATCH = 1024  # sentences whose features before PCA are in memory at a time
 _WIDE = 8000  # features whose principal components take more than half a minute
 _GLOVE = "glove-6b-50d"  # part of fingerprints, which change with the word vectors
 
 
-class SentenceEncoder(Described, ABC):
+class SentenceEncoder(Encoder, ABC):
     """Maps sentences to vectors. A class that needs no fitting is registered itself, and created by `load`.
 
     Attributes:
@@ -57,8 +58,11 @@ class SentenceEncoder(Described, ABC):
     fingerprint: str
 
     @classmethod
-    def load(cls, name: str) -> SentenceEncoder:  # noqa: ARG003
-        """Load the variant that a recipe names; by default, create the encoder without arguments."""
+    def load(cls, name: str, run: Path | None) -> SentenceEncoder:  # noqa: ARG003
+        """Load the variant that a recipe names; by default, create the encoder without arguments.
+
+        `run` is the folder of the run whose recipe it is; None for no run.
+        """
         return cls()
 
     @abstractmethod
@@ -264,7 +268,7 @@ def fit_sentence_encoder(
     """
     found = _class_of(name)
     if issubclass(found, SentenceEncoder):
-        return found.load(name)
+        return found.load(name, None)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
     try:
         return FittedEncoder(name, features, fit_pca(_known(features, texts), dim))
@@ -274,28 +278,28 @@ def fit_sentence_encoder(
         ) from none
 
 
-def save_sentence_encoder(encoder: SentenceEncoder, path: Path) -> None:
-    """Write everything that was fitted as safetensors; write nothing for an encoder that is not fitted.
+def save_sentence_encoder(encoder: SentenceEncoder, folder: Path) -> None:
+    """Write everything that was fitted to a run's folder; write nothing for an encoder that is not fitted.
 
     Example:
         >>> from pathlib import Path
         >>> from tempfile import mkdtemp
         >>> from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
         >>> encoder = fit_sentence_encoder("mean", ["two dogs play", "a red car", "the snow"], dim=2)
-        >>> path = Path(mkdtemp()) / "text.safetensors"
-        >>> save_sentence_encoder(encoder, path)
-        >>> load_sentence_encoder("mean", path).encode(["a dog"]).shape
+        >>> folder = Path(mkdtemp())
+        >>> save_sentence_encoder(encoder, folder)
+        >>> load_sentence_encoder("mean", folder).encode(["a dog"]).shape
         (1, 2)
     """
     if not isinstance(encoder, FittedEncoder):
         return
     tensors = {key: np.ascontiguousarray(array) for key, array in encoder.tensors().items()}
-    with replacing(path) as beside:
+    with replacing(folder / TEXT) as beside:
         save_file(tensors, beside, {"encoder": encoder.name})
 
 
-def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncoder:
-    """Load a sentence encoder by name; a fitted one from the file that `save_sentence_encoder` wrote.
+def load_sentence_encoder(name: str, run: Path | None = None) -> SentenceEncoder:
+    """Load a sentence encoder by name; a fitted one from the folder that `save_sentence_encoder` wrote to.
 
     Raises:
         SeesayError: there is no such encoder, or the file is missing or another encoder's.
@@ -307,11 +311,12 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
     """
     found = _class_of(name)
     if issubclass(found, SentenceEncoder):
-        return found.load(name)
-    if path is None:
+        return found.load(name, run)
+    if run is None:
         raise SeesayError(
-            f"Sentence encoder '{name}' must be fitted to a train split; fit it, or name its file."
+            f"Sentence encoder '{name}' must be fitted to a train split; fit it, or name its folder."
         )
+    path = run / TEXT
     try:
         with safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("encoder")

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import Tensors, Vectors
-from seesay.encoders.sentences.minilm import MiniLM
+from seesay.encoders.sentences.base import Tensors, Vectors, load_sentence_encoder
 from seesay.encoders.sentences.word_vectors import Bags, Remembered, WordFeatures
 from seesay.errors import SeesayError
 from seesay.progress import progress
@@ -292,7 +291,7 @@ class HybridFisherVectors(FisherVectors):
 
 def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
     """Compute MiniLM's vectors of words, each as a sentence, (n, 384); all words are known."""
-    return MiniLM().encode(words), np.ones(len(words), bool)
+    return load_sentence_encoder("minilm").encode(words), np.ones(len(words), bool)
 
 
 @register_sentence_encoder("hglmm-minilm")

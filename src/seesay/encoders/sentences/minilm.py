@@ -6,7 +6,7 @@ The package's own loader needs two large libraries at every start, so the networ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from seesay.encoders import included_file, package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
-from seesay.onnx import Session, exported
+from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -34,9 +34,19 @@ class MiniLM(SentenceEncoder):
     dim = DIM
     fingerprint = FINGERPRINT
 
+    def __init__(self, session: Session) -> None:
+        self.sessions = [session]
+
+    @classmethod
+    def load(cls, name: str, run: Path | None) -> SentenceEncoder:
+        del name
+        example, axes = np.ones((2, 5), np.int64), {"ids": {1: "t"}, "mask": {1: "t"}}
+        network = Packaged(FINGERPRINT, _network, (example, example), ["ids", "mask"], ["vectors"], axes, run)
+        return cls(Session(network, threads=0))
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, (m, 384), in batches of sentences of similar length, to avoid padding."""
-        codes, session = _tokenizer().encode_batch(list(texts)), _session(self.fingerprint)
+        codes, session = _tokenizer().encode_batch(list(texts)), self.sessions[0]
         vectors = np.empty((len(codes), DIM), np.float32)
         order = sorted(range(len(codes)), key=lambda i: len(codes[i].ids))
         for start in range(0, len(order), _BATCH):
@@ -56,12 +66,10 @@ class EightBitMiniLM(MiniLM):
 
     fingerprint = FINGERPRINT_OF_EIGHT_BITS
 
-
-@lru_cache(maxsize=2)
-def _session(fingerprint: str) -> Session:
-    return Session(
-        _exported if fingerprint == FINGERPRINT else partial(included_file, "minilm.onnx"), threads=0
-    )
+    @classmethod
+    def load(cls, name: str, run: Path | None) -> SentenceEncoder:
+        del name, run
+        return cls(Session(included_file("minilm.onnx"), threads=0))
 
 
 @lru_cache(maxsize=1)
@@ -75,15 +83,10 @@ def _tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def _exported() -> Path:
-    def build() -> nn.Module:
-        from seesay.encoders.networks.sentences import load_minilm
+def _network() -> nn.Module:
+    from seesay.encoders.networks.sentences import load_minilm
 
-        return load_minilm(packaged_folder())
-
-    example = np.ones((2, 5), np.int64)
-    axes = {"ids": {1: "t"}, "mask": {1: "t"}}
-    return exported(FINGERPRINT, build, (example, example), ["ids", "mask"], ["vectors"], axes)
+    return load_minilm(packaged_folder())
 
 
 def packaged_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,10 +42,10 @@ class TowerImageEncoder(ImageEncoder):
         self.fingerprint = towers.fingerprint("preprocessing")
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
+    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(name, open_towers(name, device))
+        return cls(name, open_towers(name, device, run))
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:
@@ -78,10 +79,10 @@ class TowerSentenceEncoder(SentenceEncoder):
         self.fingerprint = towers.fingerprint("tokens", "vocabulary")
 
     @classmethod
-    def load(cls, name: str) -> SentenceEncoder:
+    def load(cls, name: str, run: Path | None) -> SentenceEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(name, open_towers(name))
+        return cls(name, open_towers(name, run=run))
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:

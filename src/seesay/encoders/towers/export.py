@@ -41,8 +41,10 @@ SENTENCES = (
 )
 
 
-def load_towers(spec: EncoderSpec) -> LoadedTowers:
+def load_towers(spec: EncoderSpec, run: Path | None = None) -> LoadedTowers:
     """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
+
+    `run` is the folder of the run that holds tuned weights.
 
     Raises:
         SeesayError: the library is missing, has no such model, or prepares inputs in an unknown way.
@@ -50,7 +52,7 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     try:
         with naming_extras(of="hub"):
             if spec.weights:
-                loaded = _load_tuned(spec)
+                loaded = _load_tuned(spec, run)
             else:
                 loaded = (load_timm if spec.name == TIMM else load_open_clip)(spec.variant)
         _check_pixels(loaded)
@@ -69,9 +71,9 @@ def load_towers(spec: EncoderSpec) -> LoadedTowers:
     return loaded
 
 
-def _load_tuned(spec: EncoderSpec) -> LoadedTowers:
+def _load_tuned(spec: EncoderSpec, run: Path | None) -> LoadedTowers:
     """Load a network of timm with the weights of a run that tuned it; nothing is downloaded."""
-    loaded, path = load_timm(spec.variant, pretrained=False), tuned_file(spec)
+    loaded, path = load_timm(spec.variant, pretrained=False), tuned_file(spec, run)
     try:
         PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
     except (RuntimeError, SafetensorError) as failure:

@@ -59,6 +59,7 @@ class Towers:
         remedy: the advice in errors about missing or damaged files.
         device: the device of PyTorch; None for a GPU if there is one. This is checked on first use, so that
             a search does not import PyTorch.
+        run: the folder of the run that holds tuned weights.
 
     Attributes:
         about: the contents of tower.json.
@@ -72,8 +73,11 @@ class Towers:
             used.
     """
 
-    def __init__(self, spec: EncoderSpec, folder: Path, remedy: str, device: str | None) -> None:
+    def __init__(
+        self, spec: EncoderSpec, folder: Path, remedy: str, device: str | None, run: Path | None = None
+    ) -> None:
         self.spec, self.folder, self._remedy, self._device = spec, folder, remedy, device
+        self._holder = run
         try:
             self.about: Mapping[str, Any] = read_small_json(folder / TOWER)
             self.preprocessing = Preprocessing.from_json(self.about["preprocessing"])
@@ -88,6 +92,11 @@ class Towers:
         self.dim: int = self.about["dim"]
         # An untrusted tower.json may name the weights of any model.
         self.weights: str = export_digest(folder) if spec.name == EXPORTED else self.about["weights"]
+        # Images are encoded in as many threads as there are cores, sentences in one.
+        self._sessions = {
+            kind: Session(folder / f"{kind}.onnx", threads, remedy)
+            for kind, threads in (("image", 1), ("text", 0))
+        }
 
     def fingerprint(self, *parts: str) -> str:
         """Hash the weights, the length of the vectors and the given entries of tower.json."""
@@ -109,26 +118,24 @@ class Towers:
 
     def image(self, pixels: NDArray[np.uint8]) -> Vectors:
         """Compute vectors (n, d) of pixels (n, h, w, 3)."""
-        # Images are encoded in as many threads as there are cores, sentences in one.
-        return self._run("image", "pixels", pixels, threads=1, few=0)
+        return self._run("image", "pixels", pixels, few=0)
 
     def text(self, ids: Ids) -> Vectors:
         """Compute vectors (m, d) of ids (m, t)."""
-        return self._run("text", "ids", ids, threads=0, few=_MANY)
+        return self._run("text", "ids", ids, few=_MANY)
 
-    def _run(self, kind: str, name: str, rows: NDArray[Any], threads: int, few: int) -> Vectors:
+    def _run(self, kind: str, name: str, rows: NDArray[Any], few: int) -> Vectors:
         """Compute in PyTorch on a GPU if there are at least `few` rows, else in ONNX Runtime."""
         count = len(rows)
         with _loading:
             here = "cpu" if count < few else self._device or default_device()
             if here != "cpu":
-                network = _in_pytorch(self.spec, here)[kind]
+                network = _in_pytorch(self.spec, here, self._holder)[kind]
         if here != "cpu":
             return network(rows)[0]
         path = self.folder / f"{kind}.onnx"
         try:
-            session = _session(path, threads, self._remedy, self.weights)
-            vectors = session.run({name: rows})[0]
+            vectors = self._sessions[kind].run({name: rows})[0]
             if vectors.dtype != np.float32 or vectors.shape != (count, self.dim):
                 raise ValueError(f"dim is {self.dim}, and it gives {vectors.dtype}{list(vectors.shape)}")
         except SeesayError:
@@ -140,30 +147,25 @@ class Towers:
         return vectors
 
 
-@lru_cache(maxsize=8)
-def _session(path: Path, threads: int, remedy: str, weights: str) -> Session:  # noqa: ARG001
-    """Share a network among the runs that use it, as long as its weights are the same."""
-    return Session(lambda: path, threads, remedy)
-
-
-def open_towers(name: str, device: str | None = None) -> Towers:
+def open_towers(name: str, device: str | None = None, run: Path | None = None) -> Towers:
     """Open towers by name; they are exported the first time, and the export is used from then on.
 
     On a GPU, images and many sentences at once are encoded by PyTorch. A folder with an export is always
-    opened on the CPU and identified by the contents of its files.
+    opened on the CPU and identified by the contents of its files. `run` is the folder of the run that holds
+    the export or tuned weights, if one does.
 
     Raises:
         SeesayError: the model does not exist, its library is not installed, its weights are pickled, its
             inputs are prepared in an unknown way, it cannot be exported, or a file of the export is damaged.
     """
-    spec = EncoderSpec.of_tower(name)
+    spec = EncoderSpec.of_tower(name, run)
     if spec.name == EXPORTED:
         return Towers(spec, Path(spec.variant), _COPY_AGAIN, "cpu")
     folder = export_folder(spec)
     with suppress(SeesayError):  # missing or incomplete
-        return Towers(spec, folder, EXPORTED_AGAIN, device)
-    _export(spec, folder)
-    return Towers(spec, folder, EXPORTED_AGAIN, device)
+        return Towers(spec, folder, EXPORTED_AGAIN, device, run)
+    _export(spec, folder, run)
+    return Towers(spec, folder, EXPORTED_AGAIN, device, run)
 
 
 def export_folder(spec: EncoderSpec) -> Path:
@@ -186,7 +188,7 @@ def _folder_name(spec: EncoderSpec) -> str:
     return f"{safe}-{digest}"
 
 
-def _export(spec: EncoderSpec, folder: Path) -> None:
+def _export(spec: EncoderSpec, folder: Path, run: Path | None) -> None:
     """Export towers unless another process has, and remove outdated exports."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +203,7 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
             from seesay.encoders.towers.export import export, load_towers
         from seesay.progress import tell
 
-        loaded = load_towers(spec)
+        loaded = load_towers(spec, run)
         tell(f"Exporting {spec} to ONNX; later uses need no PyTorch.")
         export(spec, loaded, folder)
         for former in folder.parent.glob(f"{_folder_name(spec)}-*"):
@@ -210,13 +212,13 @@ def _export(spec: EncoderSpec, folder: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def _in_pytorch(spec: EncoderSpec, device: str) -> dict[str, Callable[..., list[Vectors]]]:
+def _in_pytorch(spec: EncoderSpec, device: str, run: Path | None) -> dict[str, Callable[..., list[Vectors]]]:
     """Load a model's networks with its library."""
     with naming_extras(of="hub"):
         from seesay.encoders.networks import in_pytorch
         from seesay.encoders.towers.export import PixelsToVectors, load_towers
 
-    loaded = load_towers(spec)
+    loaded = load_towers(spec, run)
     networks = {"image": in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device)}
     return networks if loaded.text is None else networks | {"text": in_pytorch(loaded.text.module, device)}
 
