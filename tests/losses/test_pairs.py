@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.losses.base import Batch
-from seesay.losses.pairs import MeanOver, MultiLabelLoss, PairMarginLoss
+from seesay.losses.pair_margin import MeanOver, PairMarginLoss, scores_near_margin
+from seesay.losses.pairs import MultiLabelLoss
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
 
@@ -182,16 +183,16 @@ def test_dropout_does_not_decide_which_pairs_are_near_the_margin() -> None:
     scores = images @ sentences.T
     own = scores.diagonal()
     near = (own[:, None] - scores < 1.5 * 0.5) | (own - scores < 1.5 * 0.5) | torch.eye(40, dtype=torch.bool)
-    first, second = (matcher.score_near_margin(images, sentences, margin=0.5) for _ in range(2))
+    first, second = (scores_near_margin(matcher, images, sentences, margin=0.5) for _ in range(2))
     for found in (first, second):
         assert torch.equal(found > -torch.inf, near)
     assert not torch.equal(first, second)  # each has masks of its own
     with pytest.raises(RuntimeError):
-        matcher.score_near_margin(images, sentences[:, :1].expand(40, 2), margin=0.5)
+        scores_near_margin(matcher, images, sentences[:, :1].expand(40, 2), margin=0.5)
     assert matcher.training
     assert matcher.dropout.training
     matcher.dropout.eval()  # as a part that is fixed
-    matcher.score_near_margin(images, sentences, margin=0.5)
+    scores_near_margin(matcher, images, sentences, margin=0.5)
     assert not matcher.dropout.training
 
 

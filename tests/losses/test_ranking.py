@@ -8,7 +8,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.losses.pairs import PairMarginLoss
+from seesay.losses.pair_margin import PairMarginLoss
 from seesay.losses.ranking import (
     ContrastiveLoss,
     DistillationLoss,

@@ -202,7 +202,7 @@ def test_a_matcher_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str)
         ("logistic", ["encode_images", "encode_sentences", "score_pairs"]),
         (
             "pair-margin",
-            ["encode_images", "encode_sentences", "score_pairs", "score_near_margin"],
+            ["encode_images", "encode_sentences", "score_pairs", "score_encoded"],
         ),
         ("correlation", ["solve"]),
     ],

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from seesay.losses.base import Relations as Relations
     from seesay.losses.base import ScoreLoss as ScoreLoss
     from seesay.losses.correlation import CorrelationLoss as CorrelationLoss
+    from seesay.losses.pair_margin import PairMarginLoss as PairMarginLoss
     from seesay.losses.pairs import LogisticLoss as LogisticLoss
     from seesay.losses.pairs import MultiLabelLoss as MultiLabelLoss
-    from seesay.losses.pairs import PairMarginLoss as PairMarginLoss
     from seesay.losses.ranking import ContrastiveLoss as ContrastiveLoss
     from seesay.losses.ranking import DistillationLoss as DistillationLoss
     from seesay.losses.ranking import MarginLoss as MarginLoss
@@ -30,7 +30,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "base": ("Batch", "LabelledPairs", "Loss", "Relations", "ScoreLoss"),
         "correlation": ("CorrelationLoss",),
-        "pairs": ("LogisticLoss", "MultiLabelLoss", "PairMarginLoss"),
+        "pair_margin": ("PairMarginLoss",),
+        "pairs": ("LogisticLoss", "MultiLabelLoss"),
         "ranking": ("ContrastiveLoss", "DistillationLoss", "MarginLoss", "SoftMarginLoss"),
         "settings": ("LossSettings", "register_loss"),
         "triplet": ("TripletLoss",),

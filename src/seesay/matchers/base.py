@@ -10,12 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seesay.device import multiplies_bfloat16
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import SentencesLike, check_dtype
 
-_SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
-_FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
 _FAR = 1 << 28  # bytes of activations that keep a GPU busy
 
 
@@ -199,39 +196,6 @@ class PairMatcher(Matcher):
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the scores (n,) of n encoded images, each with one of n encoded sentences."""
         raise NotImplementedError
-
-    def score_near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
-        """Return the score matrix (n, n) of encoded pairs for a hinge loss, float32.
-
-        Pairs that satisfy the margin by more than half of it without dropout may be -inf: they have no
-        gradient, or rarely one with dropout. After a few epochs these are nearly all pairs, and only the
-        others are scored with gradients. On a GPU all pairs are scored, which is faster than waiting for this
-        choice.
-        """
-        near = None if images.is_cuda else self._near_margin(images, sentences, margin)
-        if near is None or near.float().mean() > _FEW:
-            return self.score_encoded(images, sentences).float()
-        left, right = near.nonzero(as_tuple=True)
-        scores = self.score_pairs(images[left], sentences[right]).float()
-        return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
-
-    def _near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
-        """Find the pairs (n, n) that match, violate the margin, or satisfy it by less than half of it.
-
-        The scores are computed without gradients, in half precision if that is fast, and without dropout
-        beyond that of the encodings: the step draws other masks, and drawing them took up to three quarters
-        of the time.
-        """
-        kind, modes = images.device.type, {module: module.training for module in self.modules()}
-        try:
-            with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
-                found = self.eval().score_encoded(images, sentences).float()
-        finally:
-            for module, training in modes.items():  # some modules may be in evaluation mode
-                module.training = training
-        matching, margin = found.diagonal(), margin * (1 + _SLACK)
-        near = (matching[:, None] - found < margin) | (matching - found < margin)
-        return near.fill_diagonal_(True)
 
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """Return the score matrix (n, m)."""

@@ -5,7 +5,7 @@ Each side is traced on one batch and compared with PyTorch on others.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ Compute = Callable[..., Tensor]
 
 
 def try_export(run: Run) -> None:
-    """Export a run's matcher; report a failure in one line on standard error.
+    """Export a run's matcher; a failure is logged as a warning, which Python shows on standard error.
 
     Other modules, such as concept classifiers, are skipped.
     """
@@ -42,7 +42,7 @@ def try_export(run: Run) -> None:
         try:
             export_run(run)
         except SeesayError as failure:
-            print(failure, file=sys.stderr, flush=True)
+            logging.getLogger(__name__).warning("%s", failure)
 
 
 def export_run(run: Run) -> None:

@@ -1,0 +1,143 @@
+"""The margin loss of m-CNN (eq. 10), of pairs chosen at random or, if that is cheaper, of all pairs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.device import multiplies_bfloat16
+from seesay.losses.base import Batch, Loss, Reduction, check_scores, different_images, reduced
+from seesay.losses.settings import register_loss
+from seesay.settings import Positive
+
+MeanOver = Literal["pairs", "active"]
+
+_SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
+_FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
+
+
+class Chosen(NamedTuple):
+    """Negatives of n pairs of a batch, up to `count` of each in both directions.
+
+    Attributes:
+        sentences: of each pair's image, (n, count).
+        images: of each pair's sentence, (n, count).
+        there: which of them exist, (n, count), in both directions: a pair has as many negative images as
+            negative sentences.
+    """
+
+    sentences: Tensor
+    images: Tensor
+    there: Tensor
+
+
+@register_loss("pair-margin")
+class PairMarginLoss(Loss):
+    """Contrastive sampling of m-CNN, eq. 10: each pair against negatives of its batch, in both directions.
+
+    The mean over the pairs of Σ max(0, μ - s(x, y) + s(x, y')) + Σ max(0, μ - s(x, y) + s(x', y)). Pairs
+    without a negative in the batch are left out.
+
+    Args:
+        margin: μ.
+        count: the number of different random negatives in each direction, or all if the batch has fewer.
+        mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
+            negatives violate the margin.
+        reduction: "mean" or "sum".
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import PairMarginLoss
+        >>> PairMarginLoss(margin=0.5)(torch.zeros(2, 2), torch.tensor([0, 1]))
+        tensor(1.)
+    """
+
+    needs = ("encode_images", "encode_sentences", "score_pairs", "score_encoded")
+
+    def __init__(
+        self,
+        margin: Positive = 0.5,
+        count: PositiveInt = 1,
+        mean_over: MeanOver = "pairs",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
+
+    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+        check_scores(scores, image_ids)
+        if not len(scores):
+            return scores.sum()
+        return self._of_matrix(scores, self._choose(image_ids))
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
+        images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
+        chosen = self._choose(batch.image_ids)
+        n, count = chosen.sentences.shape
+        if 1 + 2 * count > n:
+            return [self._of_matrix(scores_near_margin(matcher, images, sentences, self.margin), chosen)]
+        own = torch.arange(n, device=images.device)
+        repeated = own.repeat_interleave(count)
+        left = torch.cat([own, repeated, chosen.images.flatten()])
+        right = torch.cat([own, chosen.sentences.flatten(), repeated])
+        scores = matcher.score_pairs(images[left], sentences[right]).float()
+        return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
+
+    def _choose(self, image_ids: Tensor) -> Chosen:
+        negative = different_images(image_ids)
+        drawn = torch.rand(2, *negative.shape, device=image_ids.device).masked_fill(~negative, -torch.inf)
+        sentences, images = drawn.topk(min(self.count, len(negative)), dim=2).indices
+        return Chosen(sentences, images, negative.gather(1, sentences))
+
+    def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
+        negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])
+        return self._hinges(scores.diagonal(), negative, chosen)
+
+    def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
+        """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
+        hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
+        self.note_hinges(hinges, count=2 * chosen.there.sum())
+        counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
+        return reduced(hinges.sum(), counted.sum(), self.reduction)
+
+
+def scores_near_margin(matcher: Any, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
+    """Return a pair matcher's score matrix (n, n) of encoded pairs for a hinge loss, float32.
+
+    Pairs that satisfy the margin by more than half of it without dropout may be -inf: they have no
+    gradient, or rarely one with dropout. After a few epochs these are nearly all pairs, and only the
+    others are scored with gradients. On a GPU all pairs are scored, which is faster than waiting for this
+    choice.
+    """
+    near = None if images.is_cuda else pairs_near_margin(matcher, images, sentences, margin)
+    if near is None or near.float().mean() > _FEW:
+        scores: Tensor = matcher.score_encoded(images, sentences).float()
+        return scores
+    left, right = near.nonzero(as_tuple=True)
+    scores = matcher.score_pairs(images[left], sentences[right]).float()
+    return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
+
+
+def pairs_near_margin(matcher: Any, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
+    """Find the pairs (n, n) that match, violate the margin, or satisfy it by less than half of it.
+
+    The scores are computed without gradients, in half precision if that is fast, and without dropout
+    beyond that of the encodings: the step draws other masks, and drawing them took up to three quarters
+    of the time.
+    """
+    kind, modes = images.device.type, {module: module.training for module in matcher.modules()}
+    try:
+        with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
+            found: Tensor = matcher.eval().score_encoded(images, sentences).float()
+    finally:
+        for module, training in modes.items():  # some modules may be in evaluation mode
+            module.training = training
+    matching, margin = found.diagonal(), margin * (1 + _SLACK)
+    near = (matching[:, None] - found < margin) | (matching - found < margin)
+    return near.fill_diagonal_(True)
