@@ -199,10 +199,10 @@ def test_folders_are_counted_once_a_change(store: Store) -> None:
     asked: list[str] = []
     store._connection.set_trace_callback(asked.append)
     for _ in range(3):
-        assert store.folders() == {"italy": 1, "italy/rome": 1}
+        assert store.folders() == {"italy": 2, "italy/rome": 1}
     assert len([query for query in asked if "SELECT path" in query]) == 1
     put(store, "italy/c.jpg")
-    assert store.folders() == {"italy": 2, "italy/rome": 1}
+    assert store.folders() == {"italy": 3, "italy/rome": 1}
 
 
 @pytest.mark.parametrize("id_", [1 << 63, 1 << 70, -1, -(1 << 70)])

@@ -652,6 +652,9 @@ def test_images_are_shown_though_what_is_beside_them_fails(browser, plain_addres
     for part in ("images/months", "sentences"):
         page.route(f"**/api/v1/{part}**", lambda route: route.fulfill(status=503, json={"detail": "busy"}))
     page.goto("/")
+    expect(page.locator("#message")).to_contain_text("busy")
+    page.unroute("**/api/v1/images/months**")
+    page.get_by_role("button", name="Try again").click()
     expect(tiles(page)).to_have_count(18)
     drop(page, "mine.png", picture("blue"))
     expect(page.locator("#status")).to_have_text("Most similar to your image")
@@ -796,7 +799,7 @@ def many(tmp_path_factory: pytest.TempPathFactory):
 def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
-    page.goto("/")
+    page.goto("/?q=red")
     expect(tiles(page).first).to_be_visible()
     heights = []
     for _ in range(25):
@@ -805,6 +808,8 @@ def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
         heights.append(page.evaluate("document.documentElement.scrollHeight"))
         assert tiles(page).count() < 150
     assert heights[-1] > 3 * heights[0]
+    page.goto("/")
+    expect(tiles(page).first).to_be_visible()
     page.keyboard.press("End")
     expect(page.locator('.tile a[title="0697.png"]')).to_be_visible()
     page.locator('.tile a[title="0697.png"]').click()
@@ -855,22 +860,42 @@ def test_the_viewer_goes_on_behind_the_loaded_images(browser, many) -> None:
     watched.context.close()
 
 
-@pytest.mark.slow
-def test_years_are_jumped_to(browser, many) -> None:
+def test_a_year_and_a_month_are_jumped_to_and_newer_photos_lie_above(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
     page.goto("/")
     expect(page.locator("#years a")).not_to_have_count(0)
     oldest = page.locator("#years a").last
-    year, place = oldest.inner_text(), oldest.bounding_box()
+    year = oldest.inner_text()
     oldest.click()
-    expect(page.locator(".heading").first).to_contain_text(year)
-    assert page.url.endswith(f"?until={year}")
-    expect(page.locator("#years [aria-current=true]")).to_have_text(year)
-    assert oldest.bounding_box() == place
-    oldest.click()
+    expect(page.locator(".heading", has_text=year).first).to_be_in_viewport()
+    expect(page.locator("#years [aria-current=true]").first).to_have_text(year)
+    assert page.url.endswith(f"?at={year}")
+    expect(tiles(page).first.locator("img")).to_have_attribute("src", re.compile("thumbnail"))
+    page.locator("#years a").last.click()  # its first month
+    expect(page).to_have_url(re.compile(rf"\?at={year}-\d\d$"))
+    page.reload()
+    expect(page.locator("#years [aria-current=true]")).to_have_count(2)
+    expect(page.locator(".heading", has_text=year).first).to_be_in_viewport()
+    page.mouse.wheel(0, -3000)
+    expect(page.locator(".tile.missing")).to_have_count(0)
+    page.evaluate("scrollTo(0, 0)")
     expect(page.locator(".heading").first).not_to_contain_text(year)
-    expect(page.locator("#years [aria-current=true]")).to_have_count(0)
+    assert watched.errors == []
+    watched.context.close()
+
+
+def test_the_key_end_goes_to_the_oldest_photo(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    page.goto("/")
+    links(page).first.focus()
+    page.keyboard.press("End")
+    expect(page.locator(".tile a:focus")).to_have_attribute("title", "0697.png")
+    page.keyboard.press("Home")
+    expect(page.locator(".tile a:focus")).to_have_attribute("title", re.compile("png$"))
+    assert page.evaluate("scrollY") < 200
+    assert watched.errors == []
     watched.context.close()
 
 
@@ -1005,7 +1030,7 @@ def test_a_selection_is_of_one_index(browser, page_index: Path) -> None:
 
 
 def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
-    names = ("Kitchen/red.png", "Kitchenette/red.png", "Garden party/blue.png", "green.png")
+    names = ("Kitchen/red.png", "Kitchenette/red.png", "Garden party/2019/blue.png", "green.png")
     photos = gallery(tmp_path / "photos", *names)
     gallery(photos, 'LPs of 12" or more/red.png')
     os.utime(photos / "Kitchen/red.png", (981_200_000,) * 2)  # a scan knows no date but its file's
@@ -1018,11 +1043,11 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         page.get_by_role("button", name="Filters").click()
         folder = page.locator("#folder")
         expect(folder.locator("option")).to_have_text(
-            ["All folders", "Garden party", "Kitchen", "Kitchenette"]
+            ["All folders", "Garden party", "Garden party/2019", "Kitchen", "Kitchenette"]
         )
         folder.select_option("Garden party")
         expect(links(page)).to_have_count(1)
-        expect(links(page)).to_have_attribute("title", "Garden party/blue.png")
+        expect(links(page)).to_have_attribute("title", "Garden party/2019/blue.png")
         expect(page.locator("#chips")).to_contain_text('folder:"/Garden party/"')
         folder.select_option("Kitchen")  # and not of the Kitchenette
         expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
@@ -1031,7 +1056,7 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         expect(links(page)).to_have_count(2)
         page.goto("/?where=folder:gardn")
         page.get_by_role("link", name='folder:"Garden party"').click()
-        expect(links(page)).to_have_attribute("title", "Garden party/blue.png")
+        expect(links(page)).to_have_attribute("title", "Garden party/2019/blue.png")
         page.get_by_role("button", name="Filters").click()
         page.locator("#from").fill("0201-02-03")  # a year that is being typed
         assert "0201" not in page.url
@@ -1074,6 +1099,8 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     )
     page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
     page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": come, "next": None}))
+    months = [{"month": shown[0]["time"][:7], "images": 3}]
+    page.route("**/api/v1/images/months", lambda route: route.fulfill(json={"months": months}))
     page.goto("/")
     expect(page.locator("#message")).to_contain_text("Indexing… photos appear here as they are found.")
     come.extend(shown[1:2])

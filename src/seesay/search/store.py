@@ -349,7 +349,11 @@ class Store:
             return _ids(connection, _among(where), where.values)
 
     def newest(
-        self, count: int, where: Filter = EVERYTHING, after: tuple[str, int] | None = None
+        self,
+        count: int,
+        where: Filter = EVERYTHING,
+        after: tuple[str, int] | None = None,
+        offset: int = 0,
     ) -> list[Facts]:
         """Return the newest images, newest first.
 
@@ -357,12 +361,13 @@ class Store:
             count: the maximum number.
             where: a filter that they must match.
             after: time and id of the last image of the previous page.
+            offset: the number of images to skip.
         """
         behind, place = "1", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        query = f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ?"
-        rows = self._rows(query, (*where.values, *place, min(count, _LAST)), *_FACT_TYPES)
+        query = f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        rows = self._rows(query, (*where.values, *place, min(count, _LAST), offset), *_FACT_TYPES)
         return [Facts(*row) for row in rows]
 
     def capture_seconds(self) -> dict[int, float]:
@@ -384,13 +389,17 @@ class Store:
         return [str(folder) for (folder,) in self._rows(query, (part,), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
-        """Return the number of images directly in each folder by path, in order, for the largest folders."""
+        """Return the number of images in each folder, with its subfolders, in order, for the largest ones."""
         with self._read() as connection:
             if self._in_folders[0] != (generation := self._generation()):
                 # In Python: SQLite has no function that finds the last slash in linear time.
                 paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
-                counts = Counter(str.rpartition(path, "/")[0] for (path,) in paths)
-                del counts[""]
+                direct = Counter(str.rpartition(path, "/")[0] for (path,) in paths)
+                counts = Counter[str]()
+                for folder, images in direct.items():
+                    while folder:
+                        counts[folder] += images
+                        folder = folder.rpartition("/")[0]
                 self._in_folders = generation, counts
             return dict(sorted(self._in_folders[1].most_common(limit)))
 

@@ -206,7 +206,7 @@ class Months(_OfIndex):
 
 
 class Folder(BaseModel):
-    """The number of images directly in a folder."""
+    """The number of images in a folder and its subfolders."""
 
     folder: str = Field(description="the beginning of the paths of its images")
     images: int
@@ -218,7 +218,7 @@ class Folders(_OfIndex):
     folders: list[Folder]
 
 
-class ImageFacts(_OfIndex, _IndexedImage):
+class ImageFacts(_OfIndex, DatedImage):
     """What is known of an image."""
 
     bytes: int = Field(description="of the file")

@@ -50,13 +50,7 @@ from seesay.web.served import Served
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _MAX_ARCHIVED = 500
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
-_Until = Annotated[
-    str,
-    Query(
-        pattern=r"^([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?$",
-        description="a year, month or day, such as 2019-06: images of then and older ones",
-    ),
-]
+_Offset = Annotated[int, Query(ge=0, le=2**31, description="number of images to skip")]
 _IfNoneMatch = Annotated[str | None, Header()]
 _LONGEST_JPEG = 65_500  # pixels; the longest side that libjpeg writes
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -83,15 +77,13 @@ async def newest(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     where: Where = "",
-    until: _Until = "",
+    offset: _Offset = 0,
 ) -> DatedImages:
     """List the images, newest first."""
-    after = (f"{until}~", 0) if until else None  # "~" sorts after every character of a time
-    if cursor is not None:
-        after = time_of(cursor)
+    after = None if cursor is None else time_of(cursor)
 
     def work() -> DatedImages:
-        found = served.index.store.newest(limit + 1, Filter.parse(where), after)
+        found = served.index.store.newest(limit + 1, Filter.parse(where), after, offset)
         page = found[:limit]
         return DatedImages(
             index=served.name,
@@ -113,7 +105,7 @@ async def months(service: TheService, served: TheIndex, where: Where = "") -> Mo
 
 @router.get("/folders", responses=failures(404, 422))
 async def folders(service: TheService, served: TheIndex) -> Folders:
-    """Count the images directly in each of the thousand largest folders."""
+    """Count the images in each of the thousand largest folders, subfolders included."""
     found = await service.run(served.index.store.folders)
     counted = [Folder(folder=folder, images=images) for folder, images in found.items()]
     return Folders(index=served.name, folders=counted)
@@ -159,6 +151,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
             height=item.height or 0,
             bytes=item.size or 0,
             type=_media_type(file),
+            time=served.index.store.facts([id])[id].time,
             facts=facts_of(file),
         )
 

@@ -46,7 +46,7 @@ function upload(where, file, signal) {
 
 export const indexes = () => ask(address("/indexes"));
 export const folders = (signal) => ask(address("/images/folders"), { signal });
-export const months = (signal) => ask(address("/images/months"), { signal });
+export const months = (query, signal) => ask(address("/images/months", query), { signal });
 export const newest = (query, signal) => ask(address("/images", query), { signal });
 export const duplicates = (signal) => ask(address("/images/duplicates"), { signal });
 export const search = (query, signal) => ask(address("/search", query), { signal });

@@ -11,6 +11,7 @@ import { Panel, progressOf } from "./panel.js";
 import { Selection } from "./selection.js";
 import { Stacks } from "./stacks.js";
 import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
+import { Timeline } from "./timeline.js";
 import { Viewer } from "./viewer.js";
 import { correction, counted } from "./words.js";
 
@@ -24,6 +25,7 @@ let given = null; // { file, name, source }: the query image; without `file` if 
 let served = {};
 let looked = Promise.resolve(); // until `served` is known
 let latest = null; // the state of the update, if it is known
+let jumped = null; // the year or month that was last scrolled to
 let shownAt = 0; // `done` of the running update when all photos were last shown
 
 const UPDATE = ["Look for new photos", () => panel.update().catch(fail)]; // a button's text, and what it does
@@ -43,10 +45,13 @@ const gallery = new Gallery($("gallery"), {
   onPick: (i, toThere) => selection.pick(gallery.images, i, toThere),
   onUnstack: (i) => stacks.open(gallery.images, i),
   onEnd: () => more(pages),
+  onMissing: (images) => fill(pages, images),
+  onSight: (image) => markYear(image),
 });
 const viewer = new Viewer($("viewer"), {
   imagesNow: () => gallery.images,
   onEnd: () => more(pages),
+  onMissing: (images) => fill(pages, images),
   onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
 });
 const stacks = new Stacks();
@@ -68,6 +73,15 @@ async function render(anew = false) {
   if (anew || !sameQuestion(asked, state)) await ask(state, anew);
   if (stays) viewer.showNeighbours();
   else if (state.view) await view(state);
+  if (state.at && state.at !== jumped) jump(state.at);
+}
+
+// Scrolls all photos to a year or a month, such as 2021-06.
+function jump(at) {
+  const i = gallery.images.findIndex(({ time }) => time?.slice(0, at.length) <= at);
+  jumped = at;
+  showYears(pages);
+  if (i >= 0) gallery.jump(i);
 }
 
 async function view(state) {
@@ -105,13 +119,15 @@ async function ask(state, anew) {
   given = found;
   showGiven();
   if (failed) return fail(failed);
-  const mine = (pages = new Pages(source(state), state.near ? undefined : stacks.adder(sectionsOf(state))));
+  const before = isSame ? pages : null;
+  const mine = (pages = pagesOf(state));
+  jumped = isSame ? jumped : null;
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
-    // The sentences and the years may fail; the images are shown without them.
-    const beside = [given?.file && !state.q && describe(state, mine), showYears(state, mine)];
-    await Promise.all([first(state, mine, shown), Promise.allSettled(beside)]);
+    // The sentences may fail; the images are shown without them.
+    const beside = [given?.file && !state.q && describe(state, mine)];
+    await Promise.all([first(state, mine, shown, before), Promise.allSettled(beside)]);
   } catch (failure) {
     if (failure.name !== "AbortError" && mine === pages) fail(failure);
   } finally {
@@ -123,10 +139,20 @@ async function ask(state, anew) {
   }
 }
 
-// Returns the function that fetches pages: of images by time, of near-duplicates, or of a search. Only the first page of a
-// search with a file needs the file.
+// Returns what fetches images: all photos by date, or the pages of a search.
+function pagesOf(state) {
+  const { where, q, near } = state;
+  const sectionOf = sectionsOf(state);
+  if (near) return new Pages(source(state));
+  if (q || given?.file) return new Pages(source(state), stacks.adder(sectionOf));
+  const page = (range, signal) => api.newest({ where, ...range }, signal);
+  return new Timeline((signal) => api.months({ where }, signal), page, (images) => stacks.stacked(images, sectionOf));
+}
+
+// Returns the function that fetches pages: of near-duplicates, or of a search. Only the first page of a search with a file
+// needs the file.
 function source(state) {
-  const { where, until, q } = state;
+  const { where, q } = state;
   if (state.near) {
     return async (_, signal) => {
       const { groups } = await api.duplicates(signal);
@@ -134,7 +160,6 @@ function source(state) {
       return { results, next: null };
     };
   }
-  if (!q && !given?.file) return (cursor, signal) => api.newest({ where, until, cursor, limit: PAGE }, signal);
   const query = { q, where, limit: PAGE };
   if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
   const { file } = given;
@@ -155,8 +180,8 @@ function source(state) {
   };
 }
 
-async function first(state, mine, shown) {
-  const answer = await mine.more();
+async function first(state, mine, shown, before) {
+  const answer = await mine.more(before instanceof Timeline ? before : null);
   while (mine === pages && mine.images.length < shown && !mine.isComplete) await mine.more();
   if (mine !== pages) return;
   const top = shown ? scrollY : 0;
@@ -166,6 +191,15 @@ async function first(state, mine, shown) {
   $("scores").hidden = !answer.results.some(({ score }) => score !== undefined);
   tell(state, answer);
   showChips(state, answer.query ?? []);
+  showYears(mine);
+}
+
+// Shows images that have been scrolled to.
+async function fill(mine, images) {
+  const hasCome = mine instanceof Timeline && (await mine.fill(images).catch(() => false));
+  if (!hasCome || mine !== pages) return;
+  gallery.replace(mine.images, headings(asked));
+  if (read().view) viewer.showNeighbours();
 }
 
 // Adds images at the end. After a failure, the shown images stay, and the next scroll tries again.
@@ -200,7 +234,7 @@ function tell(state, answer) {
   const text = state.q;
   const facts = [];
   if (results.length === 0) {
-    const isFiltered = conditionsIn(state.where).length || state.until;
+    const isFiltered = conditionsIn(state.where).length;
     if (isFiltered) sayFilteredOut(state, answer.where_meant);
     else if (state.near) say("No near-duplicates found", "Copies and burst shots would appear here.");
     else sayEmpty();
@@ -223,7 +257,7 @@ function asTyped({ q, ...state }, { query: parts = [], corrected_words: correcte
 
 // Says that no photo passes the filter, and suggests the filter that may have been meant.
 function sayFilteredOut(state, meant) {
-  say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null, until: null })] });
+  say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null })] });
   if (!meant) return;
   const link = document.createElement("a");
   link.href = addressOf({ ...state, where: meant, view: null });
@@ -242,7 +276,7 @@ function sayEmpty() {
 // Shows the progress of an update. If all photos are shown from the newest on, new ones appear as they are embedded.
 function whileUpdating(state) {
   const { running, done, total, error } = (latest = state);
-  const { view, index, ...question } = read();
+  const { view, at, index, ...question } = read();
   const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
   $("indexing").textContent = running && (gallery.images.length || !isAll) ? progress : "";
   if (!isAll) return;
@@ -258,14 +292,14 @@ function whileUpdating(state) {
 async function showMore() {
   const [before, state] = [pages, asked];
   if (!state) return; // the question failed, and the page says so
-  const mine = new Pages(source(state), stacks.adder(sectionsOf(state)));
+  const mine = pagesOf(state);
   const answer = await mine.more().catch(() => null);
   if (!answer?.results.length || before !== pages || asked !== state) return;
   pages = mine;
   $("message").hidden = true;
   filters.show(state.where);
   gallery.replace(mine.images, headings(state));
-  showYears(state, mine).catch(() => {});
+  showYears(mine);
 }
 
 // Returns the query image: a dropped file, or an image of the index.
@@ -331,7 +365,6 @@ function showChips(state, parts) {
     ...(file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
     ...(file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
     ...(state.near ? [chip("Show near-duplicates", () => go({ near: null }))] : []),
-    ...(state.until && !/^\d{4}$/.test(state.until) ? [chip(`up to ${state.until}`, () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   ]);
   $("chips").hidden = !$("chips").childElementCount;
@@ -345,33 +378,33 @@ function replaceIn(list, elements) {
   if (at >= 0) (links().slice(0, at + 1).at(-1) ?? $("sentence")).focus();
 }
 
-// Lists links to the years of all photos, except in a search. The old ones stay until the new ones are loaded.
-async function showYears(state, mine) {
-  const isWanted = !state.q && !given && !state.near && !state.where;
-  if (!isWanted) $("years").hidden = true;
-  markYear(state);
-  if (!isWanted) return;
-  const counts = new Map();
-  for (const { month, images } of (await api.months(mine.leaving.signal)).months) {
-    counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
-  }
-  if (mine !== pages) return;
-  replaceIn($("years"), [...counts].map(([year, images]) => {
-    const link = document.createElement("a");
-    link.dataset.year = year;
-    link.textContent = year;
-    link.title = counted(images, "image");
-    return link;
+// Lists links to the years of all photos by date, and to the months of the year that was jumped to.
+function showYears({ months = [] }) {
+  const years = new Map();
+  for (const { month, images } of months) years.set(month.slice(0, 4), (years.get(month.slice(0, 4)) ?? 0) + images);
+  const link = (at, text, images) => {
+    const made = document.createElement("a");
+    made.href = addressOf({ ...read(), at, view: null });
+    made.dataset.at = at;
+    made.textContent = text;
+    made.title = counted(images, "image");
+    made.addEventListener("click", () => (jumped = null)); // also a second time
+    return made;
+  };
+  const short = new Intl.DateTimeFormat("en", { month: "short", timeZone: "UTC" });
+  const nameOf = (month) => short.format(new Date(`${month}-01T00:00:00Z`));
+  replaceIn($("years"), [...years].flatMap(([year, images]) => {
+    const within = jumped?.startsWith(year) ? months.filter(({ month }) => month.startsWith(year)) : [];
+    return [link(year, year, images), ...within.map((each) => link(each.month, nameOf(each.month), each.images))];
   }));
-  $("years").hidden = counts.size < 2;
-  markYear(state);
+  $("years").hidden = years.size < 2 && months.length < 2;
 }
 
-// Marks the year from which photos are shown; its link then shows all photos again.
-function markYear(state) {
+// Marks the year and the month of the first image in sight.
+function markYear({ time }) {
   for (const link of $("years").children) {
-    const isHere = state.until?.slice(0, 4) === link.dataset.year;
-    link.href = addressOf({ index: state.index, until: isHere ? null : link.dataset.year });
+    const isHere = Boolean(time?.startsWith(link.dataset.at));
+    if (isHere && link.getAttribute("aria-current") !== "true") link.scrollIntoView({ block: "nearest", inline: "nearest" });
     link.setAttribute("aria-current", isHere);
   }
 }
@@ -443,7 +476,7 @@ $("form").addEventListener("submit", (event) => {
   const { q, conditions } = splitTyped($("sentence").value);
   $("sentence").value = q;
   const where = [...new Set([...conditionsIn(read().where), ...conditions])].join(" ");
-  go({ q: q || null, where: where || null, near: null, until: null, view: null });
+  go({ q: q || null, where: where || null, near: null, at: null, view: null });
 });
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));
 $("choose").addEventListener("click", () => $("file").click());

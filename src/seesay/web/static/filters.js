@@ -6,7 +6,7 @@ import { read } from "./state.js";
 
 const DATES = /^taken:(\d{4}-\d{2}-\d{2})?(?:\.\.(\d{4}-\d{2}-\d{2})?)?$/;
 // Between slashes, so that "a" is not found in "banana".
-const quoted = (name) => (/\s/.test(name) ? `folder:"/${name}/"` : `folder:/${name}/`);
+export const inFolder = (name) => (/\s/.test(name) ? `folder:"/${name}/"` : `folder:/${name}/`);
 const folderIn = (condition) => /^folder:"?\/?([^"]*?)\/?"?$/.exec(condition)?.[1];
 
 export class Filters {
@@ -17,7 +17,7 @@ export class Filters {
     [this.picker, this.folder, this.from, this.to] = [find("#picker"), find("#folder"), find("#from"), find("#to")];
     this.onChange = (conditions) => onChange([...new Set(conditions)].join(" ") || null);
     this.picker.addEventListener("toggle", ({ newState }) => newState === "open" && this.fill());
-    this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && quoted(this.folder.value)));
+    this.folder.addEventListener("change", () => this.replace("folder:", this.folder.value && inFolder(this.folder.value)));
     for (const input of [this.from, this.to]) {
       input.addEventListener("change", () => {
         if (!this.from.validity.valid || !this.to.validity.valid) return; // while a year is being typed

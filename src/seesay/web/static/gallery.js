@@ -9,6 +9,7 @@ const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
 const GAP = 8;
 const LONG = 500; // milliseconds of a press that selects, on a touch screen
+const SETTLED = 60; // milliseconds of rest after which missing images are asked for
 const AGAIN = 1000; // milliseconds until a failed thumbnail is requested once more
 
 // Splits images into rows: { height, widths } in pixels. Only the last row may be unfilled.
@@ -34,9 +35,16 @@ const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.
 
 export const scoreOf = ({ score }, digits = 2) => score?.toFixed(digits) ?? "";
 
+// Returns the height of what stays at the top of the window.
+function stuck() {
+  const heights = [...document.querySelectorAll("body > header, #asked")].map((each) =>
+    getComputedStyle(each).position === "sticky" ? each.offsetHeight : 0);
+  return heights.reduce((sum, height) => sum + height, 0);
+}
+
 export class Gallery {
   // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onUnstack(i)`, `onEnd()` when more images
-  // are needed.
+  // are needed, `onMissing(images)` when images without an id are in sight, `onSight(image)`: the first one in sight.
   constructor(element, options) {
     Object.assign(this, options);
     this.element = element;
@@ -78,16 +86,46 @@ export class Gallery {
 
   // Replaces the images, for example when there are new ones. Drawn tiles of images that remain stay, with the focus.
   replace(images, headingOf) {
-    const places = new Map(images.map(({ id }, i) => [id, i]));
-    const placeOf = (i) => places.get(this.images[i]?.id);
-    for (const i of [...this.drawn.keys()]) if (placeOf(i) === undefined) this.removeTile(i);
+    const keyOf = (image) => image?.id ?? image; // an image that has come since has kept its object
+    const places = new Map(images.map((image, i) => [keyOf(image), i]));
+    const placeOf = (i) => places.get(keyOf(this.images[i]));
+    const isFocused = this.element.contains(document.activeElement);
+    const top = this.topInSight();
+    const [anchor, before] = [this.images[top?.from], top && this.topOf(top)];
+    for (const [i, tile] of [...this.drawn]) {
+      if (placeOf(i) === undefined || tile.classList.contains("missing")) this.removeTile(i);
+    }
     this.drawn = new Map([...this.drawn].map(([i, tile]) => [placeOf(i), tile]));
     for (const [i, tile] of this.drawn) tile.dataset.i = i;
     this.at = placeOf(this.at) ?? 0;
     Object.assign(this, { images, headingOf });
     this.layout();
+    const line = anchor && scrollY > 0 && this.lines[this.lineOf(places.get(keyOf(anchor)))];
+    if (line) scrollBy({ top: this.topOf(line) - before, behavior: "instant" }); // what is in sight stays there
+    this.draw();
     this.makeTabStop(this.at);
     this.refresh();
+    if (isFocused && !this.element.contains(document.activeElement)) this.focus(this.at);
+  }
+
+  topOf(line) {
+    return this.element.getBoundingClientRect().top + line.top;
+  }
+
+  // Returns the first row of images that is in sight.
+  topInSight() {
+    const above = stuck() - this.element.getBoundingClientRect().top;
+    return this.between(above + 1, above + innerHeight).find((line) => line.from !== undefined);
+  }
+
+  // Scrolls to an image, or to the heading above it.
+  jump(i) {
+    const at = this.lineOf(i);
+    const line = this.lines[at - 1]?.heading === undefined ? this.lines[at] : this.lines[at - 1];
+    if (!line) return;
+    scrollBy({ top: this.topOf(line) - stuck(), behavior: "instant" });
+    this.draw();
+    this.makeTabStop(i);
   }
 
   layout() {
@@ -165,6 +203,15 @@ export class Gallery {
     }
     const last = this.lines.at(-1);
     if (this.images.length && last && above + 3 * innerHeight > last.top) this.onEnd();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.settled(), SETTLED);
+  }
+
+  settled() {
+    const missing = [...this.drawn.keys()].map((i) => this.images[i]).filter(({ id }) => id === undefined);
+    if (missing.length) this.onMissing(missing);
+    const top = this.topInSight();
+    if (top) this.onSight(this.images[top.from]);
   }
 
   removeTile(i) {
@@ -189,8 +236,15 @@ export class Gallery {
     tile.className = "tile";
     tile.dataset.i = i;
     const link = document.createElement("a");
-    link.href = this.linkOf(image);
     link.tabIndex = i === this.at ? 0 : -1;
+    if (image.id === undefined) {
+      tile.classList.add("missing");
+      tile.append(link);
+      this.element.insertBefore(tile, next);
+      this.drawn.set(i, tile);
+      return tile;
+    }
+    link.href = this.linkOf(image);
     link.title = image.path;
     const picture = document.createElement("img");
     picture.decoding = "async";
@@ -258,7 +312,7 @@ export class Gallery {
 
   // Updates which images are shown as selected, and which as stacks.
   refresh() {
-    for (const [i, tile] of this.drawn) this.mark(tile, this.images[i]);
+    for (const [i, tile] of this.drawn) if (!tile.classList.contains("missing")) this.mark(tile, this.images[i]);
   }
 
   lineOf(i) {
@@ -269,7 +323,7 @@ export class Gallery {
     const line = this.lines[this.lineOf(i)];
     if (!line) return;
     const top = this.element.getBoundingClientRect().top + line.top;
-    if (top < 90 || top + line.height > innerHeight - 90) scrollBy({ top: top - innerHeight / 3, behavior: "instant" });
+    if (top < stuck() + 10 || top + line.height > innerHeight - 90) scrollBy({ top: top - innerHeight / 3, behavior: "instant" });
     this.draw();
     this.drawn.get(i)?.querySelector("a").focus({ preventScroll: true });
   }
@@ -283,7 +337,7 @@ export class Gallery {
   }
 
   onClick(event) {
-    const tile = event.target.closest(".tile");
+    const tile = event.target.closest(".tile:not(.missing)");
     if (!tile || event.ctrlKey || event.metaKey) return;
     const i = Number(tile.dataset.i);
     if (this.hasSelected) {
@@ -309,7 +363,7 @@ export class Gallery {
   onPress(event) {
     this.hasSelected = false;
     this.isTouched = event.pointerType === "touch"; // which clicks of older browsers do not say
-    const tile = this.isTouched && event.target.closest(".tile");
+    const tile = this.isTouched && event.target.closest(".tile:not(.missing)");
     if (!tile) return;
     const select = () => {
       this.hasSelected = true;
@@ -331,6 +385,7 @@ export class Gallery {
     if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
     const i = Number(tile.dataset.i);
     const key = event.key.toLowerCase(); // with Shift it is a capital
+    if (!this.images[i].id && (key === "x" || key === "d")) return;
     if (key === "x") {
       this.onPick(i, event.shiftKey);
       return;

@@ -49,6 +49,14 @@ export class Stacks {
     };
   }
 
+  // Returns the images that are shown of all these.
+  stacked(images, sectionOf) {
+    const shown = [];
+    for (const image of images) delete image.beneath;
+    this.adder(sectionOf)(shown, images);
+    return shown;
+  }
+
   // Opens the stack of the i-th image: shows the images beneath it after it.
   open(shown, i) {
     const { id, beneath } = shown[i];

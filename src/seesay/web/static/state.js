@@ -1,12 +1,12 @@
 // The state of the page, kept in its address so that reloading, Back, Forward and links work.
 //   q, where, index   the question        image   the key of a dropped file (files.js)
 //   near              near-duplicates     view    the id of the image that is shown large
-//   until             of all photos by date, those of that time and older ones
+//   at                the year or month that all photos by date are scrolled to
 
-const NAMES = ["index", "q", "image", "near", "where", "until", "view"];
+const NAMES = ["index", "q", "image", "near", "where", "at", "view"];
 
 // The changes with which `go` shows all photos by date.
-export const ALL = { q: null, image: null, near: null, where: null, until: null, view: null };
+export const ALL = { q: null, image: null, near: null, where: null, at: null, view: null };
 
 export function read() {
   const given = new URLSearchParams(location.search);
@@ -19,7 +19,7 @@ export function addressOf(state) {
 }
 
 // Whether two states ask for the same images.
-export const sameQuestion = (a, b) => NAMES.every((name) => name === "view" || a?.[name] === b?.[name]);
+export const sameQuestion = (a, b) => NAMES.every((name) => name === "view" || name === "at" || a?.[name] === b?.[name]);
 
 export function go(changes, { replace = false } = {}) {
   const state = { ...read(), ...changes };

@@ -1,6 +1,7 @@
 // One large image in a dialog, in which the browser keeps the focus. The address says which image it is.
 
 import * as api from "./api.js";
+import { inFolder } from "./filters.js";
 import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
 import { ALL, addressOf, go, leaveView, read } from "./state.js";
@@ -19,8 +20,8 @@ const EXIF = {
 
 export class Viewer {
   // `imagesNow()` returns the images to step through; `onClose(image)` is called when the dialog is closed.
-  constructor(dialog, { imagesNow, onEnd, onClose }) {
-    Object.assign(this, { dialog, imagesNow, onEnd, onClose });
+  constructor(dialog, { imagesNow, onEnd, onMissing, onClose }) {
+    Object.assign(this, { dialog, imagesNow, onEnd, onMissing, onClose });
     const find = (selector) => dialog.querySelector(selector);
     this.picture = find("figure img");
     this.path = find("#viewer-path");
@@ -107,10 +108,11 @@ export class Viewer {
     return [images, images.findIndex((each) => each.id === this.image?.id)];
   }
 
-  step(by) {
+  async step(by) {
     const [images, at] = this.place();
     const there = at < 0 ? undefined : images[at + by];
-    if (there) go({ view: there.id }, { replace: true });
+    if (there && there.id === undefined) await this.onMissing([there]);
+    if (there?.id !== undefined) go({ view: there.id }, { replace: true });
   }
 
   close() {
@@ -140,6 +142,7 @@ export class Viewer {
         ["Size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
         ...Object.entries(others).map(([name, value]) => [EXIF[name] ?? name, value]),
         ["Score", scoreOf(this.image, 3)],
+        ["Show", this.links(known)],
       ]);
     } catch (failure) {
       if (failure.name !== "AbortError") this.list([["File", failure.message]]);
@@ -150,10 +153,22 @@ export class Viewer {
     const shown = facts.filter(([, value]) => value).map(([name, value]) => {
       const [term, text] = [document.createElement("dt"), document.createElement("dd")];
       term.textContent = name;
-      text.textContent = value;
+      text.append(...[value].flat());
       return [term, text];
     });
     this.details.replaceChildren(...shown.flat());
+  }
+
+  // Returns links to the images of the same folder and of the same day.
+  links({ path, time }) {
+    const folder = path.split("/").slice(0, -1).join("/");
+    const wheres = { "this folder": folder && !folder.includes('"') && inFolder(folder), "this day": `taken:${time.slice(0, 10)}` };
+    return Object.entries(wheres).filter(([, where]) => where).flatMap(([text, where], i) => {
+      const link = document.createElement("a");
+      link.href = addressOf({ index: read().index, where });
+      link.textContent = text;
+      return i ? [" · ", link] : [link];
+    });
   }
 
   async copy(text) {

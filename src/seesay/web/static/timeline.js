@@ -1,0 +1,63 @@
+// All photos by date, newest first. Their number in each month is known at once, so that the page has its full height; images
+// come into it as they are scrolled to.
+
+const SIZE = 100; // images of a page
+const SHAPE = { width: 4, height: 3 }; // of an image that is not known yet
+
+export class Timeline {
+  // `fetchMonths(signal)` returns `months`, `fetchPage({ offset, limit }, signal)` returns `results`; `stacked(images)` returns those
+  // that are shown.
+  constructor(fetchMonths, fetchPage, stacked) {
+    Object.assign(this, { fetchMonths, fetchPage, stacked });
+    this.images = [];
+    this.slots = []; // one for each image; without an id until it is known
+    this.months = [];
+    this.isComplete = false;
+    this.leaving = new AbortController();
+    this.fetching = new Map(); // pages by number
+  }
+
+  // Fetches the months, and the first page or those of `known`, the timeline that this one replaces. Returns the first page; null
+  // when it is called again.
+  async more(known = null) {
+    if (this.isComplete) return null;
+    const { months } = await this.fetchMonths(this.leaving.signal);
+    this.months = months;
+    this.slots = months.flatMap(({ month, images }) => Array.from({ length: images }, () => ({ time: month, ...SHAPE })));
+    const numbers = new Set([0, ...(known?.fetching.keys() ?? [])]);
+    const [first] = await Promise.all([...numbers].filter((number) => !number || number * SIZE < this.slots.length).map((number) => this.fetch(number)));
+    this.isComplete = true;
+    this.images = this.stacked(this.slots);
+    return first;
+  }
+
+  // Fetches the pages of images that are shown but not known yet. Returns whether that changed anything.
+  async fill(images) {
+    const places = new Map(this.slots.map((slot, i) => [slot, i]));
+    const numbers = new Set(images.filter((image) => places.has(image)).map((image) => Math.floor(places.get(image) / SIZE)));
+    const fetched = [...numbers].filter((number) => !this.fetching.has(number)).map((number) => this.fetch(number));
+    if (!fetched.length) return false;
+    await Promise.all(fetched);
+    this.images = this.stacked(this.slots);
+    return true;
+  }
+
+  fetch(number) {
+    const asked = this.fetchPage({ offset: number * SIZE, limit: SIZE }, this.leaving.signal).then((answer) => {
+      answer.results.forEach((image, i) => {
+        const slot = this.slots[number * SIZE + i];
+        if (slot) Object.assign(slot, image); // else it has come since the months were counted
+      });
+      const last = number * SIZE + answer.results.length;
+      if (answer.next === null) this.slots.length = Math.min(last, this.slots.length); // the others are gone since then
+      return answer;
+    });
+    asked.catch(() => this.fetching.delete(number));
+    this.fetching.set(number, asked);
+    return asked;
+  }
+
+  leave() {
+    this.leaving.abort();
+  }
+}
