@@ -62,6 +62,16 @@ def test_a_decoder_that_does_not_answer_is_killed_and_replaced() -> None:
     decoders.close()
 
 
+def test_a_jpeg_of_many_scans_takes_no_longer_than_its_process_may() -> None:
+    Image.new("L", (6000, 6000)).save(out := io.BytesIO(), "JPEG", progressive=True)
+    data = out.getvalue()
+    last = data.rindex(b"\xff\xda")
+    decoders = Decoders(seconds=1)
+    with pytest.raises(ImageError, match=r"takes longer than 1 s|not be decoded within 3 s"):
+        decoders.decode(data[:-2] + data[last:-2] * 500 + data[-2:], "a")
+    decoders.close()
+
+
 def test_photos_of_somebody_and_their_kin_share_processes(tmp_path: Path) -> None:
     photo = read_apart(picture("red"), "a", 20, "key")
     assert (photo.name, photo.key, photo.size) == ("a", "key", (60, 40))

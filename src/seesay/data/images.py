@@ -5,16 +5,17 @@
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - For raw photos, the preview that the camera embedded is used: see `raw.py`.
 - A truncated image is rejected, because half a picture would be encoded as if it were whole.
-- An image of more than MAX_PIXELS, or one that would take too much memory or time, is rejected.
+- An image of more than MAX_PIXELS is rejected. `decoders.py` also limits memory and time.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,12 @@ from seesay.data.headers import (
     reason_of,
     tags_of,
 )
-from seesay.data.pixels import check_cost, decode_jpeg, in_flight, in_srgb, to_rgb, turned
+from seesay.data.pixels import decode_jpeg, in_srgb, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.errors import ImageError, UnavailableImageError
+
+_LARGE = 32_000_000  # pixels, more than photographs usually have
+_ONE_LARGE = RLock()
 
 
 def content_key(data: bytes) -> str:
@@ -52,7 +56,7 @@ class EncodedImage:
 
     Raises:
         ImageError: from any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of
-            more than `max_pixels`, or too costly to decode.
+            or of more than `max_pixels`.
         UnavailableImageError: there is not enough memory now, or the system fails otherwise.
 
     Example:
@@ -128,7 +132,7 @@ class EncodedImage:
         """
         image = self._parsed
         with self._decoding():
-            if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
+            if image.format in ("JPEG", "MPO"):
                 pixels = decode_jpeg(self._developed, image, min_side)
             else:
                 pixels = to_rgb(image)
@@ -172,10 +176,10 @@ class EncodedImage:
 
     @contextmanager
     def _decoding(self) -> Iterator[None]:
-        """Decode within bounds of memory and time."""
-        check_cost(self._parsed, self._developed, self.name)
+        """Convert errors; large images are decoded one after another, so that memory is bounded."""
+        image = self._parsed
         try:
-            with in_flight(self._parsed):
+            with _ONE_LARGE if image.width * image.height > _LARGE else nullcontext():
                 yield
         except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
             if isinstance(error, MemoryError) or "out of memory" in str(error):

@@ -1,4 +1,4 @@
-"""Conversion of an opened image to pixels, with limits on memory and time that no file can exceed.
+"""Conversion of an opened image to pixels.
 
 Pillow's decoded image is converted tile by tile, so that only one tile exists beside it and the result.
 """
@@ -6,121 +6,46 @@ Pillow's decoded image is converted tile by tile, so that only one tile exists b
 from __future__ import annotations
 
 import io
-import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
-from PIL.TiffImagePlugin import TiffImageFile
 
-from seesay.errors import ImageError
-
-MAX_SCANS = 100
-"""The most scans of a JPEG; a progressive one has about ten, and each takes as long as decoding once."""
-
-MAX_WORKING_BYTES = 1_000_000_000
-"""The most memory that decoding may take in addition to its result, (h, w, 3)."""
-
-_MAX_SCANNED = 1_500_000_000  # scans × pixels of a JPEG; two to four seconds on one core
-# Bytes of all threads together: the largest image that is accepted alone, or many photographs at once.
-_MAX_IN_FLIGHT = 1_600_000_000
 _TILE = 1 << 20  # pixels
 _MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and cameras have a few thousand
 # A JPEG is decoded to at least this many times the wanted side, for detail above the later resize's cut-off.
 # The lowest cosine of Lite0 features to those of the full image was 0.985 at 1, 0.997 at 1.5, 0.9995 at 2.
 _SCALE_GAP = 2
 
+_END_OF_JPEG = b"\xff\xd9"
 _LONGEST = 64  # times the shorter side
-_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}  # bytes per pixel in Pillow; else 4
-# Bytes per pixel that decoders take besides what Pillow stores: canvases, planes and copies, as measured.
-_DECODER = {"WEBP": 12, "AVIF": 8, "HEIF": 12, "JPEG2000": 20}
-_BITS_PER_SAMPLE = 258  # the tag of a TIFF
-_ROW = 8  # bytes per row: Pillow keeps a pointer to each, and an image of one column has many
-# A marker of a JPEG other than a restart; in the data of a scan, 0xFF is always followed by 0x00.
-_MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd8])")
-_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
-
-
-def check_cost(image: Image.Image, data: bytes, name: str) -> None:
-    """Raise an ImageError if decoding would take too much memory or time for an image of its size."""
-    pixels = image.width * image.height
-    if image.format in ("JPEG", "MPO") and _count_scans(data, 1) > 1:
-        image.info["progressive"] = 1  # decoded like one: all coefficients are kept until the last scan
-    if _working_bytes(image) > MAX_WORKING_BYTES:
-        most = int(pixels * MAX_WORKING_BYTES / _working_bytes(image))
-        raise ImageError(
-            f"{name}: {image.width}×{image.height}; at most {most} pixels of such a {image.format} are "
-            f"decoded; make it smaller first, or convert it to PNG."
-        )
-    if image.format in ("JPEG", "MPO"):
-        most = min(MAX_SCANS, _MAX_SCANNED // pixels)
-        if _count_scans(data, most) > most:
-            raise ImageError(
-                f"{name}: a JPEG of more than {most} scans, designed to take long; save it again."
-            )
-
-
-def _working_bytes(image: Image.Image) -> int:
-    """Bytes that decoding takes in addition to its result."""
-    stored = image.height * (_ROW + -(-image.width * _STORED.get(image.mode, 4) // 4) * 4)
-    return stored + image.width * image.height * _decoder_bytes(image)
-
-
-def _decoder_bytes(image: Image.Image) -> int:
-    """Bytes per pixel that a decoder takes in addition to Pillow's image."""
-    if image.format in ("JPEG", "MPO"):  # with several scans, the decoder keeps all coefficients
-        return 2 * len(image.getbands()) if image.info.get("progressive") else 0
-    if isinstance(image, TiffImageFile) and image.info.get("compression") != "raw":
-        # It may be a single strip, which is decompressed whole.
-        bits = image.tag_v2.get(_BITS_PER_SAMPLE, 8)
-        return -(-sum(bits if isinstance(bits, tuple) else (bits,)) // 8)
-    return _DECODER.get(image.format or "", 0)
-
-
-def _count_scans(data: bytes, most: int) -> int:
-    """Count the scans of a JPEG, up to `most`; segments such as thumbnails are skipped."""
-    scans, at = 0, 2
-    while scans <= most and (marker := _MARKER.search(data, at)):
-        kind, at = marker[1][0], marker.end()
-        if kind == _END_OF_IMAGE:
-            break
-        scans += kind == _START_OF_SCAN
-        at += int.from_bytes(data[at : at + 2], "big")
-    return scans
-
-
-_room = threading.Condition()
-_taken = 0
-
-
-@contextmanager
-def in_flight(image: Image.Image) -> Iterator[None]:
-    """Wait until other threads' decoding leaves enough memory for this image."""
-    global _taken
-    wanted = image.width * image.height * 3 + _working_bytes(image)
-    with _room:
-        _room.wait_for(lambda: _taken == 0 or _taken + wanted <= _MAX_IN_FLIGHT)
-        _taken += wanted
-    try:
-        yield
-    finally:
-        with _room:
-            _taken -= wanted
-            _room.notify_all()
 
 
 def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArray[np.uint8]:
-    """Decode directly to RGB with libjpeg-turbo, or with Pillow if that fails."""
+    """Decode directly to RGB with libjpeg-turbo, or with Pillow if that fails.
+
+    A picture that lacks nothing but its end marker is complete: libjpeg-turbo raises an error for any other
+    missing byte.
+    """
+    if image.mode not in ("RGB", "L"):
+        return _decode_cmyk(data, image)
     side = (min_side or 0) * _SCALE_GAP
     side = 0 if side >= min(image.size) else side
+    for whole in (data, data + _END_OF_JPEG):
+        with suppress(ValueError):
+            return np.asarray(simplejpeg.decode_jpeg(whole, min_height=side, min_width=side))
+    return to_rgb(image)
+
+
+def _decode_cmyk(data: bytes, image: Image.Image) -> NDArray[np.uint8]:
     try:
-        return np.asarray(simplejpeg.decode_jpeg(data, min_height=side, min_width=side))
-    except ValueError:
         return to_rgb(image)
+    except OSError:
+        simplejpeg.decode_jpeg(data + _END_OF_JPEG, colorspace="CMYK")
+    return to_rgb(Image.open(io.BytesIO(data + _END_OF_JPEG), formats=("JPEG", "MPO")))
 
 
 def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
