@@ -27,7 +27,8 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
-from seesay.text.vocabulary import Vocabulary, tokenize
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import Vocabulary
 from tests.protocols.drawn import flat
 
 TEXTS = [

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.concepts import (
-    PARTS_OF_SPEECH,
-    Concept,
-    ConceptVocabulary,
-    concept_targets,
-    content_words,
-    lemma,
-)
+from seesay.text.concepts import PARTS_OF_SPEECH, Concept, ConceptVocabulary, concept_targets, content_words
+from seesay.text.lemmas import lemma
 
 SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
 

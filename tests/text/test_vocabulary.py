@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence, composed
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
+from seesay.text.tokens import replace_words, source_offsets, tokenize
 from seesay.text.vocabulary import (
     NO_WORDS,
     UNKNOWN,
@@ -19,9 +20,6 @@ from seesay.text.vocabulary import (
     figure_1,
     rare_word_summary,
     rarest_words,
-    replace_words,
-    source_offsets,
-    tokenize,
     uncommon_words,
     vocabulary_summary,
     word_counts,

@@ -22,7 +22,7 @@ from seesay.protocols.base import Metrics, Options, Protocol, Result, Value, of_
 from seesay.protocols.subject import RunSubject
 from seesay.runs.run import Run
 from seesay.text.chunker import noun_phrases, word_class
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 _NOTE = (
     "True order %: how often it scores higher; a tie counts half. Standard error: over images. Difference: "

@@ -18,7 +18,8 @@ from seesay.report.queries import SplitGallery, best_answers, query_with_answers
 from seesay.report.retrieval import Measured
 from seesay.results.formats import Table
 from seesay.results.html import Html, joined, tag
-from seesay.text.vocabulary import tokenize, word_counts
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import word_counts
 
 _MOST_LINES, _MOST_CHARACTERS = 200, 1000
 

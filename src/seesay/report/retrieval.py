@@ -24,7 +24,8 @@ from seesay.results.comparison import difference
 from seesay.results.formats import Cell, Table, number, numbers
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences
-from seesay.text.vocabulary import rarest_words, tokenize, word_counts
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import rarest_words, word_counts
 
 Tell = Callable[[str], None]
 Whole = NDArray[np.int64]

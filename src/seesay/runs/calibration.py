@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 FITS = 0.1
 """Probability from which an answer counts as likely. With `seesay-small`, one in sixteen names of things that

@@ -16,7 +16,8 @@ from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.images import join_features
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
+from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.lemmas import PartOfSpeech
 
 _AT_ONCE = 512  # images or sentences
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import LONE_SURROGATE, composed
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
-from seesay.text.vocabulary import QUOTED, replace_words
+from seesay.text.tokens import QUOTED, replace_words
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000

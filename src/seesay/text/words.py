@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from string import ascii_lowercase
 
-from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accents
+from seesay.text.tokens import tokenize, without_accents
+from seesay.text.vocabulary import UNKNOWN, Vocabulary
 
 _WORDS = Path(__file__).with_name("words.txt.gz")
 _DICTIONARY = Path(__file__).with_name("dictionary.txt.gz")

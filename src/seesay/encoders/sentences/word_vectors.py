@@ -17,7 +17,8 @@ from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
-from seesay.text.vocabulary import Vocabulary, tokenize
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
