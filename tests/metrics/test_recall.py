@@ -112,3 +112,50 @@ def test_k_may_be_an_array_and_must_be_several() -> None:
     for k in (5, np.int64(5), 5.0, None):
         with pytest.raises(SeesayError, match="k: expected several numbers"):
             retrieval_metrics(scores, owners, k=k)
+
+
+def test_a_square_matrix_with_images_repeated_for_each_sentence_is_the_same_split() -> None:
+    rng = np.random.default_rng(6)
+    images, owners = rng.normal(size=(20, 8)), np.repeat(np.arange(20), 5)
+    sentences = images[owners] + rng.normal(size=(100, 8))
+    scores = images @ sentences.T
+    wanted = retrieval_metrics(scores, owners)
+    repeated = scores[owners] + 1e-9 * rng.normal(size=(100, 100))  # rounded otherwise in another batch
+    assert retrieval_metrics(repeated, owners) == pytest.approx(wanted)
+    assert retrieval_metrics(repeated, 5 * owners) == pytest.approx(wanted)  # the row of its first repetition
+    shuffled = rng.permutation(100)
+    assert retrieval_metrics(repeated[shuffled][:, shuffled], owners[shuffled]) == pytest.approx(wanted)
+    with pytest.raises(SeesayError, match="row 1 is not that of its image's first sentence, row 0"):
+        retrieval_metrics(rng.normal(size=(100, 100)), owners)
+
+
+def test_an_image_without_a_sentence_is_an_error_and_named() -> None:
+    with pytest.raises(SeesayError, match=r"3 images, but 1 of them have no sentence .*image 1"):
+        retrieval_metrics(np.eye(3)[:, :2], [0, 2])
+
+
+def test_a_loader_of_pairs_may_show_an_image_in_several_batches() -> None:
+    rng = np.random.default_rng(7)
+    images, owners = rng.normal(size=(6, 4)), np.repeat(np.arange(6), 3)
+    sentences = images[owners] + rng.normal(size=(18, 4))
+    order = rng.permutation(18)
+    metrics, processes = RetrievalMetrics(), [RetrievalMetrics(), RetrievalMetrics()]
+    for at, chosen in enumerate(np.split(order, 6)):
+        batch = images[owners[chosen]], sentences[chosen]
+        metrics.update(*batch, image_ids=100 + owners[chosen])
+        alone = processes[at % 2](*batch, image_ids=torch.from_numpy(100 + owners[chosen]))
+        assert alone["I R@5"] == 100  # among the batch's own three images
+    wanted = pytest.approx(retrieval_metrics(images @ sentences.T, owners))
+    assert metrics.compute() == wanted
+    assert sum(processes).compute() == wanted  # type: ignore[union-attr]
+
+
+def test_batches_of_repeated_images_and_of_pairs_are_understood() -> None:
+    metrics = RetrievalMetrics((1,))
+    metrics.update(np.repeat(np.eye(2), 2, axis=0), np.repeat(np.eye(2), 2, axis=0), [0, 0, 1, 1])
+    metrics.update(-np.eye(2), -np.eye(2))
+    assert metrics.compute()["S R@1"] == metrics.compute()["I R@1"] == 100
+    with pytest.raises(SeesayError, match="2 images and 3 sentences are no pairs"):
+        metrics.update(np.eye(2), np.eye(3)[:, :2])
+    with pytest.raises(SeesayError, match="image_ids: shape"):
+        metrics.update(np.eye(2), np.eye(2), image_ids=[1])

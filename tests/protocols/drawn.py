@@ -64,8 +64,9 @@ def measured(
 
 
 def flat(result: Result) -> dict[str, Any]:
-    """A result as JSON values, with what it is about and its metrics beside the others."""
+    """A result as JSON values, with what it is about and its metrics beside the others; its content aside."""
     values = result.to_dict()
+    values.pop("content")
     about, metrics = values.pop("about", {}), values.pop("metrics")
     return values | about | metrics
 

@@ -1,5 +1,7 @@
 """Metrics: pure functions from arrays, tensors and scalars to numbers.
 
+Of the names, `S` is sentence retrieval (the query is an image: i2t), and `I` image retrieval (t2i).
+
 In rankings, ties count against the query, so that a constant scorer gains nothing; `average_precision` and
 `auc` treat tied scores as equal. NaN scores raise an error.
 """

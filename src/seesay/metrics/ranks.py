@@ -132,6 +132,33 @@ def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> 
     return owners.astype(np.int64)
 
 
+def first_of_repeated(rows: NDArray[Any], owners: NDArray[np.int64], name: str) -> NDArray[Any]:
+    """Return one row an image, of a row for each sentence, as VSE++, SCAN and others lay out a split.
+
+    Repeated rows may differ by rounding, if they were computed in different batches.
+
+    Args:
+        rows: (m, d), scores or embeddings of the image of each sentence.
+        owners: (m,), the image of each sentence, in any numbers.
+        name: of the rows, for errors.
+
+    Raises:
+        SeesayError: two rows of an image differ.
+    """
+    first, of_row = np.unique(owners, return_index=True, return_inverse=True)[1:]
+    step = max(1, _CACHE_CELLS // max(rows.shape[1], 1))
+    for start in range(0, len(rows), step):
+        block, kept = rows[start : start + step], rows[first[of_row[start : start + step]]]
+        differs = ~np.isclose(block, kept, rtol=1e-4, atol=1e-6, equal_nan=True).all(axis=1)
+        if differs.any():
+            at = start + int(np.argmax(differs))
+            raise SeesayError(
+                f"{name}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
+                f"first sentence, row {first[of_row[at]]}; expected one row per image, in order."
+            )
+    return np.asarray(rows[first])
+
+
 def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.dtype[Any]) -> Ranks:
     """Count the candidates that score at least as high as the right one, for every query."""
     own = _own_scores(blocks, owners, dtype)

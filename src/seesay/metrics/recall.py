@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array, refuse_nan
-from seesay.metrics.ranks import Ranks, embedding_ranks, owners_of, ranks
+from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, owners_of, ranks
 
 TOP = (1, 5, 10)  # of mR
 
@@ -37,8 +37,9 @@ def retrieval_metrics(
     nothing.
 
     Args:
-        scores: (n_images, n_sentences), higher is better.
-        image_of_sentence: (n_sentences,), for each sentence the row of its image.
+        scores: (n_images, n_sentences), higher is better. Also (n_sentences, n_sentences), with the row of an
+            image repeated for each of its sentences, as evaluators such as VSE++'s and SCAN's have it.
+        image_of_sentence: (n_sentences,), for each sentence the row of its image, or its image's number.
         k: each K of R@K.
 
     Returns:
@@ -47,8 +48,8 @@ def retrieval_metrics(
         Recalls are in percent, and ranks begin at 1.
 
     Raises:
-        SeesayError: a shape is wrong, a score is NaN, there is nothing to rank, or a K is less than 1 or
-            missing.
+        SeesayError: a shape is wrong, an image has no sentence, repeated rows differ, a score is NaN, there
+            is nothing to rank, or a K is less than 1 or missing.
 
     Example:
         >>> from seesay.metrics import retrieval_metrics
@@ -56,13 +57,33 @@ def retrieval_metrics(
         >>> metrics["S R@1"], metrics["I Med r"], round(metrics["mR"], 1)
         (100.0, 2.0, 88.9)
     """
-    return _all_metrics(ranks(scores, image_of_sentence), k)
+    matrix = as_array(scores, "scores", "n_images", "n_sentences")
+    owners = owners_of(image_of_sentence, *matrix.shape)
+    return _all_metrics(ranks(*_one_row_an_image(matrix, owners, "scores")), k)
+
+
+def _one_row_an_image(
+    rows: NDArray[Any], owners: NDArray[np.int64], name: str
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return a row for each image, and the row of each sentence's image."""
+    images, places = np.unique(owners, return_inverse=True)
+    if len(images) == len(rows):
+        return rows, owners
+    if len(rows) == len(owners):
+        return first_of_repeated(rows, owners, name), places
+    lonely = int(np.setdiff1d(np.arange(len(rows)), images)[0])
+    raise SeesayError(
+        f"{name}: {len(rows)} images, but {len(rows) - len(images)} of them have no sentence in "
+        f"image_of_sentence, such as image {lonely}; leave these images out."
+    )
 
 
 class RetrievalMetrics:
     """The metrics of `retrieval_metrics` for embeddings that come in batches: `update`, then `compute`.
 
-    Scores are inner products, and the images and sentences of all batches are the gallery.
+    Scores are inner products, and the images and sentences of all batches are the gallery. A call adds a
+    batch and returns the metrics of that batch alone, as in torchmetrics. Metrics of several processes, each
+    of its own batches, add up: gather the objects, then `sum(gathered)`.
 
     Args:
         k: each K of R@K.
@@ -77,6 +98,11 @@ class RetrievalMetrics:
         >>> metrics.update([[0.0, 1.0]], [[0.1, 0.9]], image_of_sentence=[0])
         >>> metrics.compute()["rsum"]
         400.0
+        >>> pairs = RetrievalMetrics(k=(1,))  # of a loader of pairs: the same image in several batches
+        >>> pairs.update([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.1, 0.9]], image_ids=[17, 4])
+        >>> pairs.update([[1.0, 0.0]], [[0.8, 0.2]], image_ids=[17])
+        >>> pairs.compute()["I R@1"]
+        100.0
     """
 
     def __init__(self, k: Sequence[int] = TOP) -> None:
@@ -87,25 +113,72 @@ class RetrievalMetrics:
         """Forget all batches."""
         self._images: list[NDArray[Any]] = []
         self._sentences: list[NDArray[Any]] = []
-        self._owners: list[NDArray[np.int64]] = []
+        self._owners: list[NDArray[np.int64]] = []  # of each batch, the rows of the sentences' images
+        self._ids: list[NDArray[np.int64] | None] = []  # of each batch, which image each row shows
 
-    def update(self, images: ArrayLike, sentences: ArrayLike, image_of_sentence: ArrayLike) -> None:
+    def update(
+        self,
+        images: ArrayLike,
+        sentences: ArrayLike,
+        image_of_sentence: ArrayLike | None = None,
+        image_ids: ArrayLike | None = None,
+    ) -> None:
         """Add a batch.
 
         Args:
-            images: embeddings, (n, d).
+            images: embeddings, (n, d); of each image once, or repeated for each of its sentences.
             sentences: embeddings, (m, d), of these images alone.
-            image_of_sentence: for each sentence the row of its image in this batch, (m,).
+            image_of_sentence: for each sentence the row of its image in this batch, (m,); by default row i of
+                both is a pair.
+            image_ids: which image each row of `images` shows, (n,), as whole numbers. Rows of one image, in
+                this or another batch, are one candidate, whose first embedding counts. By default, the images
+                of different batches are different.
 
         Raises:
             SeesayError: a shape is wrong, the batch is empty, or a sentence belongs to no image of the batch.
         """
         rows = as_array(images, "images", "n", "d")
         columns = as_array(sentences, "sentences", "m", rows.shape[1])
-        before = sum(map(len, self._images))
-        self._owners.append(before + owners_of(image_of_sentence, len(rows), len(columns)))
+        if image_of_sentence is None and len(rows) != len(columns):
+            raise SeesayError(
+                f"image_of_sentence: {len(rows)} images and {len(columns)} sentences are no pairs; name the "
+                "row of each sentence's image."
+            )
+        pairs = np.arange(len(columns)) if image_of_sentence is None else image_of_sentence
+        owners = owners_of(pairs, len(rows), len(columns))
+        ids = None if image_ids is None else as_array(image_ids, "image_ids", len(rows), kinds="iu")
+        if ids is None:
+            rows, owners = _one_row_an_image(rows, owners, "images")
+        self._owners.append(owners)
         self._images.append(rows.copy())  # the caller may use its arrays for the next batch
         self._sentences.append(columns.copy())
+        self._ids.append(None if ids is None else ids.astype(np.int64))
+
+    def __call__(
+        self,
+        images: ArrayLike,
+        sentences: ArrayLike,
+        image_of_sentence: ArrayLike | None = None,
+        image_ids: ArrayLike | None = None,
+    ) -> dict[str, float]:
+        """Add a batch, and return its own metrics; see `update`."""
+        batch = RetrievalMetrics(self.k)
+        batch.update(images, sentences, image_of_sentence, image_ids)
+        for name, added in vars(batch).items():
+            if name != "k":
+                getattr(self, name).extend(added)
+        return batch.compute()
+
+    def __add__(self, other: RetrievalMetrics) -> RetrievalMetrics:
+        """Return the metrics of the batches of both, such as those of two processes."""
+        both = RetrievalMetrics(self.k)
+        for name in vars(both).keys() - {"k"}:
+            setattr(both, name, [*getattr(self, name), *getattr(other, name)])
+        return both
+
+    def __radd__(self, zero: int) -> RetrievalMetrics:
+        """Return the metrics themselves, with which `sum` begins."""
+        return self
 
     def compute(self) -> dict[str, float]:
         """Return the metrics of all batches.
@@ -117,8 +190,16 @@ class RetrievalMetrics:
             raise SeesayError("nothing to measure; update with a batch first.")
         if len({each.shape[1] for each in self._images}) > 1:
             raise SeesayError("images: the batches have embeddings of different widths.")
-        gathered = map(np.concatenate, (self._images, self._sentences, self._owners))
-        return _all_metrics(embedding_ranks(*gathered), self.k)
+        fresh = max((int(ids.max()) + 1 for ids in self._ids if ids is not None), default=0)
+        numbers, owners = [], []
+        for ids, rows, own in zip(self._ids, self._images, self._owners, strict=True):
+            numbers.append(fresh + np.arange(len(rows)) if ids is None else ids)
+            owners.append(numbers[-1][own])
+            fresh += len(rows) if ids is None else 0
+        images, first = np.unique(np.concatenate(numbers), return_index=True)
+        places = np.searchsorted(images, np.concatenate(owners))
+        vectors = np.concatenate(self._images)[first]
+        return _all_metrics(embedding_ranks(vectors, np.concatenate(self._sentences), places), self.k)
 
 
 def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:

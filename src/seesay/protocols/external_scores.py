@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError, naming_extras
 from seesay.metrics.inputs import as_array
+from seesay.metrics.ranks import first_of_repeated
 from seesay.paths import home_expanded
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
@@ -36,7 +37,6 @@ Table = NDArray[Any]  # maybe memory-mapped
 Named = tuple[str, Table]  # a table and its name in errors
 
 _NOT_TENSORS = "something else than tensors"
-_ROWS = 1 << 9  # rows compared at a time
 _FAILURES = (OSError, ValueError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile)
 
 
@@ -242,16 +242,7 @@ def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tupl
             f"{name}: {len(rows)} rows, but split '{split}' of {part.root} has {n} images and {len(owners)} "
             "sentences with them; expected one row per image, in the corpus' order."
         )
-    images, first = np.unique(owners, return_index=True)
-    if len(images) < n:
-        raise SeesayError(f"{name}: a row for each sentence, but {n - len(images)} images have no sentences.")
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, start + _ROWS)
-        differs = (rows[block] != rows[first[owners[block]]]).any(axis=1)
-        if differs.any():
-            at = start + int(np.argmax(differs))
-            raise SeesayError(
-                f"{name}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
-                f"first sentence, row {first[owners[at]]}; expected one row per image, in the corpus' order."
-            )
-    return np.asarray(rows[first]), [f"{name}: images repeated for each sentence; one of each counts."]
+    if (missing := n - len(np.unique(owners))) > 0:
+        raise SeesayError(f"{name}: a row for each sentence, but {missing} images have no sentences.")
+    kept = first_of_repeated(rows, owners, name)
+    return kept, [f"{name}: images repeated for each sentence; one of each counts."]

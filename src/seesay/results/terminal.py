@@ -50,9 +50,9 @@ def print_result(
     parts: list[RenderableType] = [Text(title, "italic"), _metrics_table(rows).terminal()]
     if result.against is not None or any(result.intervals.get(name) for name in result.row):
         parts.append(_uncertainty_table(result).terminal())
-    lines = (
-        result.notes if published is None else [*result.notes, *what_differs(result, published, differences)]
-    )
+    lines = [*result.notes, *(what_differs(result, published, differences) if published else ())]
+    if result.i2t:
+        lines.append("Sentence retrieval is i2t (S), its queries are images; image retrieval is t2i (I).")
     console.print(Group(*parts, *map(Text, lines)))
 
 
