@@ -30,9 +30,8 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> WithoutRay:
 
 def known(index: Index) -> dict[str | None, tuple[object, ...]]:
     """What an index has of its images, by path."""
-    items = index.store.items()
-    facts = index.store.facts(list(items))
-    return {item.path: (item.key, item.state, facts[id_].time, item.width) for id_, item in items.items()}
+    items = index.store.items().values()
+    return {item.path: (item.key, item.state, item.time, item.width) for item in items}
 
 
 def test_an_index_of_a_cluster_is_that_of_one_process(

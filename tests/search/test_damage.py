@@ -43,7 +43,7 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "page": lambda index, _: index.store.newest(9),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
-    "facts": lambda index, _: index.store.facts([1, 2]),
+    "facts": lambda index, _: index.store.items([1, 2]),
     "roots": lambda index, _: index.roots(),
     "not read": lambda index, _: index.store.not_read(),
     "like": lambda index, _: index.search("id:1"),

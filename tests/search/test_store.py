@@ -45,7 +45,7 @@ def test_items_come_back_as_they_went_in(store: Store) -> None:
     items = {item.path or item.text: item for item in store.items([1, 2, 3, 99]).values()}
     assert set(items) == {"a.jpg", "sub/ü.jpg", "Zwei Hunde."}
     image = items["sub/ü.jpg"]
-    assert (image.width, image.height, image.mtime_ns, image.size) == (30, 20, 7, 9)
+    assert (image.width, image.height, image.state.mtime_ns, image.state.size) == (30, 20, 7, 9)
     changes = store.changes("sentence")
     assert changes.ids.tolist() == [3]
     np.testing.assert_array_equal(store.vectors([3])[1], [[0, 1, 2, 3]])
@@ -209,7 +209,7 @@ def test_folders_are_counted_once_a_change(store: Store) -> None:
 def test_ids_that_no_item_can_have_are_absent(store: Store, id_: int) -> None:
     put(store, "a.jpg")
     assert store.vector(id_) is None
-    assert store.items([id_]) == store.facts([id_]) == {}
+    assert store.items([id_]) == {}
     assert store.vectors([id_, 1])[0].tolist() == [1]
     time = store.newest(1)[0].time
     assert [each.id for each in store.newest(1 << 70, after=(time, id_))] == ([1] if id_ > 0 else [])

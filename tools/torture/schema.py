@@ -43,7 +43,7 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "newest": lambda index, _: index.store.newest(9),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
-    "facts": lambda index, _: index.store.facts([1, 2]),
+    "facts": lambda index, _: index.store.items([1, 2]),
     "skipped": lambda index, _: index.store.skipped(),
     "not read": lambda index, _: index.store.not_read(),
     "roots": lambda index, _: [index.absent(), *map(index.file_at, ["red.png", "a/../../x"])],

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from seesay.runs.calibration import FITS
 from seesay.search.roots import Root, holding
+
+if TYPE_CHECKING:
+    from seesay.search.store import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,13 @@ class Hit:
     width: int | None = None
     height: int | None = None
     probability: float | None = None
+
+    @classmethod
+    def of(cls, item: Item, score: float) -> Hit:
+        """Return an item as a hit."""
+        if item.kind == "sentence":
+            return cls(item.id, score, None, item.text)
+        return cls(item.id, score, item.path, None, item.width, item.height)
 
     @property
     def fits(self) -> bool:

@@ -33,7 +33,7 @@ from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.nearest import Queries, Ranked, next_page
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Facts, Store
+from seesay.search.store import Item, Store
 
 RECALL = 0.95
 """Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
@@ -281,7 +281,7 @@ class PostgreSQL:
         at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
         for start in range(0, len(ids), at_once):
             here, vectors = self._store.vectors(ids[start : start + at_once].tolist())
-            known = self._store.facts(here.tolist()) if self._kind == "image" else {}
+            known = self._store.items(here.tolist()) if self._kind == "image" else {}
             rows = [
                 {"id": id_, "vector": _Vector.of(row, ">f2"), **_columns_of(known.get(id_))}
                 for id_, row in zip(here.tolist(), vectors.astype(np.float32), strict=True)
@@ -498,18 +498,18 @@ def _asked_for_recall(
     return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
 
 
-def _columns_of(facts: Facts | None) -> Values:
+def _columns_of(item: Item | None) -> Values:
     """The metadata of an image for filters; of a sentence, nothing."""
-    if facts is None:
+    if item is None:
         return dict.fromkeys(("folder", "orientation", "time", "width", "height", "added"))
-    orientation = "square" if facts.width == facts.height else "landscape"
+    orientation = "square" if item.width == item.height else "landscape"
     return {
-        "folder": _digest(facts.folder),
-        "orientation": "portrait" if facts.height > facts.width else orientation,
-        "time": _moment(facts.time),
-        "width": facts.width,
-        "height": facts.height,
-        "added": facts.added,
+        "folder": _digest(item.folder),
+        "orientation": "portrait" if item.height > item.width else orientation,
+        "time": _moment(item.time),
+        "width": item.width,
+        "height": item.height,
+        "added": item.added,
     }
 
 

@@ -225,7 +225,7 @@ class Searcher:
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
         items = self.store.items([id_ for id_, _ in best[:k]])
         hits = [
-            Hit(item.id, score, item.path, item.text, item.width, item.height)
+            Hit.of(item, score)
             for id_, score in best[:k]
             if (item := items.get(id_)) is not None  # another process may have deleted it since the refresh
         ]
@@ -288,7 +288,7 @@ class Searcher:
 
         Another user may have added it since a server started.
         """
-        root = None if item.path is None else holding(self.store.roots(), item.path)
+        root = holding(self.store.roots(), item.path) if item.kind == "image" else None
         return root is not None and self._is_confirmed(root)
 
     def _is_confirmed(self, root: Root) -> bool:
@@ -342,7 +342,7 @@ class Searcher:
 
     def file_of(self, item: Item) -> Path | None:
         """Return the file of an image; None if it is missing or outside its root."""
-        return None if item.path is None else self.file_at(item.path)
+        return self.file_at(item.path) if item.kind == "image" else None
 
     def file_at(self, path: str) -> Path | None:
         """Return the file of a hit's path; None if it is missing or outside its root."""

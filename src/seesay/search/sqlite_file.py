@@ -55,7 +55,7 @@ _SCHEMA = (
         UNIQUE (kind, key)
     )""",
     # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
-    # a photo was taken, else when its file changed: see `Facts`. `folded` is its folder, without case and
+    # a photo was taken, else when its file changed: see `Item`. `folded` is its folder, without case and
     # accents, stored because folding a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

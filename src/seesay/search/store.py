@@ -41,14 +41,11 @@ _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
-_ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
-    items.mtime_ns, items.size, items.ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
-
-_ITEM_TYPES = (int, str, str | None, str | None, str, *[int | None] * 5)
-
+_ITEM = """SELECT items.id, items.kind, path, text, key, folded, width, height, time, added,
+    mtime_ns, size, ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
+_ITEM_TYPES = (int, str, str | None, str | None, str, str | None, *[int | None] * 2, str | None, float)
+_STATE_TYPES = (*[int | None] * 3,)
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
-_FACTS = f"SELECT items.id, path, folded, width, height, time, added {_IMAGES}"
-_FACT_TYPES = (int, str, str, int, int, str, float)
 
 
 class State(NamedTuple):
@@ -64,43 +61,34 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image (`path`, see `Root.path`, with `/`) or a sentence (`text`); `key` is its content key."""
-
-    id: int
-    kind: Kind
-    path: str | None
-    text: str | None
-    key: str
-    width: int | None
-    height: int | None
-    mtime_ns: int | None
-    size: int | None
-    ctime_ns: int | None
-
-    @property
-    def state(self) -> tuple[int | None, int | None, int | None]:
-        """The `State` of an image's file when it was indexed."""
-        return self.mtime_ns, self.size, self.ctime_ns
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """An image and its metadata for filters.
+    """An image or a sentence of an index.
 
     Attributes:
-        folder: see `folded_folder`.
-        time: when it was taken, by the camera's clock, or else when its file changed, in UTC, such as
+        id: its number.
+        kind: "image" or "sentence".
+        path: of an image, see `Root.path`, with `/`; "" for a sentence.
+        text: of a sentence; "" for an image.
+        key: its content key.
+        folder: of an image, see `folded_folder`.
+        width: of an image, in pixels, upright.
+        height: of an image.
+        time: when an image was taken, by the camera's clock, or else when its file changed, in UTC, such as
             "2019-06-30T12:00:00".
-        added: in seconds since 1970.
+        added: when, in seconds since 1970.
+        state: of an image's file when it was indexed.
     """
 
     id: int
+    kind: Kind
     path: str
+    text: str
+    key: str
     folder: str
     width: int
     height: int
     time: str
     added: float
+    state: State
 
 
 Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float16]]]
@@ -323,25 +311,30 @@ class Store:
         """Return items by id: all images, or those of `ids` that still exist.
 
         Raises:
-            SeesayError: the key of an item is not a content key, or its path is too long.
+            SeesayError: an item is damaged.
         """
-        with self._read() as connection:
-            if ids is None:
-                found = connection.execute(f"{_ITEM} WHERE items.kind = 'image'")
-            else:
-                query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
-                found = connection.execute(query, (_as_json(ids),))
-            items = {row[0]: Item(*row) for row in _typed(found, *_ITEM_TYPES)}
-            if not all(_HEX.fullmatch(item.key) for item in items.values()):
-                raise self._damaged("a content key")
-            if any(len(item.path or "") > _LONGEST_PATH for item in items.values()):
-                raise self._damaged("a path that cannot be")
-        return items
+        if ids is None:
+            found = self._items("items.kind = 'image'", ())
+        else:
+            found = self._items("items.id IN (SELECT value FROM json_each(?))", (_as_json(ids),))
+        return {item.id: item for item in found}
 
-    def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
-        """Return the metadata of existing images, by id."""
-        query = f"{_FACTS} AND items.id IN (SELECT value FROM json_each(?))"
-        return {row[0]: Facts(*row) for row in self._rows(query, (_as_json(ids),), *_FACT_TYPES)}
+    def _items(self, which: str, values: Sequence[object]) -> list[Item]:
+        with self._read() as connection:
+            rows = _typed(connection.execute(f"{_ITEM} WHERE {which}", values), *_ITEM_TYPES, *_STATE_TYPES)
+            return [self._item(row) for row in rows]
+
+    def _item(self, row: tuple[Any, ...]) -> Item:
+        id_, kind, path, text, key, folder, width, height, time, added, *state = row
+        if not _HEX.fullmatch(key):
+            raise self._damaged("a content key")
+        if kind == "sentence":
+            return Item(id_, kind, "", text or "", key, "", 0, 0, "", added, State(0, 0, 0))
+        if None in (path, folder, width, height, time, *state):
+            raise self._damaged("an image without its metadata")
+        if len(path) > _LONGEST_PATH:
+            raise self._damaged("a path that cannot be")
+        return Item(id_, kind, path, "", key, folder, width, height, time, added, State(*state))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
@@ -354,7 +347,7 @@ class Store:
         where: Filter = EVERYTHING,
         after: tuple[str, int] | None = None,
         offset: int = 0,
-    ) -> list[Facts]:
+    ) -> list[Item]:
         """Return the newest images, newest first.
 
         Args:
@@ -366,9 +359,9 @@ class Store:
         behind, place = "1", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        query = f"{_FACTS} AND ({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
-        rows = self._rows(query, (*where.values, *place, min(count, _LAST), offset), *_FACT_TYPES)
-        return [Facts(*row) for row in rows]
+        which = f"items.kind = 'image' AND ({where.sql}) AND {behind}"
+        newest = f"{which} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        return self._items(newest, (*where.values, *place, min(count, _LAST), offset))
 
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""

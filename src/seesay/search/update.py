@@ -222,7 +222,7 @@ class Update:
         self._gone: dict[str, list[Item]] = defaultdict(list)  # by content key, for files that moved
         self._emptied: dict[int, list[Path]] = {}  # folders above them
         for path, item in self._before.items():
-            if path is not None and seen.is_gone(path):
+            if seen.is_gone(path):
                 self._gone[item.key].append(item)
                 self._emptied[item.id] = seen.emptied(path)
 
@@ -253,7 +253,7 @@ class Update:
             return (make(each, self._embedder, partial(self._store.known, "image")) for each in batches)
         sizes = {state.size for state in todo.values()}
         # Files of other sizes have other contents.
-        known = {item.key for item in self._before.values() if item.size in sizes}
+        known = {item.key for item in self._before.values() if item.state.size in sizes}
         return elsewhere(self._seen.file, todo, known)
 
     def _finish(self) -> None:

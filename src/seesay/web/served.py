@@ -18,7 +18,7 @@ from seesay.data.images import Photo
 from seesay.search.index import Index
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
-from seesay.search.store import Facts, Item
+from seesay.search.store import Item
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
@@ -104,15 +104,15 @@ class Served:
             raise HTTPException(410, f"{name}: no longer available; upload the image again.")
         return Embedded(name, vector)
 
-    def stacks(self) -> list[list[Facts]]:
+    def stacks(self) -> list[list[Item]]:
         """Return groups of copies and burst shots; cached until the index changes."""
         with self._lock:
             generation = self.index.store.generation()
             if self._stacked is None or self._stacked[0] != generation:
                 self._stacked = generation, self.index.stacks()
             groups = self._stacked[1]
-        facts = self.index.store.facts([id_ for group in groups for id_ in group])
-        kept = [[facts[id_] for id_ in group if id_ in facts] for group in groups]
+        images = self.index.store.items([id_ for group in groups for id_ in group])
+        kept = [[images[id_] for id_ in group if id_ in images] for group in groups]
         return [group for group in kept if len(group) > 1]
 
     def image(self, id_: int) -> tuple[Item, Path]:
