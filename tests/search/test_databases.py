@@ -235,8 +235,8 @@ def store(tmp_path: Path):
     made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
     with made.write() as writer:
         for number, vector in enumerate(with_ties.astype(np.float32)):
-            writer.put_vector("image", str(number), vector, (1, 1))
-            writer.put_image(f"{number}.png", str(number), 0, 0)
+            writer.put_vector("image", f"{number:032x}", vector, (1, 1))
+            writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
     yield made
     made.close()
 

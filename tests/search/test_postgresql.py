@@ -43,9 +43,9 @@ def store(tmp_path_factory: pytest.TempPathFactory, vectors: NDArray[np.float32]
     made = Store.create(tmp_path_factory.mktemp("store") / "index.sqlite", "noise", "1", DIM)
     with made.write() as writer:
         for number, vector in enumerate(vectors):
-            writer.put_vector("image", str(number), vector, (1, 1))
+            writer.put_vector("image", f"{number:032x}", vector, (1, 1))
             folder = "few" if number % 100 == 0 else "many"
-            writer.put_image(f"{folder}/{number}.png", str(number), 0, 0)
+            writer.put_image(f"{folder}/{number}.png", f"{number:032x}", 0, 0)
     yield made
     made.close()
 
@@ -89,8 +89,8 @@ def test_how_wide_the_graph_is_searched_is_told_and_remembered(
     few = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
     with few.write() as writer:
         for number, vector in enumerate(vectors[:500]):
-            writer.put_vector("image", str(number), vector, (1, 1))
-            writer.put_image(f"{number}.png", str(number), 0, 0)
+            writer.put_vector("image", f"{number:032x}", vector, (1, 1))
+            writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
     near = PostgreSQL(address("postgresql"), few, "image", lambda: NONE)
     near.graph_from = 500
     near.save()
