@@ -29,7 +29,7 @@ from psycopg.pq import Format
 
 from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, Limit
 from seesay.search.hits import Place
 from seesay.search.nearest import Queries, Ranked, next_page
 from seesay.search.sqlite_file import Kind
@@ -465,15 +465,21 @@ class PostgreSQL:
     def passing(self, where: Filter) -> Among:
         """Return the filter as a condition in SQL with its parameters."""
         parts, values = list[Statement](), Values()
-        for number, limit in enumerate(where.limits):
-            name, value, compared = f"value{number}", limit.value, sql.SQL(f"{{}} {_SIGNS[limit.sign]} {{}}")
-            if limit.field == "folder":  # PostgreSQL compares whole values
-                values[name] = [_digest(folder) for folder in self._store.folders_with(str(value))]
-                compared = sql.SQL("{} = ANY({})")
-            else:
-                values[name] = _moment(str(value)) if limit.field == "time" else value
-            parts.append(compared.format(sql.Identifier(limit.field), sql.Placeholder(name)))
+        for condition in where.conditions:
+            compared = [self._compared(limit, values) for limit in condition.limits]
+            form: LiteralString = "NOT ({})" if condition.excludes else "({})"
+            parts.append(sql.SQL(form).format(sql.SQL(" AND ").join(compared)))
         return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
+
+    def _compared(self, limit: Limit, values: Values) -> sql.Composed:
+        """Return a comparison, and add its value to the parameters."""
+        name, value, form = f"value{len(values)}", limit.value, f"{{}} {_SIGNS[limit.sign]} {{}}"
+        if limit.field == "folder":  # PostgreSQL compares whole values
+            values[name] = [_digest(folder) for folder in self._store.folders_with(str(value))]
+            form = "{} = ANY({})"
+        else:
+            values[name] = _moment(str(value)) if limit.field == "time" else value
+        return sql.SQL(form).format(sql.Identifier(limit.field), sql.Placeholder(name))
 
 
 _ALL: Among = (sql.SQL("true"), {})

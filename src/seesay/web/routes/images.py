@@ -151,7 +151,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
             height=item.height,
             bytes=item.state.size,
             type=_media_type(file),
-            time=served.index.store.facts([id])[id].time,
+            time=item.time,
             facts=facts_of(file),
         )
 
