@@ -700,6 +700,52 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path)
         watched.context.close()
 
 
+def test_a_search_while_photos_are_indexed_says_what_it_has_searched(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    page = watched.page
+    state = {"running": True, "done": 5, "total": 9, "images": 18, "generation": 1, "error": None}
+    page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
+    page.goto("/")
+    expect(page.locator("#indexing")).to_contain_text("5 of 9 new photos")
+    ask(page, "red")
+    expect(page.locator("#status")).to_contain_text("Searched only what is indexed so far (18 photos)")
+    expect(page.locator("#indexing")).to_contain_text("The rest cannot be found yet")
+    watched.context.close()
+
+
+def test_photos_that_another_program_indexes_come_into_the_page(browser, tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        for address in served(tmp_path / "index"):
+            watched = Watched(browser, address)
+            watched.page.goto("/")
+            expect(tiles(watched.page)).to_have_count(1)
+            gallery(photos, "blue.png")
+            index.update_images(photos)
+            expect(tiles(watched.page)).to_have_count(2, timeout=9000)
+            assert watched.errors == []
+            watched.context.close()
+
+
+def test_a_photo_whose_file_is_gone_shows_its_thumbnail_and_says_so(browser, tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+    (photos / "red.png").unlink()
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address)
+        page = watched.page
+        page.goto("/")
+        assert links(page).first.locator("img").evaluate(DECODED) > 0
+        links(page).first.click()
+        expect(page.locator("#viewer-facts")).to_contain_text("The file is gone or its disk is not connected")
+        assert page.locator("#viewer figure img").evaluate(DECODED) > 0
+        page.keyboard.press("i")
+        expect(page.locator("#details")).to_contain_text("red.png")
+        watched.context.close()
+
+
 @pytest.mark.slow
 def test_an_update_that_finds_no_photos_is_followed_in_peace(browser, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", Colours()).close()
@@ -1107,7 +1153,9 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     state["done"] = 1
     expect(tiles(page)).to_have_count(1)
     expect(page.locator("#message")).to_be_hidden()
-    expect(page.locator("#indexing")).to_have_text("1 of 3 new photos")
+    expect(page.locator("#indexing")).to_have_text(
+        "Indexing: 1 of 3 new photos. The rest cannot be found yet."
+    )
     links(page).first.focus()
     come[:] = shown
     state["done"] = 3

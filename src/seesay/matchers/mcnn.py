@@ -190,10 +190,7 @@ class MatchingCNN(PairMatcher):
                 responses = pool(gate(self._convolve(inputs, number), real))
                 inputs = functional.relu(responses + self._layer(number).bias)
                 real = _pooled(real, number)
-            responses = pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1)
-            # To the positions of the longest sentence.
-            missing = _PLACES[self.meeting + 1] - responses.shape[1]
-            return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
+            return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
 
         if _padded_at_once(lengths):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
@@ -226,6 +223,11 @@ class MatchingCNN(PairMatcher):
                 met = sentences[rows, :places].transpose(0, 1)[:, :, None] + images
                 scores[rows] = self._match(met.flatten(1, 2)).view(-1, n)
         return scores.T
+
+    def _padded(self, responses: Tensor) -> Tensor:
+        """Pad pooled responses (m, positions, maps) with -inf to the positions of the longest sentence."""
+        missing = _PLACES[self.meeting + 1] - responses.shape[1]
+        return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
 
     def _match(self, met: Tensor, real: Tensor | None = None) -> Tensor:
         """Apply later layers to pooled sums of the meeting layer (positions, n, maps): scores (n,), eq. 2.

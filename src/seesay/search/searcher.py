@@ -336,7 +336,7 @@ class Searcher:
         whole = [[id_ for first in group for id_ in files[items[first].key]] for group in found]
         return sorted(whole, key=lambda group: (-len(group), group))
 
-    def thumbnail(self, key: str, source: Path) -> bytes:
+    def thumbnail(self, key: str, source: Path | None) -> bytes:
         """Return the thumbnail of a content of the index, see `Thumbnails.get`."""
         return self.thumbnails.get(key, source)
 

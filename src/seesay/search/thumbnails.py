@@ -61,17 +61,19 @@ class Thumbnails:
         file = self._folder / name[:2] / f"{name}.jpg"
         return file if name and file.resolve() == file else None
 
-    def get(self, key: str, source: Path) -> bytes:
+    def get(self, key: str, source: Path | None) -> bytes:
         """Return the thumbnail of a content, created from the file `source` if it is missing.
 
         Raises:
             ImageError: the image cannot be decoded.
-            OSError: the file cannot be read.
+            OSError: the file cannot be read, or is None.
         """
         file = self._file(key)
         if file is not None:
             with suppress(OSError):
                 return file.read_bytes()
+        if source is None:
+            raise FileNotFoundError("neither a thumbnail nor a file")
         photo = read_apart(source.read_bytes(), source.name, SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed

@@ -253,6 +253,8 @@ class UpdateState(_OfIndex):
     """How far the update of an index is."""
 
     running: bool
+    images: int = Field(0, description="number of images in the index now")
+    generation: int = Field(0, description="as in the status of the index")
     done: int = Field(description="files processed")
     total: int = Field(description="files to process; 0 before they are counted")
     added: int = Field(0, description="number of images added by the last update")

@@ -115,15 +115,18 @@ class Served:
         kept = [[images[id_] for id_ in group if id_ in images] for group in groups]
         return [group for group in kept if len(group) > 1]
 
-    def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if either does not exist, or is not to be shown."""
+    def image(self, id_: int) -> Item:
+        """Return an image of the index; 404 if it does not exist, or is not to be shown."""
         item = self.index.item(id_)
         if item is None or item.kind != "image" or not self.index.may_show(item):
             raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.index.file_of(item)
-        if file is None:
-            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
-        return item, file
+        return item
+
+    def file_of(self, item: Item) -> Path:
+        """Return the file of an image; 404 if it does not exist."""
+        if (file := self.index.file_of(item)) is None:
+            raise HTTPException(404, f"The file of image {item.id} is gone, or its disk is not connected.")
+        return file
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:

@@ -105,7 +105,9 @@ class Updates:
     def state(self) -> UpdateState:
         """Return the progress of the update, or the outcome of the last one."""
         with self._lock:
-            return self._state
+            state = self._state
+        now = {"images": self._index.count("image"), "generation": self._index.store.generation()}
+        return state.model_copy(update=now)
 
     def outcomes(self) -> Mapping[str, Times]:
         """Return how many updates finished and failed, and when last; stopped ones count as neither."""

@@ -19,6 +19,7 @@ from seesay.data.headers import file_format
 from seesay.data.images import Photo
 from seesay.errors import ImageError
 from seesay.search.filters import Filter
+from seesay.search.store import Item
 from seesay.web import log_line
 from seesay.web.answers import (
     DatedImage,
@@ -142,7 +143,8 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     """Return metadata of an image: its file, and how it was taken."""
 
     def work() -> ImageFacts:
-        item, file = served.image(id)
+        item = served.image(id)
+        file = served.index.file_of(item)
         return ImageFacts(
             index=served.name,
             id=id,
@@ -150,9 +152,9 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
             width=item.width,
             height=item.height,
             bytes=item.state.size,
-            type=_media_type(file),
+            type=file and _media_type(file),
             time=item.time,
-            facts=facts_of(file),
+            facts=facts_of(file) if file else {},
         )
 
     return await service.run(work, service.pictures)
@@ -169,7 +171,7 @@ async def original(
     """Return the file of an image."""
 
     def work() -> Response:
-        _, file = served.image(id)
+        file = served.file_of(served.image(id))
         type_ = _media_type(file)
         if type_ is None:  # an index can name any file
             raise HTTPException(404, f"The file of image {id} is not an image; update the index.")
@@ -203,7 +205,12 @@ class _Original(FileResponse):
 @router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
 async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
     """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
-    return await service.run(lambda: _made(served, id, if_none_match, _whole), service.pictures)
+
+    def make(item: Item) -> bytes:
+        file = served.file_of(item)
+        return _encoded(PHOTOS.decode(file.read_bytes(), file.name, key=item.key))
+
+    return await service.run(lambda: _made(served.image(id), if_none_match, make), service.pictures)
 
 
 @router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422))
@@ -217,25 +224,23 @@ async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
 ) -> Response:
     """Return a small JPEG of an image, created on first request."""
-    make = served.index.thumbnail
-    return await service.run(lambda: _made(served, id, if_none_match, make), service.pictures)
+
+    def make(item: Item) -> bytes:
+        return served.index.thumbnail(item.key, served.index.file_of(item))
+
+    return await service.run(lambda: _made(served.image(id), if_none_match, make), service.pictures)
 
 
-def _made(served: Served, id: int, if_none_match: str | None, make: Callable[[str, Path], bytes]) -> Response:
-    """Return a JPEG made from an image's content key and file, unless the client has it."""
-    item, file = served.image(id)
+def _made(item: Item, if_none_match: str | None, make: Callable[[Item], bytes]) -> Response:
+    """Return a JPEG made of an image, unless the client has it."""
     tag = f'"{item.key}"'
     if unchanged := _unchanged(tag, if_none_match):
         return unchanged
     try:
-        content = make(item.key, file)
+        content = make(item)
     except OSError as error:
-        raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+        raise HTTPException(404, f"The file of image {item.id} cannot be read.") from error
     return Response(content, media_type="image/jpeg", headers=_kept_as(tag))
-
-
-def _whole(key: str, file: Path) -> bytes:
-    return _encoded(PHOTOS.decode(file.read_bytes(), file.name, key=key))
 
 
 def _encoded(photo: Photo) -> bytes:

@@ -41,9 +41,9 @@ async def faults(service: TheService, served: TheIndex) -> Faults:
 
 
 @router.get("/update", responses=failures(404, 422))
-async def update_state(served: TheIndex) -> UpdateState:
+async def update_state(service: TheService, served: TheIndex) -> UpdateState:
     """Return the progress of the update of an index, or the outcome of the last one."""
-    return served.updates.state()
+    return await service.run(served.updates.state)
 
 
 @router.post("/update", status_code=202, responses=failures(404, 409, 422))
@@ -53,7 +53,7 @@ async def update(service: TheService, served: TheIndex) -> UpdateState:
         raise HTTPException(409, NO_FOLDER)
     if not served.updates.start():
         raise HTTPException(409, "An update of this index is running; wait until it has finished.")
-    return served.updates.state()
+    return await service.run(served.updates.state)
 
 
 def _status(service: Service, served: Served) -> Status:

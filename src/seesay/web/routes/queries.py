@@ -161,9 +161,9 @@ async def ground_indexed(
     _check(q)
 
     def work() -> Grounding:
-        item, file = served.image(id)
+        item = served.image(id)
         try:
-            data = FileSource(file).read()
+            data = FileSource(served.file_of(item)).read()
         except ImageError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
         photo = service.decoders.decode(data, item.path or "the image", SIDE)

@@ -241,6 +241,7 @@ function tell(state, answer) {
   } else if (given?.file) facts.push(text ? `Best matches for your image and “${text}”` : "Most similar to your image");
   else if (idIn(text)) facts.push("Most similar to this photo");
   else if (text) facts.push(nothingFits ? `Probably nothing here matches “${text}”.` : `Best matches for “${text}”`);
+  if (text && results.length && latest?.running) facts.push(`Searched only what is indexed so far (${counted(latest.images, "photo")})`);
   if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
   $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
@@ -278,7 +279,8 @@ function whileUpdating(state) {
   const { running, done, total, error } = (latest = state);
   const { view, at, index, ...question } = read();
   const [isAll, progress] = [!Object.values(question).some(Boolean), progressOf({ done, total })];
-  $("indexing").textContent = running && (gallery.images.length || !isAll) ? progress : "";
+  const isTold = running && (gallery.images.length || !isAll);
+  $("indexing").textContent = isTold ? `Indexing: ${progress}. The rest cannot be found yet.` : "";
   if (!isAll) return;
   const isFurther = running && done > shownAt;
   shownAt = running ? done : 0;
@@ -461,7 +463,7 @@ async function look(state) {
   $("point").hidden = !served.grounding;
   $("indexing").textContent = "";
   latest = null;
-  if (served.updating) panel.follow().catch(() => {}); // another client may have started an update
+  panel.follow().catch(() => {}); // another client may have started an update
   await stacks.learn(served.images);
 }
 

@@ -5,7 +5,8 @@ import { ALL, go, read } from "./state.js";
 import { counted, number } from "./words.js";
 
 const OFTEN = 700; // milliseconds between two requests for the state of an update
-const pause = () => new Promise((later) => setTimeout(later, OFTEN));
+const SELDOM = 5000; // and of an index that is not being updated, as far as is known
+const pause = (time = OFTEN) => new Promise((later) => setTimeout(later, time));
 
 // Returns the progress of an update in words.
 export const progressOf = ({ done, total }) =>
@@ -67,7 +68,8 @@ export class Panel {
   }
 
   async describe() {
-    await Promise.all([api.faults().then(({ faults }) => this.listFaults(faults)), this.follow()]);
+    this.follow().catch((failure) => (this.how.textContent = failure.message));
+    this.listFaults((await api.faults()).faults);
   }
 
   listFaults(faults) {
@@ -82,19 +84,24 @@ export class Panel {
 
   async update() {
     await api.update();
-    await this.follow();
+    this.sawUpdate = true; // also one that ends at once
+    this.follow().catch(() => {});
   }
 
-  // Shows the progress of an update until it has ended. A later call, or another index, stops earlier calls.
+  // Shows the progress of updates, and tells of changes of the index by others. A later call, or another index, stops earlier calls.
   async follow() {
     const mine = (this.following = {});
+    let generation = null;
     for (;;) {
-      const state = await api.updateState().catch((failure) => (this.sawUpdate ? null : Promise.reject(failure)));
+      const isFirst = generation === null && !this.sawUpdate;
+      const state = await api.updateState().catch((failure) => (isFirst ? Promise.reject(failure) : null));
       if (mine !== this.following) return;
       if (state === null) { // the server will be back
-        await pause();
+        await pause(this.sawUpdate ? OFTEN : SELDOM);
         continue;
       }
+      const isOther = generation !== null && state.generation !== generation;
+      generation = state.generation;
       const { running, done, total, added, deleted, error, seconds } = state;
       this.onProgress(state);
       this.start.disabled = running;
@@ -105,9 +112,12 @@ export class Panel {
         if (this.sawUpdate) {
           this.sawUpdate = false;
           this.onUpdated();
-          this.listFaults((await api.faults()).faults);
-        }
-        return;
+          api.faults().then(({ faults }) => this.listFaults(faults), () => {});
+        } else if (isOther) this.onUpdated();
+        await pause(SELDOM);
+        while (document.hidden) await pause(SELDOM);
+        if (mine !== this.following) return;
+        continue;
       }
       this.sawUpdate = true;
       if (total) [this.progress.value, this.progress.max] = [done, total];

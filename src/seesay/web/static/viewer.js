@@ -92,6 +92,11 @@ export class Viewer {
     whole.onload = () => {
       if (this.image === image) this.picture.src = whole.src;
     };
+    whole.onerror = async () => {
+      const known = await api.facts(image.id).catch(() => ({}));
+      const why = known.type === null ? "The file is gone or its disk is not connected; this is its thumbnail." : "This file cannot be shown.";
+      if (this.image === image) this.facts.textContent = why;
+    };
     whole.src = api.jpegOf(image);
   }
 
