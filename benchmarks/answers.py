@@ -92,7 +92,7 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     objects = {each["image"]: set(each["objects"]) for each in labels}
     names = sorted(set().union(*objects.values()))
     absent = [" ".join(name.split()) for name in ABSENT.split(";")]
-    precisions, right, present, without = [], [], [], []
+    precisions, right, present, without, shown = [], [], [], [], []
     with TemporaryDirectory() as folder, Index.create(Path(folder) / "index") as index:
         index.update_images(photos)
         for name in names:
@@ -103,9 +103,15 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
             present.append(answer[0].probability or 0.0)
             others = [hit.fits for hit, fits in zip(answer, fitting, strict=True) if not fits]
             without.append(not any(others))
+            likely = np.array([hit.fits for hit in answer])
+            shown.append(((likely & fitting).sum(), likely.sum(), fitting.sum()))
         answers = [index.search(f'"{name}"', 1) for name in absent]
-        reported = [answer.nothing_fits for answer in answers]
-        lost = [index.search(f'"{name}"', 1).nothing_fits for name in names]
+        reported = [answer.certainty == "nothing" for answer in answers]
+        unsure = [answer.certainty != "sure" for answer in answers]
+        found = [
+            index.search(f'"{name}"', 1).certainty for name, fits in zip(names, right, strict=True) if fits
+        ]
+        lost = [index.search(f'"{name}"', 1).certainty == "nothing" for name in names]
     missing = [answer[0].probability or 0.0 for answer in answers]
     chances, outcomes = np.array(present + missing), np.array([*right, *[False] * len(absent)])
     return {
@@ -118,6 +124,11 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "reported": 100 * float(np.mean(reported)),
         "reported without": 100 * float(np.mean(without)),
         "false alarms": 100 * float(np.mean(lost)),
+        "absent not sure": 100 * float(np.mean(unsure)),
+        "right but perhaps": 100 * found.count("perhaps") / len(found),
+        "right but nothing": 100 * found.count("nothing") / len(found),
+        "precision": 100 * float(np.mean([hits / likely for hits, likely, _ in shown if likely])),
+        "recall": 100 * float(np.mean([hits / fitting for hits, _, fitting in shown])),
     }
 
 

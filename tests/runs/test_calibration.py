@@ -13,6 +13,7 @@ from seesay.runs.calibration import (
     USUAL_UNIT,
     Calibration,
     ScoreCalibration,
+    best_is_right,
     known_share,
     unrelated_sentences,
     usual_unit,
@@ -95,3 +96,14 @@ def test_unrelated_sentences_are_distinct() -> None:
     sentences = unrelated_sentences()
     assert len(sentences) == len(set(sentences)) >= 200
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+@given(st.floats(-10, 10), st.floats(0, 8), st.integers(1, 10**7))
+def test_the_best_answer_is_more_probable_if_it_stands_out_and_less_among_many(
+    log_odds: float, standing: float, images: int
+) -> None:
+    found = best_is_right(log_odds, standing, images)
+    assert 0 <= found <= 1
+    assert best_is_right(log_odds + 1, standing, images) >= found
+    assert best_is_right(log_odds, standing + 1, images) >= found
+    assert best_is_right(log_odds, standing, 10 * images) <= found

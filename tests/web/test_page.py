@@ -134,7 +134,7 @@ def test_what_is_less_likely_has_a_heading_and_is_shown_as_clearly(page) -> None
         answer = route.fetch().json()
         for i, image in enumerate(answer["results"]):
             image["fits"] = i < 2
-        route.fulfill(json=answer | {"nothing_fits": page.url.endswith("asdf")})
+        route.fulfill(json=answer | ({"certainty": "nothing"} if page.url.endswith("asdf") else {}))
 
     page.route("**/api/v1/search?**", poor)
     page.goto("/?q=red")

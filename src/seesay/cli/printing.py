@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from seesay.text.concepts import ConceptVocabulary
 
 
+_UNSURE = {
+    "perhaps": "Perhaps: the first of these images is more likely to be wrong than right.",
+    "nothing": "Probably nothing here fits: these images are the nearest, but probably none is right.",
+}
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -52,7 +56,8 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_scor
     """Print an answer as JSON or as a line for each hit, and notes about it on standard error.
 
     A line begins with the probability that the hit is right, or with its score if it has no probability or
-    the hits are ordered by the scores of another run (`by_score`). On a terminal the query is printed first.
+    the hits are ordered by the scores of another run (`by_score`). A note separates those that are unlikely.
+    On a terminal the query is printed first.
     In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
@@ -66,12 +71,14 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_scor
     else:
         if sys.stdout.isatty():
             print(f"\033[1m{for_screen(query)}\033[0m")
-        for hit in answer:
+        for before, hit in zip([None, *answer], answer, strict=False):
+            if not hit.fits and (before is None or before.fits) and not by_score:
+                tell("Less likely:" if before else "Unlikely:")
             shown = hit.to_dict(roots)["path"] if hit.path else hit.text
             number = hit.score if by_score or hit.probability is None else hit.probability
             print(for_screen(f"{number:.3f}  {shown}"))
-    if answer and answer.nothing_fits:
-        tell("Nothing fits: these images are the nearest, but probably none is right.")
+    if answer and answer.certainty != "sure":
+        tell(_UNSURE[answer.certainty])
     for typed, meant in answer.corrected_words.items():
         tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is not corrected.")
     if answer.unknown_words:

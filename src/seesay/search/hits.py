@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from seesay.runs.calibration import FITS
+from seesay.runs.calibration import FITS, SURE
 from seesay.search.roots import Root, holding
 
 if TYPE_CHECKING:
     from seesay.search.store import Item
+
+Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class Answer(list[Hit]):
     Example:
         >>> from seesay.search import Answer
         >>> answer = Answer([], unknown_words=["xyzzy"])
-        >>> len(answer), answer.unknown_words, answer.nothing_fits
-        (0, ('xyzzy',), True)
+        >>> len(answer), answer.unknown_words, answer.certainty
+        (0, ('xyzzy',), 'nothing')
     """
 
     def __init__(
@@ -109,9 +111,13 @@ class Answer(list[Hit]):
         self.where_meant = where_meant
 
     @property
-    def nothing_fits(self) -> bool:
-        """True if no hit fits, see `Hit.fits`."""
-        return not any(hit.fits for hit in self)
+    def certainty(self) -> Certainty:
+        """Whether the best hit is "sure", "perhaps" right, or probably "nothing" fits.
+
+        Sentences, which have no probability, are "perhaps" right.
+        """
+        best = max((FITS if hit.probability is None else hit.probability for hit in self), default=0.0)
+        return "sure" if best >= SURE else "perhaps" if best >= FITS else "nothing"
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, for example re-ranked ones."""
@@ -123,5 +129,5 @@ class Answer(list[Hit]):
             "results": [hit.to_dict(roots) for hit in self],
             "unknown_words": list(self.unknown_words),
             "corrected_words": self.corrected_words,
-            "nothing_fits": self.nothing_fits,
+            "certainty": self.certainty,
         }

@@ -1,9 +1,9 @@
 """The probability that each hit of a query is right.
 
-A query of sentences is judged by the hit's own score if the run's scores are calibrated. For other runs, and
-for images as queries, a sample of the index's images represents all: its scores show what unrelated images
-score (`seesay.runs.calibration`). The sample is chosen when images are indexed, and its vectors are read when
-they are first needed.
+A query of sentences is judged by the hit's own score, if the run's scores are calibrated, and by how far the
+best score of the gallery stands out. For other runs, and for images as queries, the gallery alone judges. A
+sample of the index's images represents all: its scores show what unrelated images score
+(`seesay.runs.calibration`). It is chosen when images are indexed, and read when it is first needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from seesay.runs.calibration import (
     IMAGES,
     USUAL,
     USUAL_UNIT,
+    Calibration,
     ScoreMixture,
+    best_is_right,
     chances,
     known_share,
     probability,
@@ -37,6 +39,7 @@ from seesay.search.store import Store
 Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
+_FEW = 20  # images whose scores count as much as what is known of other queries
 _TINY = 1e-6
 _PRIOR = -2.75  # log-odds of an image of which nothing is known; chosen on queries of a photograph and a name
 _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
@@ -137,18 +140,19 @@ class Judge:
             hits: to be judged.
             asked: their query.
             run: that embeds.
-            best: the best hit in the whole gallery, if the gallery judges and it may not be among the hits.
+            best: the best hit in the whole gallery, if it may not be among the hits.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
-        if query.is_text and run.calibration is not None:  # needs nothing of the gallery
-            return known * run.calibration.of(*query.wanted).probabilities([hit.score for hit in hits])
         gallery, sample = self._current(run)
         if query.is_text:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
-            found = chances(scores, usual, gallery.count, gallery.unit)
+            if run.calibration is not None:
+                found = _of_scores(run.calibration.of(*query.wanted), scores, usual, gallery)
+            else:
+                found = chances(scores, usual, gallery.count, gallery.unit)
             return known * found[: len(hits)]
         images = self._images(hits)
         sample = sample if len(sample) else images
@@ -179,6 +183,16 @@ class Judge:
         found = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
         nothing = np.zeros(self._store.dim, np.float32)
         return np.stack([found.get(hit.id, nothing) for hit in hits])
+
+
+def _of_scores(
+    own: Calibration, scores: NDArray[np.float32], usual: NDArray[np.floating], gallery: Gallery
+) -> Floats:
+    """Return probabilities (k,) by a run's own calibration, in proportion to that of the best image."""
+    best, count = max(scores.max(), usual.max()), len(usual)
+    spread = np.sqrt((count * usual.var() + _FEW * gallery.unit**2) / (count + _FEW))
+    of_best = best_is_right(float(own.log_odds(best)), (best - usual.mean()) / spread, gallery.count)
+    return np.minimum(1.0, of_best * own.probabilities(scores) / own.probabilities(best))
 
 
 def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:

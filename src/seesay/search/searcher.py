@@ -247,8 +247,7 @@ class Searcher:
         if not hits:
             return hits
         run = self.run
-        by_gallery = asked.query.is_text and run.calibration is None
-        best = self.nearest("image", asked.vector, 1) if by_gallery and not is_first else ()
+        best = self.nearest("image", asked.vector, 1) if asked.query.is_text and not is_first else ()
         chances = self._judge.probabilities(hits, asked, run, best)
         return [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from seesay.grounding import Grounding, colour
-from seesay.search.hits import Answer
+from seesay.search.hits import Answer, Certainty
 from seesay.search.query import Indexed, Query
 
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
@@ -61,8 +61,9 @@ class SentenceAnswer(_HitAnswer):
 
 class _Answers(_OfIndex):
     milliseconds: _Milliseconds = Field(description="time to embed and search")
-    nothing_fits: bool = Field(
-        description="true if no result on this page fits; the first page has the most probable ones"
+    certainty: Certainty = Field(
+        description="whether the best result on this page is sure, perhaps right, or probably nothing fits; "
+        "the first page has the most probable results"
     )
 
     @classmethod
@@ -74,7 +75,7 @@ class _Answers(_OfIndex):
                 "results": list(answer),
                 "unknown_words": answer.unknown_words,
                 "corrected_words": answer.corrected_words,
-                "nothing_fits": answer.nothing_fits,
+                "certainty": answer.certainty,
                 "where_meant": answer.where_meant,
                 "milliseconds": milliseconds,
             }

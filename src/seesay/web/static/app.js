@@ -17,6 +17,11 @@ import { correction, counted } from "./words.js";
 
 const PAGE = 100;
 const SCORES = "seesay-scores";
+const CLAIMS = {
+  sure: (text) => `Best matches for “${text}”`,
+  perhaps: (text) => `Perhaps some of these match “${text}”`,
+  nothing: (text) => `Probably nothing here matches “${text}”.`,
+};
 
 const $ = (id) => document.getElementById(id);
 let asked = null; // the state that is shown
@@ -230,7 +235,7 @@ function headings(state) {
 }
 
 function tell(state, answer) {
-  const { results, unknown_words: unknown, corrected_words: corrected = {}, nothing_fits: nothingFits } = answer;
+  const { results, unknown_words: unknown, corrected_words: corrected = {}, certainty } = answer;
   const text = state.q;
   const facts = [];
   if (results.length === 0) {
@@ -240,7 +245,7 @@ function tell(state, answer) {
     else sayEmpty();
   } else if (given?.file) facts.push(text ? `Best matches for your image and “${text}”` : "Most similar to your image");
   else if (idIn(text)) facts.push("Most similar to this photo");
-  else if (text) facts.push(nothingFits ? `Probably nothing here matches “${text}”.` : `Best matches for “${text}”`);
+  else if (text) facts.push(CLAIMS[certainty](text));
   if (text && results.length && latest?.running) facts.push(`Searched only what is indexed so far (${counted(latest.images, "photo")})`);
   if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
