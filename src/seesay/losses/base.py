@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 
 Reduction: TypeAlias = Literal["mean", "sum"]
+PairReduction: TypeAlias = Literal["mean", "sum", "none"]  # "none": a loss for each pair
+Ids: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -117,8 +120,9 @@ class Batch:
 class Loss(nn.Module):
     """Base class of losses.
 
-    Losses that sum over pairs take `reduction`: the "mean" over the pairs (the default) or their "sum".
-    The correlation loss has none.
+    Losses that sum over pairs take `reduction`: the "mean" over the pairs (the default), their "sum", or
+    "none" for a loss of each pair, (n,), which a recipe cannot learn from. The triplet loss, whose
+    neighbourhoods belong to no pair, has no "none", and the correlation loss no reduction.
 
     Attributes:
         needs: the methods of a matcher that the loss calls.
@@ -184,7 +188,8 @@ class Loss(nn.Module):
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
-    Matching pairs are on the diagonal.
+    Matching pairs are on the diagonal. Losses of seesay also take (n, m) scores of n images with m sentences;
+    `image_ids` (m,) then holds the row of each sentence's image.
 
     Example:
         >>> import torch
@@ -218,13 +223,48 @@ def check_tensors(**tensors: Tensor) -> None:
             raise SeesayError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
 
 
-def check_scores(scores: Tensor, image_ids: Tensor) -> None:
-    """Raise `SeesayError` unless scores have the shape (n, n) and image_ids (n,)."""
-    check_tensors(scores=scores, image_ids=image_ids)
-    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
-        raise SeesayError(f"scores: expected shape (n, n), got {tuple(scores.shape)}.")
-    if image_ids.shape != scores.shape[:1]:
-        raise SeesayError(f"image_ids: expected shape ({len(scores)},), got {tuple(image_ids.shape)}.")
+def as_pairs(scores: Tensor, image_ids: Ids) -> tuple[Tensor, Tensor]:
+    """Return the scores of pairs, (m, m), and which image each shows, (m,).
+
+    Args:
+        scores: (n, n) of pairs, or (n, m) of images with any numbers of sentences, whose rows are repeated.
+        image_ids: see `checked_ids`.
+
+    Raises:
+        SeesayError: a shape is wrong, or an id is no row.
+    """
+    check_tensors(scores=scores)
+    if scores.ndim != 2:
+        raise SeesayError(
+            "scores: expected shape (n, n) of pairs, or (n, m) of images and sentences, got "
+            f"{tuple(scores.shape)}."
+        )
+    ids = checked_ids(image_ids, len(scores), scores.shape[1], scores.device)
+    return (scores, ids) if scores.shape[0] == scores.shape[1] else (scores[ids], ids)
+
+
+def checked_ids(image_ids: Ids, images: int, sentences: int, device: torch.device) -> Tensor:
+    """Return ids (sentences,) as a tensor.
+
+    They say which image each pair shows, as any whole numbers, or, if there are not as many images as
+    sentences, which row of the images each sentence describes.
+
+    Raises:
+        SeesayError: the shape or type is wrong, or an id is no row of the images.
+    """
+    wanted = f"image_ids: expected shape ({sentences},) of whole numbers, one for each sentence, got"
+    try:
+        ids = torch.as_tensor(image_ids, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise SeesayError(f"{wanted} {type(image_ids).__name__}.") from None
+    if ids.shape != (sentences,) or ids.is_floating_point():
+        raise SeesayError(f"{wanted} {tuple(ids.shape)} of {ids.dtype}.")
+    if images != sentences and bool(((ids < 0) | (ids >= images)).any()):
+        raise SeesayError(
+            f"image_ids: expected the row of each sentence's image, 0 to {images - 1}, because {images} "
+            f"images and {sentences} sentences are no pairs; got {int(ids.min())} to {int(ids.max())}."
+        )
+    return ids
 
 
 def different_images(image_ids: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.losses.base import Batch, Loss, Reduction, check_scores, different_images, reduced
+from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, different_images, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -47,7 +47,7 @@ class PairMarginLoss(Loss):
         count: the number of different random negatives in each direction, or all if the batch has fewer.
         mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
             negatives violate the margin.
-        reduction: "mean" or "sum".
+        reduction: "mean", "sum" or "none".
 
     Example:
         >>> import torch
@@ -63,14 +63,14 @@ class PairMarginLoss(Loss):
         margin: Positive = 0.5,
         count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
     ) -> None:
         super().__init__()
         self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
 
-    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        check_scores(scores, image_ids)
+    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, image_ids = as_pairs(scores, image_ids)
         if not len(scores):
             return scores.sum()
         return self._of_matrix(scores, self._choose(image_ids))
@@ -103,6 +103,8 @@ class PairMarginLoss(Loss):
         """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
         hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
         self.note_hinges(hinges, count=2 * chosen.there.sum())
+        if self.reduction == "none":
+            return hinges.sum(dim=(0, 2))
         counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
         return reduced(hinges.sum(), counted.sum(), self.reduction)
 

@@ -12,7 +12,7 @@ from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
     Loss,
-    Reduction,
+    PairReduction,
     check_equal_shapes,
     different_images,
     reduced,
@@ -25,7 +25,7 @@ class LogisticLoss(Loss):
     """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
 
     Args:
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -38,7 +38,7 @@ class LogisticLoss(Loss):
     phrases = "pairs"
     learns_odds = True
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
+    def __init__(self, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -47,7 +47,8 @@ class LogisticLoss(Loss):
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
             raise SeesayError("labels: expected +1 and -1 only, got other numbers.")
-        return reduced(functional.softplus(-labels * scores).sum(), scores.numel(), self.reduction)
+        terms = functional.softplus(-labels * scores)
+        return terms if self.reduction == "none" else reduced(terms.sum(), scores.numel(), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.
@@ -80,7 +81,7 @@ class MultiLabelLoss(Loss):
     which may also be probabilities.
 
     Args:
-        reduction: "mean" over the images, or their "sum".
+        reduction: "mean" over the images, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -91,7 +92,7 @@ class MultiLabelLoss(Loss):
 
     learns_concepts = True
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
+    def __init__(self, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -100,7 +101,10 @@ class MultiLabelLoss(Loss):
         check_equal_shapes(logits=logits, targets=targets)
         if not bool(((targets >= 0) & (targets <= 1)).all()):
             raise SeesayError("targets: expected numbers in 0..1, got others.")
-        total = functional.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="sum")
+        wanted, how = targets.to(logits.dtype), functional.binary_cross_entropy_with_logits
+        if self.reduction == "none":
+            return how(logits, wanted, reduction="none").sum(dim=1)
+        total = how(logits, wanted, reduction="sum")
         return reduced(total, len(logits), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:

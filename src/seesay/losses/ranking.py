@@ -13,10 +13,11 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
-    Reduction,
+    Ids,
+    PairReduction,
     ScoreLoss,
+    as_pairs,
     check_equal_shapes,
-    check_scores,
     different_images,
     reduced,
 )
@@ -40,7 +41,7 @@ class MarginLoss(ScoreLoss):
 
     Args:
         margin: m of max(0, m - s⁺ + s⁻).
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -50,14 +51,17 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
-    def __init__(self, margin: Positive = 0.5, reduction: Reduction = "mean") -> None:
+    def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.margin, self.reduction = margin, reduction
 
-    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, image_ids = as_pairs(scores, image_ids)
         by_image, by_sentence = violations(scores, image_ids, self.margin)
         self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
+        if self.reduction == "none":
+            return by_image.sum(dim=1) + by_sentence.sum(dim=1)
         return reduced(by_image.sum() + by_sentence.sum(), len(scores), self.reduction)
 
 
@@ -71,8 +75,8 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
-        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one pair; as it
-            clips gradients, mean and sum train differently.
+        reduction: "mean" over the pairs, their "sum", or "none". GVSE's eq. 2 and 3 print the loss of one
+            pair; as it clips gradients, mean and sum train differently.
         slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
             largest violations then count.
 
@@ -87,17 +91,21 @@ class SoftMarginLoss(ScoreLoss):
         self,
         margin: Positive = 0.5,
         top_k: PositiveInt = 5,
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
         slack: Slack = "query",
     ) -> None:
         super().__init__()
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
-    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, image_ids = as_pairs(scores, image_ids)
         by_image, by_sentence = violations(scores, image_ids, self.margin)
         self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
+        if self.reduction == "none":
+            kept = (each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence))
+            return torch.stack([*kept]).sum(dim=0)
         total = by_image.topk(largest, dim=along).values.sum()
         total = total + by_sentence.topk(largest, dim=along).values.sum()
         return reduced(total, len(scores), self.reduction)
@@ -108,26 +116,32 @@ class ContrastiveLoss(ScoreLoss):
     """Softmax cross-entropy of each matching pair against the batch, averaged over both directions.
 
     Args:
-        scale: factor applied to the scores (inverse temperature).
-        reduction: "mean" over the pairs, or their "sum".
+        scale: factor applied to the scores (inverse temperature), unless `forward` is given one.
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
         >>> from seesay.losses import ContrastiveLoss
+        >>> logit_scale = torch.nn.Parameter(torch.tensor(1 / 0.07).log())  # learned, as in open_clip
+        >>> loss = ContrastiveLoss()(torch.eye(3), [0, 1, 2], scale=logit_scale.exp())
         >>> ContrastiveLoss(scale=1.0)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))  # log 4
         tensor(1.3863)
     """
 
-    def __init__(self, scale: Positive = 20.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, scale: Positive = 20.0, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.scale, self.reduction = scale, reduction
 
-    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        same = _same_image(scores, image_ids)
+    def forward(self, scores: Tensor, image_ids: Ids, scale: Tensor | float | None = None) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`.
+
+        A `scale` takes the place of the loss's own, such as the exponential of a parameter that you learn.
+        """
+        scores, image_ids = as_pairs(scores, image_ids)
+        same = _same_image(image_ids)
         if not len(scores):
             return scores.sum()
-        logits = (scores * self.scale).masked_fill(same, float("-inf"))
+        logits = (scores * (self.scale if scale is None else scale)).masked_fill(same, float("-inf"))
         target = torch.arange(len(scores), device=scores.device)
 
         def one_way(logits: Tensor) -> Tensor:
@@ -146,7 +160,7 @@ class DistillationLoss(ScoreLoss):
         scale: factor applied to the teacher's scores (inverse temperature).
         student_scale: factor applied to the matcher's scores. Those of a pair matcher can become as large as
             the teacher's scaled ones; cosines cannot, and need a similar factor.
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
         teacher: the run of an embedding matcher; None if its scores are given to the loss.
 
     Attributes:
@@ -167,17 +181,18 @@ class DistillationLoss(ScoreLoss):
         self,
         scale: Positive = 30.0,
         student_scale: Positive = 1.0,
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
         teacher: str | None = None,
     ) -> None:
         super().__init__()
         self.scale, self.student_scale, self.reduction = scale, student_scale, reduction
         self.teacher = teacher
 
-    def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
-        same = _same_image(scores, image_ids)
+    def forward(self, scores: Tensor, image_ids: Ids, teacher_scores: Tensor) -> Tensor:
+        """Return the loss of scores (n, n) or (n, m), see `ScoreLoss`, given a teacher's alike."""
+        pairs, ids = as_pairs(scores, image_ids)
         check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
+        teacher_scores, scores, same = as_pairs(teacher_scores, image_ids)[0], pairs, _same_image(ids)
         if not len(scores):
             return scores.sum()
 
@@ -188,6 +203,8 @@ class DistillationLoss(ScoreLoss):
         def distance(ours: Tensor, theirs: Tensor) -> Tensor:
             target = shares(theirs * self.scale)
             learned = shares(ours * self.student_scale)
+            if self.reduction == "none":
+                return functional.kl_div(learned, target, reduction="none", log_target=True).sum(dim=1)
             total = functional.kl_div(learned, target, reduction="sum", log_target=True)
             return reduced(total, len(scores), self.reduction)
 
@@ -218,7 +235,6 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
         Sentences against each image (row i: the query is image i), and images against each
         sentence (row j: the query is sentence j).
     """
-    check_scores(scores, image_ids)
     negative = different_images(image_ids)
     matching = scores.diagonal()
     by_image = functional.relu(margin - matching[:, None] + scores) * negative
@@ -226,9 +242,8 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
     return by_image, by_sentence
 
 
-def _same_image(scores: Tensor, image_ids: Tensor) -> Tensor:
+def _same_image(image_ids: Tensor) -> Tensor:
     """Return which rows and columns belong to different pairs of the same image, (n, n)."""
-    check_scores(scores, image_ids)
     same = ~different_images(image_ids)
     same.fill_diagonal_(False)
     return same

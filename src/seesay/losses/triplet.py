@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, Reduction, Relations, check_tensors, reduced
+from seesay.losses.base import Batch, Ids, Loss, Reduction, Relations, check_tensors, checked_ids, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import NonNegative, Positive
 
@@ -60,7 +60,7 @@ class TripletLoss(Loss):
         self,
         image_embeddings: Tensor,
         sentence_embeddings: Tensor,
-        image_ids: Tensor | None = None,
+        image_ids: Ids | None = None,
         relations: Relations | None = None,
     ) -> Tensor:
         """Return the loss of unit vectors.
@@ -69,7 +69,8 @@ class TripletLoss(Loss):
             image_embeddings: (n, d).
             sentence_embeddings: (m, d).
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
-                other; if an image occurs more than once, its first row is used.
+                other; if an image occurs more than once, its first row is used. If there are fewer images
+                than sentences: the row of each sentence's image, (m,).
             relations: which rows match, instead of `image_ids`.
 
         Raises:
@@ -85,13 +86,14 @@ class TripletLoss(Loss):
         if relations is not None and image_ids is not None:
             raise SeesayError("relations: expected either image_ids or relations, got both.")
         if relations is None:
-            if image_ids is not None:
-                check_tensors(image_ids=image_ids)
-            if image_ids is None or not image_ids.shape == x.shape[:1] == y.shape[:1]:
-                got = None if image_ids is None else tuple(image_ids.shape)
-                raise SeesayError(f"image_ids: expected shape ({len(y)},), one for each pair, got {got}.")
-            images, first = _distinct(image_ids)
-            x, relations = x[first], Relations.from_owners(images, image_ids)
+            if image_ids is None:
+                raise SeesayError(f"image_ids: expected shape ({len(y)},), one for each sentence, got None.")
+            ids = checked_ids(image_ids, len(x), len(y), y.device)
+            images = torch.arange(len(x), device=ids.device)
+            if len(x) == len(y):
+                images, first = _distinct(ids)
+                x = x[first]
+            relations = Relations.from_owners(images, ids)
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
