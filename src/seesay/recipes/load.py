@@ -177,19 +177,12 @@ def settings_digest(recipe: Recipe) -> str:
 
     Descriptions, changes and the seed are left out, and so are the teacher and the image encoders, which may
     be folders of runs and differ between machines and seeds. Of the members of a composed matcher, only their
-    matchers count. Box voting is not part of training. Some keys that were added after rows had been recorded
-    only count if they are set.
+    matchers count. Box voting is not part of training.
     """
-    named = {"name", "about", "system", "settings_of", "departures", "changes", "encoders", "seed"}
-    values = recipe.model_dump(mode="json", exclude={**dict.fromkeys(named, True), "regions": {"box_voting"}})
-    values["loss"].pop("teacher", None)
-    if values["regions"] and values["regions"]["train_nms"] is None:
-        del values["regions"]["train_nms"]
-    for matcher in (values["matcher"], *values["matcher"].get("matchers", ())):
-        for key, usual in (("word_dim", None), ("frozen", False)):
-            if matcher.get(key) is usual:
-                matcher.pop(key, None)
-    values = {key: value for key, value in values.items() if value or key != "losses"}
+    described = dict.fromkeys((*LABELS, "settings_of", "changes", "encoders", "seed"), True)
+    values = recipe.model_dump(
+        mode="json", exclude={**described, "loss": {"teacher"}, "regions": {"box_voting"}}
+    )
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
