@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from seesay.errors import SeesayError
+from seesay.matchers.composed import FineTunedSettings
+from seesay.recipes.changes import reaches_members
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import (
     dump_recipe,
@@ -233,6 +235,11 @@ def test_a_key_of_a_members_matcher_reaches_the_members(name: str, change: str, 
     )
     assert recipe.changes == (f"matcher.{change}",)
     assert recipe.word_dropout == load_recipe(name, "flickr8k").word_dropout
+
+
+def test_descriptions_and_keys_of_the_composed_matcher_do_not_reach_the_members() -> None:
+    keys = ("about", "views", "matcher.views", "matcher.members", "epochs", "matcher.kind", "matcher.dim")
+    assert [reaches_members(key, FineTunedSettings) for key in keys] == [False] * 4 + [True] * 3
 
 
 @pytest.mark.parametrize("key", ["dropout", "matcher.dropout"])

@@ -144,9 +144,8 @@ def reaches_members(key: str, composed: type[Settings]) -> bool:
 
     Descriptions do not, nor do keys of the composed matcher itself, such as `matcher.gate.folds`.
     """
-    parent, _, inner = key.partition(".")
-    own = parent == "matcher" and inner.partition(".")[0] in composed.model_fields.keys() - {"kind"}
-    return not own and key not in LABELS
+    of_matcher = key.removeprefix("matcher.").partition(".")[0]
+    return key not in LABELS and of_matcher not in composed.model_fields.keys() - {"kind"}
 
 
 def canonical_changes(changes: Iterable[str]) -> list[str]:
