@@ -15,7 +15,7 @@ import pytest
 from seesay.data.images import Photo
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
-from seesay.search import look
+from seesay.search import contents
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Text
 from seesay.search.thumbnails import Thumbnails
@@ -123,11 +123,11 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
     (photos / "trip").mkdir()
     shutil.copyfile(photos / "red.png", photos / "trip" / "camera.dng")  # as if this were one
     with Index.create(tmp_path / "index", Colours()) as index:
-        monkeypatch.setattr(look, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
+        monkeypatch.setattr(contents, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
         index.update_images(photos)
         before = index.count("image")
-        monkeypatch.setattr(look, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
-        monkeypatch.setattr(look, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
+        monkeypatch.setattr(contents, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
+        monkeypatch.setattr(contents, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
         report = index.update_images(photos)
         assert (report.deleted, report.not_read) == (0, {"raw": 1})
         assert index.count("image") == before
@@ -369,8 +369,8 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 WALK = """
 import sys
 from pathlib import Path
-from seesay.search.look import find_images
-found = find_images(Path(sys.argv[1]), Path(sys.argv[2]))
+from seesay.search.contents import contents_of
+found = contents_of(Path(sys.argv[1]))
 print(sorted(found.files), sorted(found.skipped), found.is_gone("closed/blue.png"))
 """
 

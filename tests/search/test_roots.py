@@ -14,7 +14,6 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.search.duplicates import near_duplicates
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
 from tests.search.stores import STORES, address
@@ -315,10 +314,9 @@ def test_all_folders_are_watched_and_one_that_comes_back(index: Index, photos: P
     ]
 
 
-def test_copies_in_two_folders_are_duplicates(index: Index) -> None:
-    changes = index.store.changes("image")
-    (group,) = near_duplicates(*index.store.vectors(changes.ids.tolist()), 0.99)
-    assert sorted(item.path or "" for item in index.store.items(group).values()) == [
+def test_copies_in_two_folders_are_a_stack(index: Index) -> None:
+    (group,) = index.stacks()
+    assert sorted(item.path for item in index.store.items(group).values()) == [
         "photos/red.png",
         "scans/red.png",
     ]

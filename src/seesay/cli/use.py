@@ -62,6 +62,14 @@ def index(
             help="Remove a folder, or a deleted subfolder, from the index. Files are not touched.",
         ),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Leave out files and folders of this name, such as '*.png' or Screenshots, or of this path, "
+            "such as 'trip/*.png'. The index remembers it; '' for none.",
+        ),
+    ] = None,
     root: opt.Root = None,
     store: opt.Store = "",
     cluster: opt.Cluster = None,
@@ -75,7 +83,7 @@ def index(
     """Index folders of images. Run it again to update the index: only new content is embedded."""
     from seesay.progress import progress_of
     from seesay.search import Index
-    from seesay.search.look import check_images
+    from seesay.search.contents import check_images
     from seesay.search.store import index_exists
     from seesay.search.update import UpdateReport, read_sentences
 
@@ -106,7 +114,7 @@ def index(
         report = UpdateReport(deleted=removed)
         if not emptied:
             with progress_of("Indexing", "images") as at:
-                report = opened.update_images(photos, at, cluster or "")
+                report = opened.update_images(photos, at, cluster or "", exclude)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)

@@ -21,6 +21,14 @@ CAN_READ_RAW = find_spec("rawpy") is not None
 IMAGE_SUFFIXES = _READ | RAW_SUFFIXES if CAN_READ_RAW else _READ
 """Suffixes of the files that are read as images, in lower case."""
 
+SYSTEM, OWN, EXCLUDED = "system folder", "seesay folder", "excluded path"
+LEFT_OUT = {
+    SYSTEM: "such as @eaDir or #recycle, left out",
+    OWN: "an index or a run, left out",
+    EXCLUDED: "left out by --exclude or a file .nomedia",
+}
+"""What a walk leaves out, and how it is explained."""
+
 ARCHIVE = "archive"
 _OTHERS = {
     ARCHIVE: "tar tgz tbz2 txz zip",
@@ -74,9 +82,11 @@ def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
         "raw": raw or f"{install_command('raw')} and update the index",
         "video": "only images are searched",
         ARCHIVE: "unpack it if it has photos",
+        **LEFT_OUT,
     }
     most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
     return [
-        f"{count} {kind} file{'' if count == 1 else 's'}: {advice.get(kind, 'export as JPEG')}"
+        f"{count} {kind}{'' if kind in LEFT_OUT else ' file'}{'' if count == 1 else 's'}: "
+        f"{advice.get(kind, 'export as JPEG')}"
         for kind, count in most_first
     ]

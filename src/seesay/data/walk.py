@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.sources import FileSource
-from seesay.data.suffixes import ARCHIVE, IMAGE_SUFFIXES, unpacking, unread_kind
+from seesay.data.suffixes import (
+    ARCHIVE,
+    EXCLUDED,
+    IMAGE_SUFFIXES,
+    LEFT_OUT,
+    OWN,
+    SYSTEM,
+    unpacking,
+    unread_kind,
+)
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
@@ -22,6 +31,9 @@ NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
 UNREADABLE = "file or folder that cannot be read"
 PACKED = "archive, not read; unpack it"
 UNREAD_KIND = "file in an unsupported format"
+_SYSTEM = frozenset(
+    ("@eadir", "#recycle", "$recycle.bin", ".stversions", "lost+found", "system volume information")
+)
 _DEPTH = 8  # parts of a path that are compared if its beginning does not exist here
 _LAST = chr(0x10FFFF)  # sorts after every other character
 
@@ -32,20 +44,23 @@ Problem = Callable[[Path, str, bool], None]
 def walk_files(
     root: Path,
     problem: Problem | None = None,
-    leave_out: Path | None = None,
     *,
+    excluded: Callable[[Path], bool] = lambda _: False,
+    walked: list[Path] | None = None,
     linked: bool = False,
     outside: bool = False,
 ) -> Iterator[Path]:
     """Iterate over the regular files below a folder, nearest first, sorted by name.
 
-    Hidden files and folders are left out. A folder is walked once, by its own path rather than by a link, so
-    those behind links come last.
+    Hidden files and folders are left out, and so are folders of systems (`@eaDir`, `#recycle`), of seesay (an
+    index, a run) and with a file `.nomedia`. A folder is walked once, by its own path rather than by a link,
+    so those behind links come last.
 
     Args:
         root: a folder, resolved unless links may lead outside.
         problem: called with what else is left out.
-        leave_out: a folder that is left out.
+        excluded: whether to leave out a file or folder.
+        walked: a list to which the walked folders are added.
         linked: follow links to folders inside `root`, too; otherwise only links to files inside, because a
             linked folder is found at its own place.
         outside: follow all links, but no loops.
@@ -67,8 +82,16 @@ def walk_files(
                 (problem or _ignore)(folder, _reason(error), True)
                 continue
             seen.add((status.st_dev, status.st_ino))
+            if folder != root and (left := _left_out({entry.name for entry in there})):
+                (problem or _ignore)(folder, left, False)
+                continue
+            if walked is not None:
+                walked.append(folder)
             for entry in there:
-                if not _is_hidden(entry.name) and Path(entry.path) != leave_out:
+                left = SYSTEM if entry.name.lower() in _SYSTEM else EXCLUDED
+                if left == SYSTEM or (not _is_hidden(entry.name) and excluded(Path(entry.path))):
+                    (problem or _ignore)(Path(entry.path), left, False)
+                elif not _is_hidden(entry.name):
                     kind = _kind(entry, None if outside else root, problem or _ignore, linked)
                     if kind == "folder":
                         (links if entry.is_symlink() else folders).append(Path(entry.path))
@@ -97,6 +120,13 @@ def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: boo
     return ""
 
 
+def _left_out(names: set[str]) -> str:
+    """Return why a folder with these files is left out; "" if it is not."""
+    if "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names:
+        return OWN
+    return EXCLUDED if ".nomedia" in names else ""
+
+
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
@@ -116,7 +146,9 @@ def corpus_files(root: Path, issues: Issues, outside: bool, linked: bool = False
     """
 
     def problem(path: Path, reason: str, _unread: bool) -> None:
-        if reason == LINK_OUT:
+        if reason in LEFT_OUT:
+            issues.add(f"{reason}, left out", str(path))
+        elif reason == LINK_OUT:
             issues.add(NOT_FOLLOWED, str(path))
         else:
             issues.add(UNREADABLE, f"{path}: {reason}")

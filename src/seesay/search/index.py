@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from seesay.paths import check_folder, disk_errors, home_expanded, is_folder, lo
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
-from seesay.search.look import Look, find_images, look
+from seesay.search.contents import Contents, check_patterns, contents_of, examine
 from seesay.search.nearest import store_address
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
@@ -172,6 +173,7 @@ class Index(Searcher):
             "sentences": self.count("sentence"),
             "bytes": sum(sizes),
             "changed": datetime.fromtimestamp(self.changed(), UTC).isoformat(timespec="seconds"),
+            "exclude": self.store.exclude(),
             "not_read": self.store.not_read(),
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
         }
@@ -188,6 +190,7 @@ class Index(Searcher):
         folders: str | Path | Iterable[str | Path] = (),
         progress: Progress | None = None,
         cluster: str = "",
+        exclude: Sequence[str] | None = None,
     ) -> UpdateReport:
         """Update the index from its folders; only new contents are embedded.
 
@@ -197,6 +200,8 @@ class Index(Searcher):
             folders: the folders to update, by default all of the index; new ones are added.
             progress: called with the number of files done and the total.
             cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
+            exclude: patterns of files and folders to leave out from now on, such as "*.png" or "Screenshots",
+                see `check_patterns`; by default the former ones.
 
         Raises:
             SeesayError: the index has no folders yet, or somebody else made it and no folder is named; one is
@@ -212,8 +217,10 @@ class Index(Searcher):
             elsewhere = on_cluster(run, cluster)
         with self._sole_writer():
             self._record(run)
-            seen = self.look(given)
+            seen = self.examine(given, exclude)
             with self.store.write() as writer:
+                if exclude is not None:
+                    writer.set_meta(exclude=json.dumps(check_patterns(exclude)))
                 if seen.alone:
                     writer.name_root(seen.alone)
                 for root in seen.roots:
@@ -223,7 +230,13 @@ class Index(Searcher):
             self._save("image")
             return report
 
-    def look(self, folders: Iterable[str | Path] = ()) -> Look:
+    def folders_below(self, folder: Path) -> list[Path]:
+        """Return the folders that an update walks, from a folder of the index on."""
+        walked = list[Path]()
+        contents_of(folder, self.store.exclude(), walked)
+        return walked
+
+    def examine(self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None) -> Contents:
         """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
         roots = self.roots()
         named = [Path(folder) for folder in folders]
@@ -231,7 +244,8 @@ class Index(Searcher):
             raise SeesayError(f"{self.folder}: has no folders yet; name the folder of the images.")
         if not named:  # an update seals them, and this call does not name them
             self.check_roots()
-        return look(self.store, roots, named or [root.folder for root in roots])
+        patterns = self.store.exclude() if exclude is None else exclude
+        return examine(self.store, roots, named or [root.folder for root in roots], patterns)
 
     def remove_images(self, folder: str | Path) -> int:
         """Remove a folder and its images from the index, and return the number of images.
@@ -251,7 +265,7 @@ class Index(Searcher):
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
             inside = Root(self.path_of(there) or "", there)  # without a name it would hold everything
-            if inside.name and self.store.paths(inside) and not find_images(there, self.folder).files:
+            if inside.name and self.store.paths(inside) and not contents_of(there).files:
                 found.append(inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"

@@ -268,6 +268,12 @@ class Store:
             total[kind] += count
         return dict(total)
 
+    def exclude(self) -> list[str]:
+        """Return the patterns of files and folders that updates leave out."""
+        text = self._meta("exclude") or "[]"
+        with self._read():
+            return [str(pattern) for (pattern,) in _typed(((each,) for each in list(json.loads(text))), str)]
+
     def background(self) -> str | None:
         """Return the gallery that was stored, see `seesay.search.judging`, or None."""
         return self._meta("background")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
 from seesay.search import thumbnails
-from seesay.search.look import Look
+from seesay.search.contents import Contents
 from seesay.search.preparing import finite, is_finite
 from seesay.search.store import Item, State, Store
 from seesay.search.thumbnails import Thumbnails
@@ -206,16 +206,16 @@ class Update:
         embedder: of the index.
     """
 
-    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Look, embedder: Embedder) -> None:
+    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Contents, embedder: Embedder) -> None:
         self._started = time.perf_counter()
         self._report = UpdateReport(
-            skipped=list(seen.there.skipped),
-            not_read=dict(seen.there.not_read),
+            skipped=list(seen.skipped),
+            not_read=dict(sum(seen.not_read.values(), Counter())),
             absent=list(map(str, seen.absent)),
         )
         self._store = store
         self._seen = seen
-        self._files = seen.there.files
+        self._files = seen.files
         self._embedder, self._thumbnails = embedder, thumbnails
         self._skipped = store.skipped()
         self._before = {item.path: item for item in store.items().values()}
@@ -265,7 +265,7 @@ class Update:
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
-            for path, reason in self._seen.there.skipped:  # dead links, files that are too large, and others
+            for path, reason in self._seen.skipped:  # dead links, files that are too large, and others
                 if path not in self._before or self._seen.is_gone(path):  # not what cannot be read today
                     writer.put_skipped(path, 0, 0, 0, reason)
             for root in self._seen.roots:

@@ -23,7 +23,7 @@ _LOOK_MS = 500  # between checks whether to stop
 
 def changes(
     folders: Callable[[], Sequence[Path]],
-    leave_out: Path,
+    below: Callable[[Path], Sequence[Path]],
     told: Callable[[SeesayError], None],
     stop: threading.Event,
     debounce: float = DEBOUNCE,
@@ -33,12 +33,13 @@ def changes(
     The first number, which may be 0, is yielded when watching has begun, so a caller that then examines the
     folders misses nothing. Changes during the caller's work are yielded afterwards. A folder that disappears
     or returns, for example with a drive, is a change. If none can be watched, for example because all are
-    missing, this is reported, and they are checked again later. Changes by other machines on network drives
-    are only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
+    missing or the system watches no more, this is reported, and 0 is yielded now and then instead. Changes by
+    other machines on network drives are only seen if the environment variable WATCHFILES_FORCE_POLLING is
+    set.
 
     Args:
-        folders: returns the folders to watch, with all their contents except hidden files.
-        leave_out: a folder inside one of them to ignore.
+        folders: returns the folders to watch.
+        below: returns the folders that an update walks below one of them: no others are watched.
         told: called with the reason why none can be watched.
         stop: set to end.
         debounce: seconds without changes, after which folders have settled.
@@ -49,13 +50,18 @@ def changes(
             there = _there(watched)
             if not there:
                 raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
-            for count in _changes_of(list(there), leave_out.resolve(), stop, debounce):
-                if count is not None:
-                    yield count
+            walked = [folder for root in there for folder in below(root)]
+            for count in _changes_of(walked, stop, debounce):
                 if _there(watched) != there:
                     break  # other folders must be watched now
+                if count is None:
+                    continue
+                if [folder for root in there for folder in below(root)] != walked:
+                    break  # to yield when these are watched
+                yield count
         except Exception as error:  # such as a system's limit of watched files; none ends a watch
             told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+            yield 0
             stop.wait(TRY_AGAIN_SECONDS)
 
 
@@ -69,24 +75,23 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _changes_of(
-    roots: Sequence[Path], without: Path, stop: threading.Event, debounce: float
-) -> Iterator[int | None]:
+def _changes_of(folders: Sequence[Path], stop: threading.Event, debounce: float) -> Iterator[int | None]:
     """Yield the number of changes at the start and after each change, and None twice a second."""
 
-    def counts(_change: Change, name: str) -> bool:
+    def counts(change: Change, name: str) -> bool:
         path = Path(name)
-        inside = next((path.relative_to(root).parts for root in roots if path.is_relative_to(root)), ())
-        return not path.is_relative_to(without) and not any(part.startswith(".") for part in inside)
+        # A changed folder is one in which something was added: if it is walked, it is watched itself.
+        return not path.name.startswith(".") and not (change == Change.modified and path.is_dir())
 
     found = watch(
-        *roots,
+        *folders,
         watch_filter=counts,
         stop_event=stop,
         debounce=round(2000 * debounce),
         step=round(1000 * debounce),
         rust_timeout=_LOOK_MS,
         yield_on_timeout=True,
+        recursive=False,  # which would follow links
     )
     yield len(next(found, ()))
     for each in found:
@@ -96,7 +101,7 @@ def _changes_of(
 def keep_updated(
     update: Callable[[], Done],
     folders: Callable[[], Sequence[Path]],
-    leave_out: Path,
+    below: Callable[[Path], Sequence[Path]],
     told: Callable[[SeesayError], None],
     stop: threading.Event,
     debounce: float = DEBOUNCE,
@@ -108,7 +113,7 @@ def keep_updated(
     Args:
         update: called without arguments; a SeesayError or OSError of it is reported.
         folders: see `changes`.
-        leave_out: see `changes`.
+        below: see `changes`.
         told: called with each error.
         stop: set to end.
         debounce: see `changes`.
@@ -116,7 +121,7 @@ def keep_updated(
     Yields:
         What `update` returned.
     """
-    for _ in changes(folders, leave_out, told, stop, debounce):
+    for _ in changes(folders, below, told, stop, debounce):
         while not stop.is_set():
             try:
                 done = update()
@@ -154,7 +159,7 @@ def follow(
 
     index.check_roots()
     absent = [str(root.folder) for root in index.absent()]
-    for report in keep_updated(index.update_images, folders, index.folder, told, stop, debounce):
+    for report in keep_updated(index.update_images, folders, index.folders_below, told, stop, debounce):
         changed = report.added or report.changed or report.moved or report.deleted
         if changed or report.absent != absent:
             told(report)

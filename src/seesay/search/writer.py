@@ -61,8 +61,8 @@ class Writer:
         """Store metadata of the index.
 
         Args:
-            **values: by key: "embedder", the name or folder of the run; "background", the gallery, see
-                `seesay.search.judging`; "marks-KIND", see `add_mark`.
+            **values: by key: "embedder", the name or folder of the run; "exclude", patterns of what to leave
+                out; "background", the gallery, see `seesay.search.judging`; "marks-KIND", see `add_mark`.
         """
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 

@@ -79,7 +79,7 @@ class Updates:
             log_line(f"{self._index.folder}: {error}")
 
         update = self._update_after_others
-        for _ in keep_updated(update, folders, self._index.folder, told, self._stopped):
+        for _ in keep_updated(update, folders, self._index.folders_below, told, self._stopped):
             pass  # its state says what it did
 
     def _update_after_others(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import translate
 from pathlib import Path
 from shlex import quote
 
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
+from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder, is_same_folder
@@ -20,62 +22,132 @@ MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
 _NO_TEXT = "its name is not valid UTF-8; rename it"
+_MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
 _LATEST = 2**63 - 1
 """Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
 
 
 @dataclass
-class Found:
-    """The states of files by path, skipped ones as (path, reason), unreadable paths, counts of other kinds.
+class Contents:
+    """The contents of folders of an index.
 
-    Paths are relative to the folder, with `/`.
+    Attributes:
+        files: the states of image files; paths are those in the index, with `/`.
+        skipped: other files, as (path, reason).
+        unread: paths that could not be read.
+        not_read: counts of files of other kinds, and of what was left out, by the names of the folders.
+        roots: the existing folders, with their names in the index.
+        absent: folders of the index that are missing or empty, such as an unmounted drive.
+        alone: the new name of the index's only folder if others are added; else empty.
     """
 
     files: dict[str, State] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
-    not_read: Counter[str] = field(default_factory=Counter)
+    not_read: dict[str, Counter[str]] = field(default_factory=lambda: {"": Counter()})
+    roots: list[Root] = field(default_factory=list)
+    absent: list[Path] = field(default_factory=list)
+    alone: str = ""
+    _is_empty: dict[Path, bool] = field(default_factory=dict)
 
-    def is_gone(self, path: str) -> bool:
-        """Return True if a missing path does not exist, rather than being unreadable."""
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return self.unread.isdisjoint([".", *above])
-
-    def add(self, other: Found, prefix: str) -> None:
-        """Add the contents of another folder, with a prefix of its paths such as "italy/"."""
+    def add(self, root: Root, other: Contents) -> None:
+        """Add the contents of another folder."""
+        prefix = root.path("")
+        self.roots.append(root)
         self.files |= {prefix + path: state for path, state in other.files.items()}
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
         here = prefix.rstrip("/") or "."
         self.unread |= {here if place == "." else prefix + place for place in other.unread}
-        self.not_read.update(other.not_read)
+        self.not_read[root.name] = other.not_read[""]
+
+    def file(self, path: str) -> Path:
+        """Return the file of a path in these folders."""
+        root = holding(self.roots, path)
+        if root is None:
+            raise FileNotFoundError(path)
+        return root.file(path)
+
+    def is_gone(self, path: str) -> bool:
+        """Return True if a path of the index is in these folders and its file does not exist."""
+        if path in self.files or holding(self.roots, path) is None:  # most are
+            return False
+        parts = path.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return self.unread.isdisjoint([".", *above])
+
+    def emptied(self, path: str) -> list[Path]:
+        """Return the empty folders above a path, such as the mount point of an unmounted drive."""
+        root = holding(self.roots, path)
+        if root is None:
+            return []
+        below = [folder for folder in root.file(path).parents if folder.is_relative_to(root.folder)][:-1]
+        for folder in below:
+            if folder not in self._is_empty:
+                self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
+        return [folder for folder in below if self._is_empty[folder]]
 
 
-def find_images(root: Path, leave_out: Path) -> Found:
-    """Find all image files under `root` (a resolved path), except in the folder `leave_out`.
+def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> Contents:
+    """Find all image files under `root` (a resolved path); see `walk_files` for what is left out.
 
-    Hidden files and folders are ignored. Only links to files inside `root` are followed.
+    Args:
+        root: the folder.
+        exclude: patterns of files and folders to leave out, see `check_patterns`.
+        walked: a list to which the walked folders are added.
     """
-    result = Found()
+    result = Contents()
+    not_read = result.not_read[""]
 
     def problem(file: Path, reason: str, unread: bool) -> None:
+        if reason in LEFT_OUT:
+            not_read[reason] += 1
+            return
         if unread:
             result.unread.add(file.relative_to(root).as_posix())
         if unread or file.suffix.lower() in IMAGE_SUFFIXES or file.is_dir():
             result.skipped.append((file.relative_to(root).as_posix(), reason))
 
-    for file in walk_files(root, problem, leave_out):
+    patterns = _compiled(exclude)
+
+    def excluded(path: Path) -> bool:
+        return bool(patterns and patterns.fullmatch(f"/{path.relative_to(root).as_posix()}".casefold()))
+
+    for file in walk_files(root, problem, excluded=excluded, walked=walked):
         path = file.relative_to(root).as_posix()
         if file.suffix.lower() in IMAGE_SUFFIXES:
             _take_up(path, file, result)
         elif kind := unread_kind(file.name):
-            result.not_read[kind] += 1
+            not_read[kind] += 1
             if kind == "raw":  # one that was read while the extra was installed is not gone
                 result.unread.add(path)
     return result
 
 
-def _take_up(path: str, file: Path, result: Found) -> None:
+def check_patterns(exclude: Sequence[str]) -> list[str]:
+    """Return the patterns of files and folders to leave out, without empty ones.
+
+    A pattern such as "*.png" or "Screenshots" is compared with each name, and one with a slash, such as
+    "trip/*.png", with the path below the folder of the index. Case does not matter.
+
+    Raises:
+        SeesayError: there are too many, or one is too long.
+    """
+    kept = [pattern for pattern in exclude if pattern.strip("/")]
+    if len(kept) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in kept):
+        raise SeesayError(
+            f"--exclude: at most {_MOST_PATTERNS} patterns of {_LONGEST_PATTERN} characters; combine them."
+        )
+    return kept
+
+
+def _compiled(exclude: Sequence[str]) -> re.Pattern[str] | None:
+    """A pattern of the paths to leave out, which begin with a slash; None for none."""
+    each = (pattern.strip("/").casefold() for pattern in check_patterns(exclude))
+    whole = [translate(f"/{pattern}" if "/" in pattern else f"*/{pattern}") for pattern in each]
+    return re.compile("|".join(whole)) if whole else None
+
+
+def _take_up(path: str, file: Path, result: Contents) -> None:
     """Record an image file, unless it is too large or has an invalid name."""
     try:
         path.encode()
@@ -102,66 +174,24 @@ def _within(time_ns: int) -> int:
     return max(-_LATEST, min(time_ns, _LATEST))
 
 
-@dataclass
-class Look:
-    """The contents of the folders of an update.
-
-    Attributes:
-        roots: the existing folders, with their names in the index.
-        there: their contents, with paths as in the updated index.
-        not_read: counts of files of other kinds, by the names of the folders.
-        absent: folders of the index that are missing or empty, such as an unmounted drive.
-        alone: the new name of the index's only folder if others are added; else empty.
-    """
-
-    roots: list[Root] = field(default_factory=list)
-    there: Found = field(default_factory=Found)
-    not_read: dict[str, Counter[str]] = field(default_factory=dict)
-    absent: list[Path] = field(default_factory=list)
-    alone: str = ""
-    _is_empty: dict[Path, bool] = field(default_factory=dict)
-
-    def file(self, path: str) -> Path:
-        """Return the file of a path in these folders."""
-        root = holding(self.roots, path)
-        if root is None:
-            raise FileNotFoundError(path)
-        return root.file(path)
-
-    def is_gone(self, path: str) -> bool:
-        """Return True if a path of the index is in these folders and its file does not exist."""
-        if path in self.there.files:  # most are
-            return False
-        return holding(self.roots, path) is not None and self.there.is_gone(path)
-
-    def emptied(self, path: str) -> list[Path]:
-        """Return the empty folders above a path, such as the mount point of an unmounted drive."""
-        root = holding(self.roots, path)
-        if root is None:
-            return []
-        below = [folder for folder in root.file(path).parents if folder.is_relative_to(root.folder)][:-1]
-        for folder in below:
-            if folder not in self._is_empty:
-                self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
-        return [folder for folder in below if self._is_empty[folder]]
-
-
-def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
+def examine(
+    store: Store, former: Sequence[Root], folders: Iterable[Path], exclude: Sequence[str]
+) -> Contents:
     """Find the images of folders of an index, or of folders to add.
 
     Args:
         store: of the index.
         former: its folders.
-        folders: to look at.
+        folders: to examine.
+        exclude: patterns of what to leave out.
 
     Raises:
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
-    found, absent = dict[Path, Found](), dict[Path, str]()
+    found, absent = dict[Path, Contents](), dict[Path, str]()
     own_roots = {root.folder: root for root in former}
-    own = store.path.parent.resolve()
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        there = find_images(folder, own) if is_folder(folder) else None
+        there = contents_of(folder, exclude) if is_folder(folder) else None
         known = _known(own_roots, folder)
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
@@ -185,19 +215,19 @@ def check_images(folders: Iterable[Path]) -> None:
     for folder in folders:
         there, root = is_folder(folder), folder.resolve()
         if not there or not any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(root)):
-            raise SeesayError(_problem(folder, find_images(root, Path()) if there else None, False))
+            raise SeesayError(_problem(folder, contents_of(root) if there else None, False))
 
 
-def _problem(folder: Path, there: Found | None, indexed: bool) -> str:
+def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."
     suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
-    others = "".join(f" {line}." for line in unread_lines(there.not_read))
+    others = "".join(f" {line}." for line in unread_lines(there.not_read[""]))
     kept = "; the index is unchanged" if indexed else ""
     return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
 
 
-def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absent: list[Path]) -> Look:
+def _named(store: Store, former: Sequence[Root], found: dict[Path, Contents], absent: list[Path]) -> Contents:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
         raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
@@ -211,12 +241,10 @@ def _named(store: Store, former: Sequence[Root], found: dict[Path, Found], absen
     alone = named([former[0].folder])[0] if new and former and not former[0].name else ""
     taken = [root.name or alone for root in former]
     names = iter(named(new, taken) if former or len(new) > 1 else [""])
-    result = Look(absent=absent, alone=alone)
+    result = Contents(absent=absent, alone=alone, not_read={})
     for (folder, there), root in zip(found.items(), roots, strict=True):
         name = next(names) if root is None else root.name or alone
-        result.roots.append(Root(name, folder, seal(store.meta["identity"], folder)))
-        result.there.add(there, f"{name}/" if name else "")
-        result.not_read[name] = there.not_read
+        result.add(Root(name, folder, seal(store.meta["identity"], folder)), there)
     return result
 
 
@@ -226,7 +254,7 @@ def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
     return former.get(folder) or next(same, None)
 
 
-def _moved(store: Store, former: Iterable[Root], folder: Path, there: Found) -> Root | None:
+def _moved(store: Store, former: Iterable[Root], folder: Path, there: Contents) -> Root | None:
     """The missing root whose images are in a folder, at the same relative paths.
 
     Raises:
