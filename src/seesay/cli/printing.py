@@ -281,6 +281,7 @@ def print_info(info: Mapping[str, Any]) -> None:
             f"folder {each['name']}: {each['folder']}{'' if each['available'] else ' (not available)'}"
             for each in info["folders"]
         ),
+        *([f"left out: {', '.join(info['exclude'])}"] if info["exclude"] else []),
         *unread_lines(info["not_read"]),
         f"faults: {len(info['faults'])}",
         *(f"  {path}: {reason}" for path, reason in info["faults"].items()),
