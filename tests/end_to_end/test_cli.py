@@ -26,7 +26,7 @@ from seesay.metrics import retrieval_metrics
 from seesay.search import Index
 from tests.end_to_end.command import seesay
 
-KEYS = {"protocol", "split", "about", "metrics"}
+KEYS = {"protocol", "split", "about", "content", "metrics"}
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def test_control_characters_of_file_names_are_escaped_on_terminals(tmp_path: Pat
         assert {hit.path for hit in hits} == set(names)
         for stream in (Terminal(), io.StringIO()):
             with redirect_stdout(stream):
-                show_answer(hits, index, "black", as_json=False)
+                show_answer(hits, index, "black", as_json=False, by_score=False)
             raw = [name for name in names if name in stream.getvalue()]
             assert raw == ([] if stream.isatty() else list(names))
 
 
 def test_serving_makes_the_index_of_photos(photos: Path, tmp_path: Path, monkeypatch) -> None:
     served = []
-    monkeypatch.setattr("seesay.web.app.serve", lambda indexes, *rest: served.append((indexes, rest[-1])))
+    monkeypatch.setattr("seesay.web.app.serve", lambda indexes, *rest: served.append((indexes, rest[2])))
     missing = seesay("serve", tmp_path / "new.seesay", "--photos", tmp_path / "none", code=2)
     assert "no such folder" in missing.stderr
     assert not (tmp_path / "new.seesay").exists()

@@ -190,16 +190,21 @@ def _index_and_query(given: list[str]) -> tuple[Path, str]:
     """Return the index and the query of a search, whose words need no quotes in the shell."""
     first, *others = given
     is_index = first.endswith(SUFFIX) or Path(first).is_dir() or ("/" in first and not Path(first).is_file())
-    if others and is_index:
+    here = _indexes_here()
+    if others and (is_index or not here):
         return Path(first), " ".join(others)
-    return _only_index(), " ".join(given)
+    return _only(here), " ".join(given)
 
 
-def _only_index() -> Path:
-    """Return the only index in the current folder."""
+def _indexes_here() -> list[Path]:
+    """Return the indexes in the current folder."""
     from seesay.search.store import index_exists
 
-    here = sorted(folder for folder in Path().glob(f"*{SUFFIX}") if index_exists(folder))
+    return sorted(folder for folder in Path().glob(f"*{SUFFIX}") if index_exists(folder))
+
+
+def _only(here: list[Path]) -> Path:
+    """Return the only index in the current folder."""
     if len(here) == 1:
         return here[0]
     names = ", ".join(map(str, here))
@@ -400,7 +405,7 @@ def serve(
         if opens:
             webbrowser.open(address)
 
-    folders = folders or [_only_index()]
+    folders = folders or [_only(_indexes_here())]
     if root and len(folders) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
     added = photos or []
