@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import shutil
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.data.pairs import FeaturePairs
+from seesay.errors import SeesayError
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,16 +62,39 @@ def test_own_matcher(
     assert run.embed_sentences(["a small red circle"]).shape == (1, 256)
 
 
-def test_external_embeddings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_features_are_trained_and_measured_in_a_loop_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
-    owners, images = np.repeat(np.arange(40), 5), rng.normal(size=(40, 16))
-    np.save(tmp_path / "owners.npy", owners)
-    for name, noise in (("ours", 0.5), ("theirs", 3.0)):
-        sentences = images[owners] + rng.normal(scale=noise, size=(200, 16))
-        np.savez(tmp_path / f"{name}.npz", images=images, sentences=sentences)
-    files = [tmp_path / name for name in ("owners.npy", "ours.npz", "theirs.npz")]
-    example("external_embeddings").main(*files)
-    *_, interval, test = capsys.readouterr().out.splitlines()
-    assert interval.startswith("ours: image retrieval R@10, 95 % interval ")
-    assert test.startswith("difference from theirs: +")
-    assert float(test.rpartition(" ")[2]) < 0.001
+    owners, meant = np.repeat(np.arange(100), 5), rng.normal(size=(100, 16))
+    given = {
+        "regions": meant[:, None] + rng.normal(scale=0.5, size=(100, 36, 16)),
+        "sentences": meant[owners] + rng.normal(scale=0.5, size=(500, 16)),
+        "image_of_sentence": owners,
+    }
+    for name, values in given.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    example("own_features").main(*(tmp_path / f"{name}.npy" for name in given))
+    contrastive, soft_margin, interval, test = capsys.readouterr().out.splitlines()
+    for line, name in ((contrastive, "contrastive"), (soft_margin, "soft margin")):
+        assert line.startswith(f"{name}: i2t R@1 ")
+        assert float(line.rpartition(" ")[2]) > 450  # of 600
+    assert interval.startswith("contrastive: image retrieval R@10, 95 % interval ")
+    assert test.startswith("difference from soft margin: ")
+
+
+def test_features_of_a_corpus_are_pairs_and_wrong_owners_are_named(tmp_path: Path) -> None:
+    images = tuple(CorpusImage(f"{i}.jpg", "train", row=2 - i) for i in range(2))
+    sentences = Sentence("a dog", 0), Sentence("a cat", 1), Sentence("two cats", 1)
+    corpus = Corpus("x", tmp_path, images, sentences, features=np.arange(9, dtype=np.float32).reshape(3, 3))
+    pairs = FeaturePairs.of(corpus)
+    assert [(found.tolist(), text, row) for found, text, row in (pairs[i] for i in range(len(pairs)))] == [
+        ([6, 7, 8], "a dog", 2),
+        ([3, 4, 5], "a cat", 1),
+        ([3, 4, 5], "two cats", 1),
+    ]
+    with pytest.raises(SeesayError, match="has no features"):
+        FeaturePairs.of(replace(corpus, features=None))
+    for wrong, said in (([0, 3], "0 to 3, but there are 3 images"), ([0], r"it must be \(2,\)")):
+        with pytest.raises(SeesayError, match=said):
+            FeaturePairs(np.zeros((3, 4)), ["a", "b"], wrong)
