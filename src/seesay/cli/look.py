@@ -24,7 +24,7 @@ def data(
     images: opt.Images = None,
     check: Annotated[
         bool,
-        typer.Option(help="Also decode every image; exit with status 1 if one is broken or a row left out."),
+        typer.Option(help="Also decode every image; exit with status 1 if anything is broken or dropped."),
     ] = False,
     similar: Annotated[
         bool, typer.Option("--similar", help="Compare the sentences of each image, which takes minutes.")
@@ -33,7 +33,7 @@ def data(
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
     from seesay.data.readers import read_corpus
-    from seesay.data.summary import BROKEN, summarise
+    from seesay.data.summary import summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
     from seesay.encoders.sentences.similar import similar_summary
     from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
@@ -50,7 +50,7 @@ def data(
     else:
         console.print_corpus(summary, **words)
         console.print_left_out(corpus.issues)
-    if BROKEN in summary["issues"] or (check and corpus.issues.left_out):
+    if check and any(found["is_loss"] for found in summary["issues"].values()):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

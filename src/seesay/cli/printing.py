@@ -262,10 +262,13 @@ def print_corpus(
 
 
 def print_left_out(issues: Issues) -> None:
-    """Print on standard error which rows of a table are left out, if any."""
+    """Print on standard error which rows of a table are left out, or what other formats lose, if anything."""
     if issues.left_out:
         tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
         _print_some(issues.left_out)
+    elif issues.losses:
+        tell("Not everything is used:")
+        _print_some([f"{issues.counts[kind]} × {kind}: {issues.examples[kind][0]}" for kind in issues.losses])
 
 
 def print_info(info: Mapping[str, Any]) -> None:

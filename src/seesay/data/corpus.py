@@ -74,18 +74,30 @@ class Sentence:
         return enclosing(self.boxes)
 
 
+class Loss(str):
+    """A kind of issue by which a corpus lacks images or texts that its files list."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Issues:
     """Data-quality issues that a reader found: the count of each kind and the first places of each.
 
-    Kinds are short descriptions, such as "image listed but missing" or "empty sentence". For tables, `rows`
-    is the number of rows, and `left_out` has the places of unusable rows.
+    Kinds are short descriptions, such as "image listed but missing" or "empty sentence"; those that lose
+    something are a `Loss`. For tables, `rows` is the number of rows, and `left_out` has the places of
+    unusable rows.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     rows: int = 0
     left_out: list[str] = field(default_factory=list)
+
+    @property
+    def losses(self) -> list[str]:
+        """The kinds that lose something."""
+        return [kind for kind in self.counts if isinstance(kind, Loss)]
 
     def add(self, kind: str, where: str) -> None:
         """Count an issue, and keep the places of the first five of its kind."""

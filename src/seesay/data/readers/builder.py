@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence, composed
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Loss, Sentence, composed
 from seesay.data.features import FeatureRows
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
@@ -23,24 +23,25 @@ from seesay.data.sources import source_size
 from seesay.data.walk import NOT_FOLLOWED, PACKED, ImageFinder
 from seesay.errors import ImageError, SeesayError
 
-MISSING_IMAGE = "image listed but missing, dropped with its sentences"
+MISSING_IMAGE = Loss("image listed but missing, dropped with its sentences")
 REPEATED_IMAGE = "image listed again, merged"
-REPEATED_ROW = "sentence listed again, dropped"
+REPEATED_ROW = "sentence listed again, merged"
+SHARED_ID = "id of several sentences, all kept"
 REPEATED_SENTENCE = "duplicate sentence of an image, kept"
 TWO_SPLITS = "image in two splits, first one used"
-NO_SPLIT_LISTED = "image in no split list, dropped"
-UNKNOWN_IMAGE = "sentence of an unknown image, dropped"
-EMPTY_SENTENCE = "empty sentence, dropped"
+NO_SPLIT_LISTED = "image in no split list, left out"
+UNKNOWN_IMAGE = Loss("sentence of an unknown image, dropped")
+EMPTY_SENTENCE = Loss("empty sentence, dropped")
 NON_ASCII = "non-ASCII sentence, kept"
 NO_SENTENCES = "image without sentences, kept"
 NOT_FIVE = "image with other than five sentences, kept"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 
-MISSING_PHRASE_IMAGE = "image listed but missing, dropped with its phrases"
-UNREADABLE_IMAGE = "image unreadable, dropped with its phrases"
-EMPTY_PHRASE = "empty phrase, dropped"
+MISSING_PHRASE_IMAGE = Loss("image listed but missing, dropped with its phrases")
+UNREADABLE_IMAGE = Loss("image unreadable, dropped with its phrases")
+EMPTY_PHRASE = Loss("empty phrase, dropped")
 CLIPPED_BOX = "box reaches outside its image, clipped"
-OUTSIDE_BOX = "box outside its image or without area, dropped"
+OUTSIDE_BOX = Loss("box outside its image or without area, dropped")
 
 _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue
@@ -107,6 +108,8 @@ class CorpusBuilder:
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
         self._seen: set[tuple[int, str]] = set()
+        self._ids: set[int | str] = set()
+        self._identified: set[tuple[int | str, int | None, str]] = set()
         self._position: dict[str, int] = {}
         self._missing: set[str] = set()
         self._named: dict[ByteSource, str] = {}  # a file may be listed with and without its suffix
@@ -207,6 +210,21 @@ class CorpusBuilder:
             self.issues.add(REPEATED_SENTENCE, where)
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
+
+    def is_repeated(self, identifier: int | str, text: str, image: int | None, where: str) -> bool:
+        """Return whether a sentence of that id was listed before, with the same image and text.
+
+        Corpora may number the sentences of each split from 0, or all as 0, so the id alone does not tell.
+        """
+        sentence = identifier, image, _cleaned(text)
+        is_repeated = sentence in self._identified
+        if is_repeated:
+            self.issues.add(REPEATED_ROW, where)
+        elif identifier in self._ids:
+            self.issues.add(SHARED_ID, f"{where} id {identifier}")
+        self._ids.add(identifier)
+        self._identified.add(sentence)
+        return is_repeated
 
     def row(self, captions: Sequence[str], image: int | None, name: str, where: str) -> None:
         """Add the sentences of a table's row, which is left out if its image or all sentences are missing.

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from seesay.data.corpus import Loss
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.files import need, read_json, split_in_name
+from seesay.data.readers.builder import REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
+from seesay.data.readers.files import need, need_text, read_json, split_in_name
 from seesay.errors import SeesayError
 
+SHARED_IMAGE_ID = Loss("id of another image, dropped")
 _YEAR = re.compile(r"(20\d\d)")
 
 
@@ -50,10 +52,14 @@ def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[in
     """Add a file's images; return the position of each id, None for missing images."""
     split, folder = split_in_name(file.stem), file.stem.removeprefix("captions_")
     position: dict[int | str, int | None] = {}
+    names: dict[int | str, str] = {}
     for index, record in enumerate(need(document, "images", list, str(file))):
         where = f"{file}: images[{index}]"
         name, key = need(record, "file_name", str, where), _id(record, "id", where)
         name = builder.distinct(name, folder)
+        if names.setdefault(key, name) != name:
+            builder.issues.add(SHARED_IMAGE_ID, f"{where} {name}: id {key}")
+            continue
         if key in position or builder.has(name):
             builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
         if key not in position:
@@ -64,18 +70,16 @@ def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[in
 def _add_sentences(
     document: object, file: Path, position: dict[int | str, int | None], builder: CorpusBuilder
 ) -> None:
-    seen: set[int | str] = set()
     for index, record in enumerate(need(document, "annotations", list, str(file))):
         where = f"{file}: annotations[{index}]"
-        key, text = _id(record, "image_id", where), need(record, "caption", str, where)
-        annotation = _id(record, "id", where) if "id" in record else f"#{index}"
+        key, text = _id(record, "image_id", where), need_text(record, "caption", where)
+        at = position.get(key)
         if key not in position:
             builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
-        elif annotation in seen:
-            builder.issues.add(REPEATED_ROW, where)
-        else:
-            builder.sentence(text, position[key], where)
-        seen.add(annotation)
+            continue
+        identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
+        if not builder.is_repeated(identifier, text, at, where):
+            builder.sentence(text, at, where)
 
 
 def _id(record: object, key: str, where: str) -> int | str:

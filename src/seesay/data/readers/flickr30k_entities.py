@@ -13,16 +13,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
-from seesay.data.corpus import SPLITS, Box
+from seesay.data.corpus import SPLITS, Box, Loss
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
-BAD_ANNOTATION = "annotation missing, truncated or malformed, image dropped"
-NOT_VISUAL = "non-visual phrase, dropped"
-SCENE_ONLY = "phrase of the whole scene without a box, dropped"
-NO_BOX = "phrase without a box, dropped"
+BAD_ANNOTATION = Loss("annotation missing, truncated or malformed, image dropped")
+NOT_VISUAL = "non-visual phrase, left out"
+SCENE_ONLY = "phrase of the whole scene without a box, left out"
+NO_BOX = "phrase without a box, left out"
 # Takes linear time: "[" begins another phrase, and possessive quantifiers (++) do not backtrack.
 _PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\[\]]++)/(?P<kinds>[^\s\[]++)\s++(?P<words>[^\[\]]*+)\]")
 

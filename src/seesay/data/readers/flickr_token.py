@@ -11,7 +11,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
+from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
 
 _LIST = re.compile(r"(?:.*[._-])?(train|trn|dev|val|test)(?:_?images?)?\.(?:txt|lst)", re.IGNORECASE)
@@ -43,7 +43,6 @@ class FlickrTokenReader(Reader):
 def _add_sentences(file: Path, splits: dict[str, str], builder: CorpusBuilder) -> set[str]:
     """Add sentences and their images; return the names of all images that have a line."""
     described: set[str] = set()
-    seen: set[str] = set()
     for number, line in enumerate(read_lines(file), start=1):
         where = f"{file}:{number}"
         match = _LINE.fullmatch(line)
@@ -52,17 +51,15 @@ def _add_sentences(file: Path, splits: dict[str, str], builder: CorpusBuilder) -
                 builder.issues.add(MALFORMED_LINE, where)
             continue
         key = match["key"] or match["bare"]
-        if key in seen:
-            builder.issues.add(REPEATED_ROW, f"{where} {key}")
-            continue
-        seen.add(key)
-        name = key.rpartition("#")[0]
+        name, text = key.rpartition("#")[0], match["text"] or ""
         split = splits.get(_stem(name))
         if splits and split is None:
             if name not in described:
                 builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
         else:
-            builder.sentence(match["text"] or "", builder.find_image(name, split, where), where)
+            at = builder.find_image(name, split, where)
+            if not builder.is_repeated(key, text, at, where):
+                builder.sentence(text, at, where)
         described.add(name)
     return described
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from seesay.data.features import RegionFiles, find_region_files
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
-from seesay.data.readers.files import canonical_split, need, read_json
+from seesay.data.readers.builder import REPEATED_IMAGE, CorpusBuilder
+from seesay.data.readers.files import canonical_split, need, need_text, read_json
 from seesay.errors import SeesayError
 
 
@@ -39,7 +39,6 @@ class KarpathyReader(Reader):
         builder.name = name if isinstance(name, str) else file.stem
         arrays = find_region_files(file.parent)
         features = RegionFiles(arrays) if arrays else None
-        seen: set[int] = set()
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
             if self.skips and need(record, "split", str, where) == self.skips:
@@ -47,7 +46,7 @@ class KarpathyReader(Reader):
                 continue
             at = _add_image(builder, record, where, features)
             if at is not None:
-                _add_sentences(builder, at, record, where, seen)
+                _add_sentences(builder, at, record, where)
         if self.skips and builder.format is None:
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
@@ -83,16 +82,13 @@ def _add_image(builder: CorpusBuilder, record: Any, where: str, features: Region
     return builder.find_image(filename, split, where, folder, known)
 
 
-def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str, seen: set[int]) -> None:
+def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str) -> None:
     for position, sentence in enumerate(need(record, "sentences", list, where)):
         spot = f"{where}.sentences[{position}]"
-        if isinstance(sentence, dict) and isinstance(sentence.get("sentid"), int):
-            if sentence["sentid"] in seen:
-                builder.issues.add(REPEATED_ROW, spot)
-                continue
-            seen.add(sentence["sentid"])
         if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
             text = " ".join(map(str, need(sentence, "tokens", list, spot)))
         else:
-            text = need(sentence, "raw", str, spot)
-        builder.sentence(text, at, spot)
+            text = need_text(sentence, "raw", spot)
+        identifier = sentence.get("sentid")
+        if not isinstance(identifier, int) or not builder.is_repeated(identifier, text, at, spot):
+            builder.sentence(text, at, spot)

@@ -31,7 +31,7 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
 
-GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
+GUESSED_SIZE = "box on an image of guessed size outside train, left out"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
 _Key = tuple[int, int | None, str, str | None]
 

@@ -1,0 +1,129 @@
+"""What a corpus loses counts as lost in every format, and what its ids say does not decide what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seesay.cli import main
+from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import REPEATED_ROW, SHARED_ID
+from tests.data.readers.conftest import jpeg
+
+GOOD = "a dog"
+
+
+def karpathy(folder: Path, image: str, text: str | None) -> None:
+    records = [
+        {"filename": name, "split": "test", "sentences": [{"raw": said}]}
+        for name, said in (("a.jpg", GOOD), (image, text))
+    ]
+    (folder / "dataset_x.json").write_text(json.dumps({"images": records}))
+
+
+def coco(folder: Path, image: str, text: str | None) -> None:
+    images = [{"id": 0, "file_name": "a.jpg"}, {"id": 1, "file_name": image}]
+    said = [{"id": at, "image_id": at, "caption": each} for at, each in enumerate((GOOD, text))]
+    (folder / "captions_x.json").write_text(json.dumps({"images": images, "annotations": said}))
+
+
+def token(folder: Path, image: str, text: str | None) -> None:
+    (folder / "x.token").write_text(f"a.jpg#0\t{GOOD}\n{image}#0\t{text or ''}\n")
+
+
+def csv(folder: Path, image: str, text: str | None) -> None:
+    (folder / "x.csv").write_text(f"image,caption\na.jpg,{GOOD}\n{image},{text or ''}\n")
+
+
+def jsonl(folder: Path, image: str, text: str | None) -> None:
+    rows = [{"image": "a.jpg", "caption": GOOD}, {"image": image, "caption": text}]
+    (folder / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def pairs(folder: Path, image: str, text: str | None) -> None:
+    for name, said in (("a.jpg", GOOD), (image, text)):
+        (folder / name).with_suffix(".txt").write_text(said or "")
+
+
+def phrase_table(folder: Path, image: str, text: str | None) -> None:
+    (folder / "x.csv").write_text(
+        f"image,phrase,x1,y1,x2,y2\na.jpg,{GOOD},0,0,4,4\n{image},{text or ''},0,0,4,4\n"
+    )
+
+
+def entities(folder: Path, image: str, text: str | None) -> None:
+    for part in ("Annotations", "Sentences"):
+        (folder / part).mkdir()
+    box = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>4</ymax></bndbox>"
+    size = "<size><width>8</width><height>8</height></size>"
+    for name, said in (("a.jpg", GOOD), (image, text)):
+        (folder / f"Sentences/{Path(name).stem}.txt").write_text(f"[/EN#1/other {said or ' '}] .")
+        (folder / f"Annotations/{Path(name).stem}.xml").write_text(
+            f"<annotation>{size}<object><name>1</name>{box}</object></annotation>"
+        )
+
+
+SENTENCES = (karpathy, coco, token, csv, jsonl, pairs)
+PHRASES = (phrase_table, entities)
+FAULTS = {"no image": ("gone.jpg", GOOD), "no text": ("b.jpg", None), "blank text": ("b.jpg", " ")}
+
+
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_is_lost_fails_the_check_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any, fault: str
+) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(jpeg(name))
+    image, text = FAULTS[fault]
+    write(tmp_path, image, text)
+    options = ["--phrases"] if write in PHRASES else []
+    with pytest.raises(SystemExit) as ended:
+        main(["data", str(tmp_path), "--check", "--json", *options])
+    assert ended.value.code == 1
+    issues = json.loads(capsys.readouterr().out)["issues"]
+    assert sum(issue["count"] for issue in issues.values() if issue["is_loss"]) == 1
+
+
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
+def test_nothing_is_lost_where_nothing_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any
+) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(jpeg(name))
+    write(tmp_path, "b.jpg", "a cat")
+    options = ["--phrases"] if write in PHRASES else []
+    with pytest.raises(SystemExit) as ended:
+        main(["data", str(tmp_path), "--check", "--json", *options])
+    assert ended.value.code == 0
+
+
+def test_a_sentence_is_kept_whatever_its_id(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(jpeg(name))
+    said = [{"sentid": 0, "raw": "a dog"}, {"sentid": 0, "raw": "a cat"}, {"sentid": 0, "raw": "a dog"}]
+    records = [
+        {"filename": "a.jpg", "split": "train", "sentences": said},
+        {"filename": "b.jpg", "split": "test", "sentences": said[:2]},
+    ]
+    (tmp_path / "dataset_x.json").write_text(json.dumps({"images": records}))
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["a dog", "a cat", "a dog", "a cat"]
+    assert corpus.issues.counts[REPEATED_ROW] == 1
+    assert corpus.issues.counts[SHARED_ID] == 3
+    assert not corpus.issues.losses
+
+
+def test_an_id_of_two_images_is_reported(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(jpeg(name))
+    images = [{"id": 0, "file_name": "a.jpg"}, {"id": 0, "file_name": "b.jpg"}]
+    said = [{"id": 0, "image_id": 0, "caption": "a dog"}]
+    (tmp_path / "captions_x.json").write_text(json.dumps({"images": images, "annotations": said}))
+    issues = read_corpus(tmp_path).issues
+    assert [issues.examples[kind] for kind in issues.losses] == [
+        [f"{tmp_path}/captions_x.json: images[1] b.jpg: id 0"]
+    ]
