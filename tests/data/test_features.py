@@ -156,6 +156,14 @@ def test_ids_are_lines(tmp_path: Path) -> None:
     assert files.row("COCO_val2014_000000000012.jpg") == files.row("000000000012.jpg") == 2
 
 
+@pytest.mark.parametrize("ids", [np.array([101.0, 77.0]), np.array([101, 77]), np.array([b"101", b"77"])])
+def test_ids_match_whether_they_are_numbers_or_text(tmp_path: Path, ids: np.ndarray) -> None:
+    np.savez(tmp_path / "f.npz", features=features(2), img_id=ids)
+    files = RegionFiles([tmp_path / "f.npz"])
+    assert [files.row("5.jpg", 77), files.row("5.jpg", "77"), files.row("5.jpg", 77.0)] == [1, 1, 1]
+    assert files.row("COCO_val2014_000000000101.jpg") == 0
+
+
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "table.tsv").write_text("image\tcaption\tsplit\na.jpg\ta dog\ttest\n")
     np.savez(tmp_path / "scores.npz", scores=np.zeros(3))

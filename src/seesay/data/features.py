@@ -83,6 +83,12 @@ class FeatureRows:
         return out
 
 
+def id_text(value: object) -> str:
+    """Return an id as a text that is the same for 12, 12.0, "12" and "12.0"."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text.removesuffix(".0") if text.removesuffix(".0").isdigit() else text
+
+
 class RegionFiles:
     """The features of several files: `features` (n, r, d) or (n, d), and the row of each image."""
 
@@ -99,7 +105,7 @@ class RegionFiles:
     def row(self, filename: str, number: object = None) -> int | None:
         """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""
         stem = Path(filename).stem
-        names = [filename, stem, stem if number is None else str(number)]
+        names = [filename, stem, stem if number is None else id_text(number)]
         if number_in_name := _COCO_NAME.fullmatch(stem):
             names.append(number_in_name[1])
         return next((self._rows[name] for name in names if name in self._rows), None)
@@ -163,7 +169,7 @@ def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
                 raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
             rows, ids = _checked(archive["features"], path), archive[key].reshape(-1)
             _check_count(path, ids, rows)  # before the ids become Python objects, which take far more memory
-            return [each.decode() if isinstance(each, bytes) else str(each) for each in ids.tolist()], rows
+            return list(map(id_text, ids.tolist())), rows
     except _UNREADABLE as error:
         raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
 
@@ -175,7 +181,7 @@ def _ids_of(path: Path) -> list[str]:
         lines = beside.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise SeesayError(f"{beside}: not a UTF-8 text file of ids ({error}).") from error
-    return [line.strip() for line in lines if line.strip()]
+    return [id_text(line.strip()) for line in lines if line.strip()]
 
 
 def _ids_beside(path: Path) -> Path:

@@ -11,6 +11,7 @@ import pytest
 from seesay.cli import main
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import REPEATED_ROW, SHARED_ID
+from seesay.errors import SeesayError
 from tests.data.readers.conftest import jpeg
 
 GOOD = "a dog"
@@ -127,3 +128,27 @@ def test_an_id_of_two_images_is_reported(tmp_path: Path) -> None:
     assert [issues.examples[kind] for kind in issues.losses] == [
         [f"{tmp_path}/captions_x.json: images[1] b.jpg: id 0"]
     ]
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1"), (1.0, 1), ("1", 1.0)])
+def test_ids_match_as_numbers_and_as_text(tmp_path: Path, number: Any, text: Any) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg("a.jpg"))
+    document = {
+        "images": [{"id": number, "file_name": "a.jpg"}],
+        "annotations": [{"id": 0, "image_id": text, "caption": "a dog"}],
+    }
+    (tmp_path / "captions_x.json").write_text(json.dumps(document))
+    assert read_corpus(tmp_path).texts() == ["a dog"]
+
+
+@pytest.mark.parametrize("write", PHRASES)
+def test_phrases_are_named_where_sentences_are_wanted(tmp_path: Path, write: Any) -> None:
+    write(tmp_path, "b.jpg", "a cat")
+    with pytest.raises(SeesayError, match=r"phrases with boxes .*; read them with --phrases"):
+        read_corpus(tmp_path)
+
+
+def test_sentences_are_named_where_phrases_are_wanted(tmp_path: Path) -> None:
+    karpathy(tmp_path, "b.jpg", "a cat")
+    with pytest.raises(SeesayError, match=r"sentences .karpathy.; leave out --phrases"):
+        read_corpus(tmp_path, phrases=True)

@@ -38,7 +38,7 @@ def test_images_in_a_folder_beside(tmp_path, photos, content):
 
 def test_a_record_that_is_no_object_is_named(tmp_path):
     write(tmp_path, "x")
-    with pytest.raises(SeesayError, match=r"images\[0\]: expected an object, not str"):
+    with pytest.raises(SeesayError, match=r"images\[0\]: expected an object, not text"):
         read_corpus(tmp_path)
 
 
@@ -139,10 +139,10 @@ def test_lone_surrogates_do_not_get_in(tmp_path, photos):
         ('{"images": [}', r"dataset_x\.json:1:13: malformed JSON"),
         ('{"pictures": []}', "'images' is missing"),
         ("[]", "expected an object"),
-        ('{"images": {}}', "'images' is dict, not list"),
+        ('{"images": {}}', "'images' is an object, not a list"),
         ('{"images": [{"split": "train"}]}', r"images\[0\]: 'filename' is missing"),
         ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is unknown"),
-        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "'raw' is int"),
+        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "is a number"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "expected an object"),
         ('{"images": []}', "nothing left"),
         ("[" * 100_000, "nested too deeply"),

@@ -137,11 +137,11 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("a.jpg,x,one,0,9,9,", "x1 is 'one', not a number"),
-        ("a.jpg,x,nan,0,9,9,", "x1 is nan"),
+        ("a.jpg,x,one,0,9,9,", 'x1 is "one", not a number'),
+        ("a.jpg,x,nan,0,9,9,", "x1 is empty, not a number"),
         ("a.jpg,x,-1.7e308,0,9,9,", "x1 is -1.7e+308 pixels"),
-        ("a.jpg,x,0,0,9,,", "y2 is '', not a number"),
-        (",x,0,0,9,9,", "image is '', not text"),
+        ("a.jpg,x,0,0,9,,", "y2 is empty, not a number"),
+        (",x,0,0,9,9,", "image is empty, not text"),
         ("a.jpg,x,0,0,9", "5 columns, not 7"),
     ],
 )

@@ -386,7 +386,7 @@ def test_jsonl_issues(tmp_path, photos, content):
         "{nonsense",
         "[1]",
         '{"image": "a.jpg"}',
-        '{"image": 3, "caption": "x"}',
+        '{"image": [3], "caption": "x"}',
     ]
     (tmp_path / "t.jsonl").write_text("\n".join([*lines, '{"image": "a.jpg", "caption": ["B", 4]}']))
     corpus = read_corpus(tmp_path)
@@ -538,3 +538,55 @@ def test_the_time_of_reading_a_header_is_linear(tmp_path):
         return TableFormat(("image",)).fits(tmp_path / "t.csv")
 
     check_linear(read, lambda size: "," * size, 60_000)
+
+
+def test_a_cell_may_be_a_list_of_sentences(tmp_path, photos, content):
+    photos("a.jpg", "b.jpg")
+    rows = ['"[""A dog ."", ""A cat, too .""]",train,a.jpg', '"[not a list] of a dog",test,b.jpg']
+    (tmp_path / "flickr_annotations_30k.csv").write_text("\n".join(["raw,split,filename", *rows]))
+    assert content(read_corpus(tmp_path)) == {
+        "a.jpg": ("train", ["A dog .", "A cat, too ."]),
+        "b.jpg": ("test", ["[not a list] of a dog"]),
+    }
+
+
+@pytest.mark.parametrize("empty", ["", "nan", "NaN", "None", "null", "NULL"])
+def test_a_word_for_an_empty_cell_is_no_caption(tmp_path, photos, empty):
+    photos("a.jpg", "b.jpg")
+    (tmp_path / "x.csv").write_text(f"image,caption,split\na.jpg,A dog,{empty}\nb.jpg,{empty},train\n")
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A dog"]
+    assert sum(corpus.issues.counts[kind] for kind in corpus.issues.losses) == 1
+
+
+def test_a_null_caption_in_the_first_row_drops_only_that_row(tmp_path, photos):
+    photos("a.jpg", "b.jpg")
+    rows = '{"image": "a.jpg", "caption": null}', '{"image": "b.jpg", "caption": "A dog"}'
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A dog"]
+    assert corpus.issues.left_out == [f"{tmp_path}/x.jsonl:1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image;caption\ra.jpg;A dog, black\ra.jpg\r",
+        "sep=;\nimage;caption\na.jpg;A dog, black\na.jpg\n",
+        "\ufeffsep=;\r\nimage;caption\r\na.jpg;A dog, black\r\na.jpg\r\n",
+    ],
+)
+def test_tables_of_other_programs(tmp_path, photos, text):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_bytes(text.encode())
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A dog, black"]
+    last = 4 if "sep" in text else 3
+    assert corpus.issues.left_out == [f"{tmp_path}/x.csv:{last}: 1 columns, not 2"]
+
+
+@pytest.mark.parametrize("named", ['"12"', "12", "12.0"])
+def test_an_image_may_be_named_by_a_number(tmp_path, photos, named):
+    photos("12.jpg")
+    (tmp_path / "x.jsonl").write_text(f'{{"image": {named}, "caption": "A dog"}}')
+    assert read_corpus(tmp_path).texts() == ["A dog"]

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from seesay.data.corpus import Loss
+from seesay.data.features import id_text
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import need, need_text, read_json, split_in_name
@@ -48,11 +49,11 @@ class CocoReader(Reader):
             _add_sentences(document, file, _add_images(document, file, builder), builder)
 
 
-def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[int | str, int | None]:
+def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[str, int | None]:
     """Add a file's images; return the position of each id, None for missing images."""
     split, folder = split_in_name(file.stem), file.stem.removeprefix("captions_")
-    position: dict[int | str, int | None] = {}
-    names: dict[int | str, str] = {}
+    position: dict[str, int | None] = {}
+    names: dict[str, str] = {}
     for index, record in enumerate(need(document, "images", list, str(file))):
         where = f"{file}: images[{index}]"
         name, key = need(record, "file_name", str, where), _id(record, "id", where)
@@ -68,7 +69,7 @@ def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[in
 
 
 def _add_sentences(
-    document: object, file: Path, position: dict[int | str, int | None], builder: CorpusBuilder
+    document: object, file: Path, position: dict[str, int | None], builder: CorpusBuilder
 ) -> None:
     for index, record in enumerate(need(document, "annotations", list, str(file))):
         where = f"{file}: annotations[{index}]"
@@ -82,8 +83,8 @@ def _add_sentences(
             builder.sentence(text, at, where)
 
 
-def _id(record: object, key: str, where: str) -> int | str:
-    """Return an id: an integer in COCO, often a string in files that imitate its format."""
-    if isinstance(record, dict) and isinstance(record.get(key), str):
-        return str(record[key])
-    return need(record, key, int, where)
+def _id(record: object, key: str, where: str) -> str:
+    """Return an id: an integer in COCO, often text or a float in files that imitate its format."""
+    if isinstance(record, dict) and isinstance(record.get(key), str | float):
+        return id_text(record[key])
+    return id_text(need(record, key, int, where))

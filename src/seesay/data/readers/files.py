@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MALFORMED_LINE = Loss("malformed line, dropped")
 # The first name is seesay's; the others are those of well-known tables and of users for the same column.
 _IMAGES = "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png"
-_CAPTIONS = "caption captions cap sentence sentences comment text txt description title"
+_CAPTIONS = "caption captions cap sentence sentences comment text txt description title raw"
 IMAGE_COLUMNS = (*_IMAGES.split(), "photo", "picture", "bild", "foto", "datei", "dateiname")
 CAPTION_COLUMNS = (*_CAPTIONS.split(), "beschreibung", "bildunterschrift", "satz")
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
@@ -37,6 +37,17 @@ _PEEK = 1 << 16
 _TIMES, _MORE = 100, 1 << 20  # a gzip file may expand to this many times its size, plus so many bytes
 
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
+
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+}
+_ABSENT = frozenset(("nan", "none", "null"))  # as programs write an empty cell
+_SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
 
 T = TypeVar("T")
 
@@ -48,15 +59,22 @@ def files_of_suffix(path: Path, suffix: str) -> list[Path]:
 
 
 def decode_text(data: bytes, where: Path | str) -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark; an error names the line."""
+    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark; an error names the line.
+
+    Lines may also end in carriage returns alone.
+    """
     try:
-        return data.decode(_encoding(data))
+        return _with_line_feeds(data.decode(_encoding(data)))
     except UnicodeDecodeError as error:
         at = error.start + len(codecs.BOM_UTF8) * data.startswith(codecs.BOM_UTF8)  # counted after it
         line = data[:at].count(b"\n") + 1
         raise SeesayError(
             f"{where}:{line}: byte 0x{data[at]:02x} is not UTF-8; save the file as UTF-8."
         ) from error
+
+
+def _with_line_feeds(text: str) -> str:
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def _encoding(data: bytes) -> str:
@@ -119,13 +137,18 @@ def need(record: object, key: str, kind: type[T], where: str) -> T:
         SeesayError: not an object, no such key, or a value of another type.
     """
     if not isinstance(record, Mapping):
-        raise SeesayError(f"{where}: expected an object, not {type(record).__name__}.")
+        raise SeesayError(f"{where}: expected an object, not {_kind(record)}.")
     if key not in record:
         raise SeesayError(f"{where}: '{key}' is missing.")
     value = record[key]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise SeesayError(f"{where}: '{key}' is {type(value).__name__}, not {kind.__name__}.")
+        raise SeesayError(f"{where}: '{key}' is {_kind(value)}, not {_KINDS[kind]}.")
     return value
+
+
+def _kind(value: object) -> str:
+    """What JSON calls a value."""
+    return _KINDS.get(type(value), "null")
 
 
 def need_text(record: object, key: str, where: str) -> str:
@@ -153,7 +176,7 @@ class TableFormat:
             return False
         try:
             head = _read_bytes(path, _PEEK)
-            text = head.decode(_encoding(head), "replace")
+            text = _table_of(_with_line_feeds(head.decode(_encoding(head), "replace")))
             first = text.split("\n", 1)[0]
             if name.endswith(".json"):
                 names = _keys(_first_of(text))
@@ -173,11 +196,12 @@ class TableFormat:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues."""
         if file.suffix.lower() in _SPREADSHEETS:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV.")
-        text, records = read_text(file), None
+        whole, records = read_text(file), None
+        text = _table_of(whole)
         if _is_json(file):
             listed = parse_json(text, file)
             if not isinstance(listed, list):
-                raise SeesayError(f"{file}: {type(listed).__name__}, not a list of objects.")
+                raise SeesayError(f"{file}: {_kind(listed)}, not a list of objects.")
             records = partial(_elements, listed, file)
         elif file.name.lower().removesuffix(".gz").endswith(".jsonl"):
             records = partial(_lines, text, file)
@@ -194,7 +218,8 @@ class TableFormat:
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         if records is not None:
             return _json_rows(records(), issues)
-        return _csv_rows(text, names, names[0] in self.columns[0], file, issues)
+        skipped = whole.count("\n") - text.count("\n")
+        return _csv_rows(text, names, names[0] in self.columns[0], file, issues, skipped)
 
     def _missing(self, names: list[str]) -> list[str]:
         there = {*names, *map(without_number, names)}
@@ -211,6 +236,11 @@ def without_number(column: str) -> str:
 def tables_in(path: Path) -> list[Path]:
     """Return the path itself if it is a table of any columns, or the tables in a folder, sorted by name."""
     return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if _is_table(file))
+
+
+def _table_of(text: str) -> str:
+    """Return a table without a first line that tells a spreadsheet its delimiter."""
+    return text[found.end() :] if (found := _SEPARATOR.match(text)) else text
 
 
 def _is_table(file: Path) -> bool:
@@ -251,7 +281,7 @@ def _header(line: str) -> list[str]:
 def _keys(record: object) -> list[str]:
     if not isinstance(record, dict):
         return []
-    return [key.strip().lower() for key, value in record.items() if value is not None]
+    return [key.strip().lower() for key in record]
 
 
 def _first_keys(records: Iterable[tuple[str, object]]) -> list[str]:
@@ -299,17 +329,20 @@ def _json_rows(records: Iterable[tuple[str, object]], issues: Issues) -> Iterato
 
 
 def _csv_rows(
-    text: str, names: list[str], image_first: bool, file: Path, issues: Issues
+    text: str, names: list[str], image_first: bool, file: Path, issues: Issues, skipped: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Iterate over rows; of two columns, the one without the image may have unquoted delimiters."""
+    """Iterate over rows; of two columns, the one without the image may have unquoted delimiters.
+
+    `skipped` is the number of lines before the header. A cell with a word for "empty" is None.
+    """
     header, number = text.split("\n", 1)[0], 1
     reader = _cells(io.StringIO(text, newline=""), header)
     try:
         next(reader, [])
         number = reader.line_num + 1
         for cells in reader:
-            where, lines, number = f"{file}:{number}", reader.line_num + 1 - number, reader.line_num + 1
-            if lines > 1 and any(_delimiter(header) in cell.partition("\n")[2] for cell in cells):
+            where, start, number = f"{file}:{number + skipped}", number, reader.line_num + 1
+            if number - start > 1 and any(_delimiter(header) in cell.partition("\n")[2] for cell in cells):
                 issues.add(_SPANNING, where)
             if not any(cell.strip() for cell in cells):
                 continue
@@ -318,7 +351,8 @@ def _csv_rows(
                 at = 1 if image_first else len(cells) - 1
                 cells = [_delimiter(header).join(part) for part in (cells[:at], cells[at:])]
             if len(cells) == len(names):
-                yield where, dict(zip(names, cells, strict=True))
+                filled = (None if cell.strip().lower() in _ABSENT else cell for cell in cells)
+                yield where, dict(zip(names, filled, strict=True))
             else:
                 issues.leave_out(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
     except csv.Error as error:

@@ -90,5 +90,5 @@ def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str) 
         else:
             text = need_text(sentence, "raw", spot)
         identifier = sentence.get("sentid")
-        if not isinstance(identifier, int) or not builder.is_repeated(identifier, text, at, spot):
+        if not isinstance(identifier, int | str) or not builder.is_repeated(identifier, text, at, spot):
             builder.sentence(text, at, spot)

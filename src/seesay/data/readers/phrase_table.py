@@ -19,6 +19,7 @@ Rows with the same image, sentence, phrase and chain are the boxes of one phrase
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
@@ -105,8 +106,12 @@ def _has(row: Mapping[str, Any], name: str) -> bool:
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name} is {value!r}, not text")
+        raise ValueError(f"{name} is {_shown(value)}, not text")
     return value.strip()
+
+
+def _shown(value: object) -> str:
+    return "empty" if value is None or value == "" else json.dumps(value, ensure_ascii=False)
 
 
 def _pixels(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -> float:
@@ -120,7 +125,7 @@ def _number(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -
     try:
         value = float(row[name])
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} is {row.get(name)!r}, not a number") from None
+        raise ValueError(f"{name} is {_shown(row.get(name))}, not a number") from None
     if not isfinite(value) or value < minimum:
         raise ValueError(f"{name} is {value}")
     return value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from seesay.data.features import id_text
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import (
@@ -14,6 +16,7 @@ from seesay.data.readers.files import (
     MALFORMED_LINE,
     TableFormat,
     canonical_split,
+    parse_json,
     split_in_name,
     tables_in,
     without_number,
@@ -76,8 +79,9 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
         if not captions and _NAME in table.columns[1]:
             captions = _values(row, (_NAME,))
             captions = [_sentences_of_name(captions[0])] if len(captions) == 1 else captions
-        if len(captions) == 1 and isinstance(captions[0], list):
-            captions = captions[0]
+        captions = [text for cell in captions for text in _listed(cell)]
+        if isinstance(image, str | int | float) and not isinstance(image, bool):
+            image = id_text(image)
         if not _well_formed(image, captions, row.get("split")):
             builder.issues.leave_out(MALFORMED_LINE, where)
             continue
@@ -91,6 +95,14 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
             if "|" in caption:
                 builder.issues.add(SEVERAL_IN_ONE, where)
         builder.row(captions, at, image.strip(), where)
+
+
+def _listed(cell: Any) -> list[Any]:
+    """Return the sentences of a cell, which may be a list of them, also as JSON in a CSV."""
+    if isinstance(cell, str) and cell.strip().startswith('["'):
+        with suppress(SeesayError):
+            cell = parse_json(cell, "")
+    return cell if isinstance(cell, list) else [cell]
 
 
 def _well_formed(image: Any, captions: Any, split: Any) -> bool:
