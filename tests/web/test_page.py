@@ -60,6 +60,10 @@ def drop(page, name: str, data: bytes, type_: str = "image/png") -> str:
     return page.evaluate(DROP, [name, base64.b64encode(data).decode(), type_])
 
 
+def titles(page) -> list[str]:
+    return links(page).evaluate_all("all => all.map(each => each.title)")
+
+
 def id_of(page, path: str) -> int:
     images = page.request.get("/api/v1/images").json()["results"]
     return next(image["id"] for image in images if image["path"] == path)
@@ -121,7 +125,8 @@ def test_scores_are_shown_on_demand_and_stay(page) -> None:
     score = tiles(page).first.locator(".score")
     expect(score).to_be_hidden()
     page.get_by_role("button", name="Scores").click()
-    expect(score).to_have_text("1.00")
+    shown = page.request.get("/api/v1/search?q=red").json()["results"][0]
+    expect(score).to_have_text(f"{shown['probability'] or shown['score']:.3f}")  # as the command prints it
     page.reload()
     expect(score).to_be_visible()
     page.goto("/")
@@ -143,7 +148,37 @@ def test_what_is_less_likely_has_a_heading_and_is_shown_as_clearly(page) -> None
     for tile in (page.locator(".tile").first, page.locator(".tile.less-likely").first):
         expect(tile.locator("img")).to_have_css("opacity", "1")
     ask(page, "asdf")
-    expect(page.locator("#status")).to_contain_text("Probably nothing here matches “asdf”.")
+    claim = page.locator("#status strong")
+    expect(claim).to_have_text("Probably nothing here matches “asdf”.")
+    sizes = "each => parseFloat(getComputedStyle(each).fontSize)"
+    assert claim.evaluate(sizes) > page.locator(".heading").first.evaluate(sizes)
+
+
+@pytest.mark.parametrize(
+    ("certainty", "claim"),
+    [
+        ("sure", "Best matches for “red”"),
+        ("perhaps", "Perhaps some of these match “red”"),
+        ("nothing", "Probably nothing here matches “red”."),
+    ],
+)
+def test_only_a_sure_answer_is_called_the_best_match(page, certainty: str, claim: str) -> None:
+    page.route(
+        "**/api/v1/search?**",
+        lambda route: route.fulfill(json=route.fetch().json() | {"certainty": certainty}),
+    )
+    page.goto("/?q=red")
+    expect(page.locator("#status strong")).to_have_text(claim)
+
+
+def test_a_question_mark_shows_the_keys_and_what_can_be_typed(page) -> None:
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_contain_text("dog taken:2021")
+    expect(page.locator("#help")).to_contain_text("select an image")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
 
 
 def test_a_correction_is_told_and_taken_back(page) -> None:
@@ -1024,9 +1059,22 @@ def test_near_duplicates_lie_in_stacks(browser, tmp_path: Path) -> None:
         tiles(page).first.hover()
         tiles(page).first.locator(".pick").click()
         expect(page.locator("#selected")).to_have_text("3 selected")
+        page.locator('[data-do="clear"]').click()
+        links(page).first.click()
+        steps = [page.locator("#viewer-path").inner_text()]
+        for place in ("2 of 3 in this stack", "3 of 3 in this stack"):
+            page.keyboard.press("ArrowRight")
+            expect(page.locator("#viewer-facts")).to_contain_text(place)
+            steps.append(page.locator("#viewer-path").inner_text())
+        assert sorted(steps) == ["red again 0.png", "red again 1.png", "red.png"]
+        page.keyboard.press("Escape")
+        expect(links(page).first).to_be_focused()
         stack.click()
         expect(tiles(page)).to_have_count(5)
-        expect(stack).to_be_hidden()
+        assert [each.split("/")[-1] for each in titles(page)[:3]] == steps
+        expect(stack).to_have_text("−")
+        stack.click()
+        expect(tiles(page)).to_have_count(3)
         page.locator("#open-panel").click()
         page.get_by_label("Stack near-duplicates").uncheck()
         page.reload()

@@ -18,9 +18,9 @@ import { correction, counted } from "./words.js";
 const PAGE = 100;
 const SCORES = "seesay-scores";
 const CLAIMS = {
-  sure: (text) => `Best matches for “${text}”`,
-  perhaps: (text) => `Perhaps some of these match “${text}”`,
-  nothing: (text) => `Probably nothing here matches “${text}”.`,
+  sure: (text, and = "") => `Best matches for ${and}“${text}”`,
+  perhaps: (text, and = "") => `Perhaps some of these match ${and}“${text}”`,
+  nothing: (text, and = "") => `Probably nothing here matches ${and}“${text}”.`,
 };
 
 const $ = (id) => document.getElementById(id);
@@ -36,7 +36,9 @@ let shownAt = 0; // `done` of the running update when all photos were last shown
 const UPDATE = ["Look for new photos", () => panel.update().catch(fail)]; // a button's text, and what it does
 const idIn = (q) => Number(/^id:(\d+)$/.exec(q ?? "")?.[1]) || null; // of the image that is the whole query
 
+const stacks = new Stacks();
 const selection = new Selection($("selection"), {
+  hiddenBy: (image) => stacks.hiddenBy(image),
   onChange: () => {
     document.body.classList.toggle("picking", selection.images.size > 0);
     gallery.refresh();
@@ -48,18 +50,19 @@ const gallery = new Gallery($("gallery"), {
   isPicking: () => selection.images.size > 0,
   onOpen: (i) => go({ view: gallery.images[i].id }),
   onPick: (i, toThere) => selection.pick(gallery.images, i, toThere),
-  onUnstack: (i) => stacks.open(gallery.images, i),
+  onStack: (i) => stacks.toggle(gallery.images, i),
+  hiddenBy: (image) => stacks.hiddenBy(image),
   onEnd: () => more(pages),
   onMissing: (images) => fill(pages, images),
   onSight: (image) => markYear(image),
 });
 const viewer = new Viewer($("viewer"), {
-  imagesNow: () => gallery.images,
+  imagesNow: () => gallery.images.flatMap((image) => [image, ...stacks.hiddenBy(image)]),
+  placeInStack,
   onEnd: () => more(pages),
   onMissing: (images) => fill(pages, images),
-  onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
+  onClose: (image) => gallery.focus(gallery.images.findIndex((each) => [each, ...stacks.hiddenBy(each)].some(({ id }) => id === image.id))),
 });
-const stacks = new Stacks();
 const panel = new Panel($("panel"), {
   onProgress: whileUpdating,
   onUpdated: () => render(true),
@@ -97,6 +100,13 @@ async function view(state) {
   } catch (failure) {
     if (read().view === state.view) fail(failure);
   }
+}
+
+// Returns which image of its stack an image is, in words; null for one that is in none.
+function placeInStack({ id }) {
+  const top = gallery.images.find((each) => each.id === id || each.beneath?.some((other) => other.id === id));
+  if (!top?.beneath?.length) return null;
+  return `${[top, ...top.beneath].findIndex((each) => each.id === id) + 1} of ${top.beneath.length + 1} in this stack`;
 }
 
 async function ask(state, anew) {
@@ -238,18 +248,22 @@ function tell(state, answer) {
   const { results, unknown_words: unknown, corrected_words: corrected = {}, certainty } = answer;
   const text = state.q;
   const facts = [];
+  let claim = null;
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length;
     if (isFiltered) sayFilteredOut(state, answer.where_meant);
     else if (state.near) say("No near-duplicates found", "Copies and burst shots would appear here.");
     else sayEmpty();
-  } else if (given?.file) facts.push(text ? `Best matches for your image and “${text}”` : "Most similar to your image");
-  else if (idIn(text)) facts.push("Most similar to this photo");
-  else if (text) facts.push(CLAIMS[certainty](text));
+  } else if (given?.file) claim = text ? CLAIMS[certainty](text, "your image and ") : "Most similar to your image";
+  else if (idIn(text)) claim = "Most similar to this photo";
+  else if (text) claim = CLAIMS[certainty](text);
   if (text && results.length && latest?.running) facts.push(`Searched only what is indexed so far (${counted(latest.images, "photo")})`);
   if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
-  $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
+  const told = document.createElement("strong");
+  told.textContent = claim;
+  told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
+  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer));
 }
 
 // Returns a link to the same search without corrections, if the query is a single sentence.
@@ -518,8 +532,11 @@ $("sentence").addEventListener("keydown", (event) => {
     else $("sentence").blur();
   }
 });
+$("open-help").addEventListener("click", () => $("help").showModal());
+$("help").addEventListener("click", (event) => (event.target.matches("dialog") || event.target.closest("[data-do=close]")) && $("help").close());
 addEventListener("keydown", (event) => {
   const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+  if (event.key === "?" && isPlain && !event.target.matches("input") && !$("help").open) $("help").showModal();
   const field = $("viewer").open ? viewer.pointer.input : $("sentence");
   if (event.key === "/" && isPlain && !event.target.matches("input")) {
     event.preventDefault();

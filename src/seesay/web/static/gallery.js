@@ -33,7 +33,8 @@ export function rows(ratios, width, target, gap) {
 
 const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.4), 3.5);
 
-export const scoreOf = ({ score }, digits = 2) => score?.toFixed(digits) ?? "";
+// The probability as the command line prints it; without one, the cosine.
+export const scoreOf = ({ score, probability }) => (probability ?? score)?.toFixed(3) ?? "";
 
 // Returns the height of what stays at the top of the window.
 function stuck() {
@@ -43,8 +44,8 @@ function stuck() {
 }
 
 export class Gallery {
-  // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onUnstack(i)`, `onEnd()` when more images
-  // are needed, `onMissing(images)` when images without an id are in sight, `onSight(image)`: the first one in sight.
+  // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onStack(i)`, `hiddenBy(image)`: those beneath it,
+  // `onEnd()` when more images are needed, `onMissing(images)` when images without an id are in sight, `onSight(image)`: the first one in sight.
   constructor(element, options) {
     Object.assign(this, options);
     this.element = element;
@@ -295,16 +296,18 @@ export class Gallery {
     tile.classList.toggle("picked", picked);
     tile.querySelector(".pick").setAttribute("aria-pressed", picked);
     const [stack, count] = [tile.querySelector(".stack"), image.beneath?.length ?? 0];
+    const isOpen = this.hiddenBy(image).length < count;
     stack.hidden = !count;
-    stack.textContent = `+${count}`;
-    stack.title = counted(count, "near-duplicate");
+    stack.textContent = isOpen ? "−" : `+${count}`;
+    stack.title = `${isOpen ? "Hide" : "Show"} ${counted(count, "near-duplicate")}`;
+    stack.setAttribute("aria-expanded", isOpen);
     stack.setAttribute("aria-label", `${image.path}: ${stack.title}`);
   }
 
-  // Opens a stack. This renumbers the images after it, whose tiles are drawn again.
-  openStack(i) {
+  // Opens or closes a stack. This renumbers the images after it, whose tiles are drawn again.
+  toggleStack(i) {
     if (!this.images[i].beneath?.length) return;
-    this.onUnstack(i);
+    this.onStack(i);
     for (const j of [...this.drawn.keys()]) if (j >= i) this.removeTile(j);
     this.layout();
     this.focus(i);
@@ -346,7 +349,7 @@ export class Gallery {
       return;
     }
     if (event.target.closest(".stack")) {
-      this.openStack(i);
+      this.toggleStack(i);
       return;
     }
     const taps = this.isTouched && this.isPicking();
@@ -391,7 +394,7 @@ export class Gallery {
       return;
     }
     if (key === "d") {
-      this.openStack(i);
+      this.toggleStack(i);
       return;
     }
     const to = {

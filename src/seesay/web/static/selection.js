@@ -6,9 +6,8 @@ import { number } from "./words.js";
 const MOST_ZIPPED = 500;
 
 export class Selection {
-  constructor(bar, { onChange }) {
-    this.bar = bar;
-    this.onChange = onChange;
+  constructor(bar, { hiddenBy, onChange }) {
+    Object.assign(this, { bar, hiddenBy, onChange });
     this.images = new Map();
     this.last = null; // the id of the last selected image
     this.index = null; // of the images; ids have no meaning in another index
@@ -23,9 +22,9 @@ export class Selection {
     return this.images.has(id);
   }
 
-  // Selects or deselects the i-th image with those stacked beneath it; with `toThere`, selects all from the last one to it.
+  // Selects or deselects the i-th image with those hidden beneath it; with `toThere`, selects all from the last one to it.
   pick(images, i, toThere) {
-    const all = (chosen) => chosen.flatMap((each) => [each, ...(each.beneath ?? [])]);
+    const all = (chosen) => chosen.flatMap((each) => [each, ...this.hiddenBy(each)]);
     const before = toThere ? images.findIndex(({ id }) => id === this.last) : -1;
     const isRange = before >= 0;
     const [from, to] = isRange ? [before, i].sort((a, b) => a - b) : [i, i];

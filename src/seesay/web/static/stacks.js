@@ -32,16 +32,19 @@ export class Stacks {
     return Promise.race([learned, new Promise((later) => setTimeout(later, PATIENCE))]);
   }
 
-  // Returns a function that adds images to those that are shown. Only images of the same section, such as a month, are stacked.
+  // Returns a function that adds images to those that are shown. Only images of the same section, such as a month, are stacked:
+  // the first one knows the others as `beneath`, also while its stack is open and they are shown after it.
   adder(sectionOf) {
     const tops = new Map();
     return (shown, images) => {
       for (const image of images) {
         const number = this.groups.get(image.id);
         const place = `${number} ${sectionOf(image)}`;
-        const top = number === undefined || this.opened.has(number) ? null : tops.get(place);
-        if (top) (top.beneath ??= []).push(image);
-        else {
+        const top = number === undefined ? null : tops.get(place);
+        if (top) {
+          (top.beneath ??= []).push(image);
+          if (this.opened.has(number)) shown.splice(shown.indexOf(top) + top.beneath.length, 0, image);
+        } else {
           tops.set(place, image);
           shown.push(image);
         }
@@ -57,11 +60,18 @@ export class Stacks {
     return shown;
   }
 
-  // Opens the stack of the i-th image: shows the images beneath it after it.
-  open(shown, i) {
-    const { id, beneath } = shown[i];
-    this.opened.add(this.groups.get(id));
-    shown[i].beneath = [];
-    shown.splice(i + 1, 0, ...beneath);
+  // Returns the images that lie unseen beneath an image.
+  hiddenBy({ id, beneath = [] }) {
+    return this.opened.has(this.groups.get(id)) ? [] : beneath;
+  }
+
+  // Opens the stack of the i-th image in its place, or closes it.
+  toggle(shown, i) {
+    const [number, hidden] = [this.groups.get(shown[i].id), this.hiddenBy(shown[i])];
+    if (this.opened.delete(number)) shown.splice(i + 1, shown[i].beneath.length);
+    else {
+      this.opened.add(number);
+      shown.splice(i + 1, 0, ...hidden);
+    }
   }
 }

@@ -19,9 +19,9 @@ const EXIF = {
 };
 
 export class Viewer {
-  // `imagesNow()` returns the images to step through; `onClose(image)` is called when the dialog is closed.
-  constructor(dialog, { imagesNow, onEnd, onMissing, onClose }) {
-    Object.assign(this, { dialog, imagesNow, onEnd, onMissing, onClose });
+  // `imagesNow()` returns the images to step through; `placeInStack(image)` is a text or null; `onClose(image)` is called when the dialog is closed.
+  constructor(dialog, { imagesNow, placeInStack, onEnd, onMissing, onClose }) {
+    Object.assign(this, { dialog, imagesNow, placeInStack, onEnd, onMissing, onClose });
     const find = (selector) => dialog.querySelector(selector);
     this.picture = find("figure img");
     this.path = find("#viewer-path");
@@ -75,7 +75,7 @@ export class Viewer {
     this.picture.src = image.file ? image.source : api.originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
-    this.facts.textContent = image.width ? `${image.width} × ${image.height}` : "";
+    this.facts.textContent = [image.width && `${image.width} × ${image.height}`, this.placeInStack(image)].filter(Boolean).join(" · ");
     for (const button of this.dialog.querySelectorAll("[data-of-index]")) button.hidden = Boolean(image.file);
     const download = this.dialog.querySelector('[data-do="download"]');
     download.href = image.file ? image.source : api.originalOf(image);
@@ -146,7 +146,7 @@ export class Viewer {
         ["Taken", taken && date.format(new Date(taken))],
         ["Size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
         ...Object.entries(others).map(([name, value]) => [EXIF[name] ?? name, value]),
-        ["Score", scoreOf(this.image, 3)],
+        [this.image.probability === undefined || this.image.probability === null ? "Similarity" : "Probability", scoreOf(this.image)],
         ["Show", this.links(known)],
       ]);
     } catch (failure) {
