@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from importlib.util import find_spec
-from typing import Any
 
 from seesay.errors import SeesayError, naming_extras
 
@@ -30,7 +29,9 @@ def default_device() -> str:
     """Return what SEESAY_DEVICE names, else "cuda" if PyTorch is installed and sees a GPU, else "cpu"."""
     if chosen := chosen_device():
         return checked_device(chosen)
-    if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
+    if "torch" not in sys.modules and not (
+        find_spec("torch") and (shutil.which("nvidia-smi") or shutil.which("rocminfo"))
+    ):
         return "cpu"  # without importing PyTorch, which takes two seconds
     import torch
 
@@ -58,9 +59,5 @@ def multiplies_bfloat16(device: str) -> bool:
 
     if device.startswith("cuda"):
         return torch.cuda.get_device_capability(device)[0] >= 8  # of Ampere; older ones emulate it
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-
-
-def _has_gpu_driver() -> bool:
-    return bool(shutil.which("nvidia-smi") or shutil.which("rocminfo"))

@@ -20,6 +20,7 @@ from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable
 from seesay.progress import progress
 
 if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
     from torch import nn
 
 EXPORTED_AGAIN = "delete it, and it is exported again"
@@ -98,7 +99,7 @@ class Session:
 
     def __init__(self, network: Path | Packaged, threads: int, remedy: str = EXPORTED_AGAIN) -> None:
         self._network, self._threads, self._remedy = network, threads, remedy
-        self._session: Any = None
+        self._session: InferenceSession | None = None
         self._lock = threading.Lock()
 
     def file(self) -> Path:
@@ -129,7 +130,7 @@ class Session:
 _opening = threading.Lock()
 
 
-def _shared(path: Path, threads: int, remedy: str) -> Any:
+def _shared(path: Path, threads: int, remedy: str) -> InferenceSession:
     """Open a session, or return the one that another encoder has opened of the same file."""
     try:
         stat = path.stat()
@@ -140,7 +141,7 @@ def _shared(path: Path, threads: int, remedy: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path, state: tuple[int, int], threads: int, remedy: str) -> Any:  # noqa: ARG001
+def _opened(path: Path, state: tuple[int, int], threads: int, remedy: str) -> InferenceSession:  # noqa: ARG001
     return onnx_session(path, threads, remedy)
 
 
@@ -192,7 +193,7 @@ def onnx_session(
     remedy: str = EXPORTED_AGAIN,
     weights: Mapping[str, NDArray[np.float32]] | None = None,
     quickly: bool = False,
-) -> Any:
+) -> InferenceSession:
     """Open a session on the CPU.
 
     Args:

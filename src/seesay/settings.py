@@ -111,7 +111,7 @@ class SettingsRegistry(Registry[Registered]):
         """Return the class that such settings build."""
         return self[getattr(settings, "kind")].implementation  # noqa: B009
 
-    def parse(self, values: Any) -> Settings:
+    def parse(self, values: object) -> Settings:
         """Check settings given as a mapping with a `kind`; settings are returned as they are.
 
         Raises:
@@ -139,7 +139,7 @@ class SettingsRegistry(Registry[Registered]):
                 raise
             return self._unchecked
 
-    def validate(self, values: Any) -> Settings:
+    def validate(self, values: object) -> Settings:
         """Parse settings that are a field of other settings, with the errors that pydantic expects."""
         try:
             return self.parse(values)
@@ -245,7 +245,7 @@ def _fields(model: type[BaseModel], parents: list[str]) -> dict[str, FieldInfo]:
     return model.model_fields
 
 
-def _types(annotation: Any) -> list[type[BaseModel]]:
+def _types(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for each in get_args(annotation) for found in _types(each)]

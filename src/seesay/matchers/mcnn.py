@@ -190,7 +190,9 @@ class MatchingCNN(PairMatcher):
                 responses = pool(gate(self._convolve(inputs, number), real))
                 inputs = functional.relu(responses + self._layer(number).bias)
                 real = _pooled(real, number)
-            return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
+            pooled = pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1)
+            missing = _PLACES[self.meeting + 1] - pooled.shape[1]
+            return functional.pad(pooled, (0, 0, 0, missing), value=-torch.inf)
 
         if _padded_at_once(lengths):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
@@ -224,29 +226,21 @@ class MatchingCNN(PairMatcher):
                 scores[rows] = self._match(met.flatten(1, 2)).view(-1, n)
         return scores.T
 
-    def _padded(self, responses: Tensor) -> Tensor:
-        """Pad pooled responses (m, positions, maps) with -inf to the positions of the longest sentence."""
-        missing = _PLACES[self.meeting + 1] - responses.shape[1]
-        return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
-
     def _match(self, met: Tensor, real: Tensor | None = None) -> Tensor:
-        """Apply later layers to pooled sums of the meeting layer (positions, n, maps): scores (n,), eq. 2.
+        """Apply the later layers to the pooled sums of the meeting layer, eq. 3 and 7: scores (n,), eq. 2.
 
-        `real` is the number of positions of each pair, (n,); None for all.
+        The sums `met` are (positions, n, maps); `real` is the number of positions of each pair, (n,), None
+        for all.
         """
-        hidden = self._respond(functional.relu(met), range(self.meeting + 1, len(_SPANS)), real)[0]
-        scores: Tensor = self.score_map(self.dropout(hidden))[:, 0]
-        return scores
-
-    def _respond(self, inputs: Tensor, layers: range, real: Tensor | None = None) -> Tensor:
-        """Apply layers without the image, eq. 3 and 7: (positions, n, width) to (fewer, n, maps)."""
-        for number in layers:
+        inputs = functional.relu(met)
+        for number in range(self.meeting + 1, len(_SPANS)):
             # Bias and ReLU commute with the maximum, and cost half after it.
             responses = self._convolve(inputs, number)
             if real is not None:
                 responses, real = gate(responses, real), _pooled(real, number)
             inputs = functional.relu(pool(responses) + self._layer(number).bias)
-        return inputs
+        scores: Tensor = self.score_map(self.dropout(inputs[0]))[:, 0]
+        return scores
 
     def _convolve(self, inputs: Tensor, number: int) -> Tensor:
         """Return the responses of a layer's windows, without image, bias and ReLU."""

@@ -50,10 +50,9 @@ class Vocabulary:
         >>> Vocabulary(["dog", "a", "cafe"]).encode("A dog, a xylophone, a café")
         [2, 1, 2, 0, 2, 3]
         """
-        return [self._look_up(word) for word in _words_of(text, self.lemmas)] or [UNKNOWN]
-
-    def _look_up(self, word: str) -> int:
-        return self._number.get(word) or self._number.get(without_accents(word), UNKNOWN)
+        number = self._number.get
+        words = _words_of(text, self.lemmas)
+        return [number(word) or number(without_accents(word), UNKNOWN) for word in words] or [UNKNOWN]
 
     def save(self, path: Path) -> None:
         """Write the words as JSON: a list, or an object if they are base forms."""
