@@ -348,8 +348,9 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
         for row, vector in enumerate(embedder.embed_numbers(list(range(N)))):
-            writer.put_vector("image", f"{row:032x}", vector)  # content keys are hexadecimal
-            writer.put_image(f"{row}.jpg", f"{row:032x}", 0, 1)
+            key = f"{row:032x}"  # content keys are hexadecimal
+            writer.put_vector("image", key, vector, (1, 1))
+            writer.put_image(f"{row}.jpg", key, 0, 1)
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):
