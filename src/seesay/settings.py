@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
@@ -49,7 +49,6 @@ class SettingsRegistry(Registry[Registered]):
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
         included: the packages whose modules contain the included implementations.
-        unchecked: settings with any keys, used if an extra that the implementations need is not installed.
     """
 
     def __init__(
@@ -59,10 +58,15 @@ class SettingsRegistry(Registry[Registered]):
         base: type[Settings] = Settings,
         inputs: tuple[str, ...] = (),
         included: tuple[str, ...] = (),
-        unchecked: type[Settings] | None = None,
     ) -> None:
         super().__init__(what, group, *included)
-        self._base, self._inputs, self._unchecked = base, inputs, unchecked
+        self._base, self._inputs = base, inputs
+
+    @cached_property
+    def unchecked(self) -> type[Settings]:
+        """Settings with any keys, for when an extra that the implementations need is not installed."""
+        allows = {"model_config": ConfigDict(extra="allow", frozen=True), "__module__": __name__}
+        return cast(type[Settings], type("Unchecked", (self._base,), allows))
 
     def register_class(self, kind: str, settings: type[Settings] | None = None) -> Callable[[C], C]:
         """Return a decorator that registers a class under the `kind` by which recipes name it.
@@ -126,18 +130,13 @@ class SettingsRegistry(Registry[Registered]):
                 f"give a mapping with 'kind', such as {{kind: {names[0]}}}; there are {', '.join(names)}."
             )
         try:
-            settings = self._settings(str(values["kind"]))
+            try:
+                settings = self[str(values["kind"])].settings
+            except MissingExtraError:
+                settings = self.unchecked
             return settings.model_validate(values)
         except ValidationError as failure:
             raise SeesayError(describe(failure, settings)) from failure
-
-    def _settings(self, kind: str) -> type[Settings]:
-        try:
-            return self[kind].settings
-        except MissingExtraError:
-            if self._unchecked is None:
-                raise
-            return self._unchecked
 
     def validate(self, values: object) -> Settings:
         """Parse settings that are a field of other settings, with the errors that pydantic expects."""

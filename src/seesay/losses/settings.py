@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pydantic import ConfigDict, model_validator
+from pydantic import model_validator
 
 from seesay.settings import Settings, SettingsRegistry
 
@@ -39,15 +39,7 @@ class LossSettings(Settings):
         return self.loss_class(**self.arguments_for(self.loss_class))
 
 
-class UncheckedLoss(LossSettings):
-    """The unchecked settings of any loss if PyTorch, and thus the losses, cannot be imported."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-LOSSES = SettingsRegistry(
-    "loss", "seesay.losses", base=LossSettings, included=("seesay.losses",), unchecked=UncheckedLoss
-)
+LOSSES = SettingsRegistry("loss", "seesay.losses", base=LossSettings, included=("seesay.losses",))
 register_loss = LOSSES.register_class
 
 

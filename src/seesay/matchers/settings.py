@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from seesay.errors import SeesayError
 from seesay.settings import Settings, SettingsRegistry
@@ -75,8 +75,8 @@ class MatcherSettings(Settings):
 
     @property
     def matcher_class(self) -> type:
-        """The class that `build` instantiates."""
-        return MATCHERS.implementation(self)
+        """The class that `build` instantiates; without PyTorch `object`, so that all defaults apply."""
+        return object if isinstance(self, MATCHERS.unchecked) else MATCHERS.implementation(self)
 
     @property
     def indexable(self) -> bool:
@@ -130,24 +130,8 @@ class MatcherSettings(Settings):
         return declared(self) if callable(declared) else declared
 
 
-class UncheckedMatcher(MatcherSettings):
-    """The unchecked settings of any matcher if PyTorch, and thus the matchers, cannot be imported."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    @property
-    def matcher_class(self) -> type:
-        """A class without declarations, so that the defaults apply."""
-        return object
-
-
 MATCHERS = SettingsRegistry(
-    "matcher",
-    "seesay.matchers",
-    base=MatcherSettings,
-    inputs=_INPUTS,
-    included=("seesay.matchers",),
-    unchecked=UncheckedMatcher,
+    "matcher", "seesay.matchers", base=MatcherSettings, inputs=_INPUTS, included=("seesay.matchers",)
 )
 register_matcher = MATCHERS.register_class
 

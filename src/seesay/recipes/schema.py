@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name, role_of
 from seesay.errors import did_you_mean
-from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
+from seesay.losses.settings import LOSSES, LossSettings, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
 from seesay.samplers import SAMPLERS
 from seesay.settings import Settings
@@ -188,7 +188,7 @@ Misfits: TypeAlias = Iterator[tuple[str, str]]
 def misfits(recipe: Recipe) -> Misfits:
     """Iterate over the keys of a recipe that do not fit the others."""
     yield from _input_misfits(recipe)
-    if not isinstance(recipe.loss, UncheckedLoss):  # without PyTorch, but then nothing can be trained
+    if not isinstance(recipe.loss, LOSSES.unchecked):  # without PyTorch, but then nothing can be trained
         yield from _loss_misfits(recipe)
         yield from _region_misfits(recipe)
         yield from _keys_in_vain(recipe)
