@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -51,8 +51,8 @@ class Matcher(nn.Module):
         torch.Size([2, 3])
     """
 
-    reads_words: ClassVar[Any] = True
-    reads_vectors: ClassVar[Any] = False
+    reads_words: ClassVar[bool | Callable[..., bool]] = True
+    reads_vectors: ClassVar[bool | Callable[..., bool]] = False
     tunable: ClassVar[bool] = False
 
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:

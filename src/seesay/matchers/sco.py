@@ -207,7 +207,7 @@ class SCO(EmbeddingMatcher):
         shown = {"generation loss": vectors, "generation loss, another image": vectors.roll(1, dims=0)}
         return {name: decoder.loss(each, read, table).item() for name, each in shown.items()}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the last batch, whose graph cannot be copied."""
         return {**self.__dict__, "_batch": None}
 

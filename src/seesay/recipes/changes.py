@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import yaml
@@ -24,7 +24,7 @@ class Change(NamedTuple):
     """A change to a recipe, such as `schedule.epochs` and 5; its text is `schedule.epochs=5`."""
 
     key: str
-    value: Any
+    value: object
 
     @classmethod
     def parse(cls, text: str) -> Change:
@@ -45,12 +45,12 @@ class Change(NamedTuple):
         return f"{self.key}={in_one_line(self.value)}"
 
 
-def in_one_line(value: Any) -> str:
+def in_one_line(value: object) -> str:
     """Return a value as YAML on one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
-def changes_of(given: Sequence[str] | Mapping[str, Any]) -> list[Change]:
+def changes_of(given: Sequence[str] | Mapping[str, object]) -> list[Change]:
     """Return changes given as texts `key=value`, or as keywords.
 
     A keyword whose value is a mapping without a `kind` changes only the keys in it.
@@ -71,7 +71,7 @@ def changes_of(given: Sequence[str] | Mapping[str, Any]) -> list[Change]:
     return changes
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value with what YAML lacks, such as paths and arrays, as what it has."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
@@ -178,7 +178,7 @@ def _matcher_keys(values: Values, corpus: str | None, settings_of: str | None) -
     return keys
 
 
-def _settings(registry: SettingsRegistry, values: Any) -> type[Settings]:
+def _settings(registry: SettingsRegistry, values: object) -> type[Settings]:
     """Return the settings of a kind that has not been checked yet; those without keys if there is none."""
     kind = str(values.get("kind")) if isinstance(values, dict) else ""
     return registry[kind].settings if kind in registry else Settings

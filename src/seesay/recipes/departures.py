@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import TypeAlias
 
 from pydantic import Field
 
@@ -31,10 +32,10 @@ class PrintedSettings(Settings):
             setting is a choice that the paper leaves open.
     """
 
-    settings: Mapping[str, Any] = Field(default_factory=dict)
+    settings: Mapping[str, object] = Field(default_factory=dict)
     departures: Mapping[str, Sentence | None] = Field(default_factory=dict)
 
-    def departures_of(self, settings: Mapping[str, Any]) -> list[str]:
+    def departures_of(self, settings: Mapping[str, object]) -> list[str]:
         """Return a sentence for each setting of a recipe that differs from the printed one.
 
         Example:
@@ -52,7 +53,7 @@ class PrintedSettings(Settings):
             found += self._sentences(key, settings)
         return list(dict.fromkeys(found))
 
-    def _sentences(self, key: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    def _sentences(self, key: str, settings: Mapping[str, object]) -> Iterator[str]:
         try:
             value = _look_up(settings, key)
         except KeyError:  # a setting of another kind of matcher or loss
@@ -64,27 +65,30 @@ class PrintedSettings(Settings):
         if value == printed or (is_printed and self._is_of_another_kind(key, settings)):
             return
         sentence = self.departures.get(key) or {}
-        texts: list[tuple[Any, str]] = [(value, sentence)] if isinstance(sentence, str) else []
+        texts: list[tuple[object, str]] = [(value, sentence)] if isinstance(sentence, str) else []
         if not isinstance(sentence, str):
             items = [item for item in _items(value) if item not in _items(printed)]
-            matching = ((item, text) for item in items for text in _matching(sentence, item))
-            texts = list(matching)
+            for item in items:
+                matching = (text for pattern, text in sentence.items() if fnmatchcase(_text(item), pattern))
+                texts += [(item, text) for text in islice(matching, 1)]
             if is_printed and len(texts) < max(len(items), 1):
                 texts.append((value, f"{key}: {{value}} instead of {{printed}}"))
         for each, text in texts:
             if not _names_another_kind(text, settings):
                 yield _filled(text, {"value": each, "printed": printed}, settings)
 
-    def _is_of_another_kind(self, key: str, settings: Mapping[str, Any]) -> bool:
+    def _is_of_another_kind(self, key: str, settings: Mapping[str, object]) -> bool:
         """Return whether the setting belongs to another kind of loss or optimizer than the printed one."""
         owner, _, last = key.rpartition(".")
         if not owner or last == "kind":
             return False
-        printed = _look_up(self.settings, owner).get("kind")
-        return printed is not None and printed != _look_up(settings, owner).get("kind")
+        try:
+            return _look_up(self.settings, f"{owner}.kind") != _look_up(settings, f"{owner}.kind")
+        except KeyError:
+            return False
 
 
-def leaves(settings: Mapping[str, Any], prefix: str = "") -> Values:
+def leaves(settings: Mapping[str, object], prefix: str = "") -> Values:
     """Return the values of nested settings by their dotted names."""
     found: Values = {}
     for key, value in settings.items():
@@ -92,9 +96,9 @@ def leaves(settings: Mapping[str, Any], prefix: str = "") -> Values:
     return found
 
 
-def _look_up(settings: Mapping[str, Any], key: str) -> Any:
+def _look_up(settings: Mapping[str, object], key: str) -> object:
     """Return the setting with that dotted name; raise KeyError if there is none."""
-    value: Any = settings
+    value: object = settings
     for part in key.split("."):
         if not isinstance(value, Mapping):
             raise KeyError(key)
@@ -102,16 +106,11 @@ def _look_up(settings: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _items(value: Any) -> list[Any]:
+def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
-    """Return the first sentence whose pattern matches the item, if any."""
-    return [text for pattern, text in sentences.items() if fnmatchcase(_text(item), pattern)][:1]
-
-
-def _names_another_kind(sentence: str, settings: Mapping[str, Any]) -> bool:
+def _names_another_kind(sentence: str, settings: Mapping[str, object]) -> bool:
     """Return whether a sentence names a setting that this kind of matcher, loss or optimizer lacks."""
     for name in _PLACE.findall(sentence):
         owner = settings.get(name.partition(".")[0])
@@ -123,7 +122,7 @@ def _names_another_kind(sentence: str, settings: Mapping[str, Any]) -> bool:
     return False
 
 
-def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def _filled(sentence: str, values: Mapping[str, object], settings: Mapping[str, object]) -> str:
     def text(place: re.Match[str]) -> str:
         name = place.group(1)
         try:
@@ -134,7 +133,7 @@ def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any
     return _PLACE.sub(text, sentence)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a setting as written in a sentence: 0.0001, 2,000, true, [1, 4, 0, 0]."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()

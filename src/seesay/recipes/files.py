@@ -80,10 +80,12 @@ def lay_over(values: Values, overrides: Values) -> Values:
     """Return the values with overrides; mappings are merged unless the override names another `kind`."""
     merged = dict(values)
     for key, value in overrides.items():
-        there: Any = merged.get(key)
-        both = isinstance(there, dict) and isinstance(value, dict)
-        merge = both and value.get("kind") in (None, there.get("kind"))
-        merged[key] = lay_over(there, value) if merge else value
+        there = merged.get(key)
+        if isinstance(there, dict) and isinstance(value, dict):
+            merge = value.get("kind") in (None, there.get("kind"))
+            merged[key] = lay_over(there, value) if merge else value
+        else:
+            merged[key] = value
     return merged
 
 
@@ -130,7 +132,7 @@ def _variants(content: Values) -> dict[str, Values]:
     return found
 
 
-def _count_values(value: Any, known: dict[int, int]) -> int:
+def _count_values(value: object, known: dict[int, int]) -> int:
     """Count the values in YAML including aliases, which could fill the memory if expanded."""
     if not isinstance(value, dict | list):
         return 1

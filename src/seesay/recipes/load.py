@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -36,7 +36,7 @@ _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count"
 def load_recipe(
     name: str,
     corpus: str | None = None,
-    changes: Sequence[str] | Mapping[str, Any] = (),
+    changes: Sequence[str] | Mapping[str, object] = (),
     settings_of: str | None = None,
 ) -> Recipe:
     """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
@@ -119,17 +119,14 @@ def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
     """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
     unnamed = {*LABELS, "settings_of"}
     used, asked = (leaves(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
+    keys = [key for key in used | asked if key != "changes" and used.get(key) != asked.get(key)]
+    if recipe.changes and not every:
+        changed = tuple(f"{text.partition('=')[0]}." for text in recipe.changes)
+        keys = [key for key in keys if f"{key}.".startswith(changed)]
     return "; ".join(
         f"this run used {key}={in_one_line(used.get(key))}, you asked for {in_one_line(asked.get(key))}"
-        for key in used | asked
-        if key != "changes" and used.get(key) != asked.get(key) and (every or _is_named(key, recipe.changes))
+        for key in keys
     )
-
-
-def _is_named(key: str, changes: Sequence[str]) -> bool:
-    """Return whether changes set that key or a mapping that contains it; True without changes."""
-    named = [change.partition("=")[0] for change in changes]
-    return not named or any(f"{key}.".startswith(f"{each}.") for each in named)
 
 
 def _untuned(recipe: Recipe) -> Recipe:
@@ -186,7 +183,7 @@ def settings_digest(recipe: Recipe) -> str:
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
-def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
+def validated(model: type[M], values: Mapping[str, object], where: str) -> M:
     """Return the values as a model; `where` begins the SeesayError if one is not allowed."""
     try:
         return model.model_validate(values)

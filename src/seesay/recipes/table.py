@@ -11,7 +11,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import capwords
-from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -49,7 +48,7 @@ class TableRow(Settings):
 
     @field_validator("changes", mode="before")
     @classmethod
-    def _flat(cls, changes: Any) -> Any:
+    def _flat(cls, changes: object) -> object:
         if not isinstance(changes, list):
             return changes
         return [each for change in changes for each in (change if isinstance(change, list) else [change])]
@@ -93,7 +92,7 @@ class TableDefinition(Settings):
 
     @field_validator("rows", mode="before")
     @classmethod
-    def _flat(cls, rows: Any) -> Any:
+    def _flat(cls, rows: object) -> object:
         if isinstance(rows, dict):
             grouped = [(group, row) for group, below in rows.items() for row in _rows(below)]
             return [row | {"group": group} if isinstance(row, dict) else row for group, row in grouped]
@@ -279,6 +278,6 @@ def _tables(content: Values) -> list[Values]:
     return found
 
 
-def _rows(rows: Any) -> list[Any]:
+def _rows(rows: object) -> list[object]:
     listed = rows if isinstance(rows, list | tuple) else [rows]
     return [{"name": row} if isinstance(row, str) else row for row in listed]

@@ -288,14 +288,10 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
             loop.restore()
         weights, history = loop.run()
     module.load_state_dict(weights)
-    encoders = run.recipe.encoders if settings.frozen else _save_encoders(run.recipe, module, out)
-    return run.recipe.model_copy(update={"encoders": encoders}), history
-
-
-def _save_encoders(recipe: Recipe, module: FromPixels, out: Path) -> tuple[str, ...]:
-    """Store the fine-tuned CNNs in the run's folder, and return their names."""
+    if settings.frozen:
+        return run.recipe, history
     names = []
-    for encoder, network in zip(recipe.encoders, module.networks, strict=True):
+    for encoder, network in zip(run.recipe.encoders, module.networks, strict=True):
         arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
         names.append(save_tuned(encoder, arrays, out))
-    return tuple(names)
+    return run.recipe.model_copy(update={"encoders": tuple(names)}), history

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
@@ -95,7 +94,7 @@ class Callback:
         1 ['active', 'loss', 'lr']
     """
 
-    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
+    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, JsonValue]) -> None:
         """Run when training starts; `recipe` holds the resolved recipe as JSON-ready values."""
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
@@ -113,7 +112,7 @@ class Callback:
 
 @contextmanager
 def running(
-    callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]
+    callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, JsonValue]
 ) -> Iterator[OnEpochEnd]:
     """Start the callbacks and always end them; yield the function to call after each epoch."""
     with ExitStack() as ends:

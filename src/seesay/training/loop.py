@@ -105,8 +105,9 @@ class Loop:
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
         """Train until the schedule or the patience ends; return the best weights and every epoch."""
+        patience = self.recipe.schedule.patience
         for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
-            if self._patience_spent():
+            if patience is not None and len(self.state.history) - self.state.best_epoch >= patience:
                 break
             self._epoch(epoch)
         return self.best, self.state.history
@@ -163,10 +164,6 @@ class Loop:
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise SeesayError(f"{self.out}: the loss is {loss}; {steadier(self.recipe)}.")
-
-    def _patience_spent(self) -> bool:
-        patience = self.recipe.schedule.patience
-        return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
 
 
 def steadier(recipe: Recipe) -> str:

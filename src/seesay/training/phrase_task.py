@@ -48,7 +48,9 @@ class PhraseSampler:
         self.first_region = np.cumsum([0, *counts])
         owners = data.image_of_sentence
         self.true = self.first_region[owners] + data.true_region
-        self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.sentences)])
+        numbers: dict[tuple[int, str | int], int] = {}
+        chains = ((phrase.image, phrase.chain or i) for i, phrase in enumerate(data.corpus.sentences))
+        self.chains = np.array([numbers.setdefault(chain, len(numbers)) for chain in chains], np.int64)
         self.of_chain = rows_of_each(self.chains, int(self.chains.max()) + 1)
         self.near: list[Numbers] = []
         self.far: list[Numbers] = []
@@ -77,7 +79,9 @@ class PhraseSampler:
         if neighbours:  # step 3c
             regions, phrases = self._with_neighbours(regions, phrases, generator)
         present, column = np.unique(phrases, return_inverse=True)
-        far = [self._some_far(phrase, generator) for phrase in present]
+        far, most = [self.far[phrase] for phrase in present], self.settings.negatives
+        if most is not None:
+            far = [f if len(f) <= most else generator.choice(f, most, replace=False) for f in far]
         used, row = np.unique(np.concatenate([regions, *far]), return_inverse=True)
         matching = np.zeros((len(used), len(present)), bool)
         matching[row[: len(regions)], column] = True
@@ -118,10 +122,6 @@ class PhraseSampler:
         parts = (row, column, np.concatenate(labels).astype(np.float32))
         return regions, present, LabelledPairs(*map(torch.from_numpy, parts))
 
-    def _some_far(self, phrase: int, generator: np.random.Generator) -> Numbers:
-        far, most = self.far[phrase], self.settings.negatives
-        return far if most is None or len(far) <= most else generator.choice(far, most, replace=False)
-
     def _with_neighbours(
         self, regions: Numbers, phrases: Numbers, generator: np.random.Generator
     ) -> tuple[Numbers, Numbers]:
@@ -158,11 +158,6 @@ def _alone(targets: Numbers, matches: Numbers) -> list[tuple[int, int]]:
     np.maximum.at(highest, place, matches)
     single = lowest == highest
     return list(zip(unique[single].tolist(), matches[first[single]].tolist(), strict=True))
-
-
-def _numbered(names: Sequence[object]) -> Numbers:
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
 @dataclass(frozen=True)

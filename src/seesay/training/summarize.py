@@ -48,6 +48,8 @@ def summarize(
     best = read_result(best_epoch.val) if best_epoch else task.measure(run)
     seconds = sum(epoch.seconds for epoch in history) + sum(m.seconds for m in (members or {}).values())
     train, val = task.sizes()
+    is_gpu = run.device.startswith("cuda")
+    processor = torch.cuda.get_device_name(run.device) if is_gpu else run.device.partition(":")[0]
     wanted = run.recipe.matcher.concept_count if run.recipe.matcher.predicts_concepts else None
     return TrainingSummary(
         recipe=run.recipe.name,
@@ -73,16 +75,11 @@ def summarize(
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, {_processor(run.device)}",
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, {processor}",
         monitor=PROTOCOLS[best.protocol].monitor,
         best=best.monitor,
         best_val=best.to_dict(),
     )
-
-
-def _processor(device: str) -> str:
-    """Return the name of the GPU, or the kind of another device."""
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]
 
 
 def calibrate(run: Run, corpus: Corpus) -> str | None:

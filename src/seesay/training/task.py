@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
@@ -59,7 +59,7 @@ class Task(ABC):
         """Return the loss of a mini-batch: one, or one for each member of an ensemble."""
         return self.sum_of_terms(matcher, self.drawn(batch, device))
 
-    def sum_of_terms(self, matcher: Any, batch: Batch) -> list[Tensor]:
+    def sum_of_terms(self, matcher: nn.Module, batch: Batch) -> list[Tensor]:
         """Return the sum of all terms for each member; a term with one for all is added to the first."""
         losses = self.loss.batch_losses(matcher, batch)
         for term in self.terms[1:]:
