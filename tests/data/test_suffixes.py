@@ -1,6 +1,7 @@
 """HEIC, and kinds of files that are not read."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pillow_heif
@@ -8,8 +9,10 @@ import pytest
 from PIL import Image
 
 from seesay.data.images import EncodedImage, decode
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+from seesay.data.readers import read_corpus
+from seesay.data.suffixes import FORMATS, IMAGE_SUFFIXES, unread_kind
 from seesay.errors import ImageError
+from seesay.search.contents import contents_of
 
 
 def heic() -> bytes:
@@ -42,3 +45,21 @@ def test_kinds_that_are_not_read() -> None:
     assert ".heic" in IMAGE_SUFFIXES
     assert unread_kind("A.Mov") == "video"
     assert {unread_kind(f"a{suffix}") for suffix in IMAGE_SUFFIXES} == {None}
+
+
+def test_suffixes_follow_from_the_formats_that_are_read() -> None:
+    Image.init()
+    pillow_heif.register_heif_opener()
+    known = {suffix for suffix, format in Image.registered_extensions().items() if format in FORMATS}
+    assert known <= IMAGE_SUFFIXES
+    assert unread_kind("a.tga") == unread_kind("a.ico") == "other image"
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "AVIF", "HEIF", "JPEG2000"])
+def test_an_image_without_a_suffix_is_known_by_its_first_bytes(tmp_path: Path, format: str) -> None:
+    pillow_heif.register_heif_opener()
+    Image.new("RGB", (32, 32)).save(tmp_path / "photo", format)
+    (tmp_path / "LICENSE").write_text("Do what you want.")
+    (tmp_path / "empty").touch()
+    assert [image.name for image in read_corpus(tmp_path).images] == ["photo"]
+    assert list(contents_of(tmp_path).files) == ["photo"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from seesay.data.corpus import Issues
+from seesay.data.readers import read_corpus
 from seesay.data.sources import FileSource
 from seesay.data.walk import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
+from seesay.errors import SeesayError
+from seesay.search.contents import check_images
 from tests.linear import check_linear
 
 
@@ -89,6 +94,31 @@ def test_what_links_lead_out_to_is_found_only_if_allowed(tmp_path: Path, outside
     for name in ("photo.jpg", "photos/photo.jpg", "../private/photo.jpg"):
         assert (finder.find(name) is not None) == outside
     assert issues.counts.get(NOT_FOLLOWED, 0) == (0 if outside else 2)
+
+
+def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the permission to read a folder, which does not hold for an administrator."""
+    asked = os.scandir
+
+    def scandir(path: Path) -> object:
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return asked(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_a_folder_without_permission_is_unreadable_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/a.jpg").touch()
+    (tmp_path / "x.csv").write_text("image,caption\na.jpg,a dog\nb.jpg,a cat\n")
+    locked(tmp_path / "images", monkeypatch)
+    with pytest.raises(SeesayError, match=r"Not everything can be read: .*images: Permission denied"):
+        read_corpus(tmp_path)
+    with pytest.raises(SeesayError, match=r"images: cannot be read .Permission denied.; check its perm"):
+        check_images([tmp_path / "images"])
 
 
 @pytest.mark.parametrize("spelled", ["p{}/images/front.jpg", "p{}/images/FRONT", "q{}/images/front.jpg"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data import suffixes
 from seesay.data.images import Photo
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
@@ -123,10 +124,10 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
     (photos / "trip").mkdir()
     shutil.copyfile(photos / "red.png", photos / "trip" / "camera.dng")  # as if this were one
     with Index.create(tmp_path / "index", Colours()) as index:
-        monkeypatch.setattr(contents, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
+        monkeypatch.setattr(suffixes, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
         index.update_images(photos)
         before = index.count("image")
-        monkeypatch.setattr(contents, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
+        monkeypatch.setattr(suffixes, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
         monkeypatch.setattr(contents, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
         report = index.update_images(photos)
         assert (report.deleted, report.not_read) == (0, {"raw": 1})

@@ -15,7 +15,7 @@ from typing import Any
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.raw import is_raw
-from seesay.data.suffixes import RAW_SUFFIXES
+from seesay.data.suffixes import FORMATS, RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
@@ -29,8 +29,6 @@ _MAX_READS = 4000
 _BRANDS = 256  # bytes that hold the brands of an HEIC or AVIF file
 _MAX_BYTES = 16 << 20
 
-# Pillow also reads formats that run other programs, such as EPS; these do not.
-_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
 LIBRARY_FORMATS = ("AVIF", "HEIF", "WEBP")
 """Formats whose headers are read by C libraries; see `library_format`."""
 _Exif = ExifTags.Base
@@ -219,7 +217,7 @@ def _formats() -> tuple[str, ...]:
 
     Image.init()
     pillow_heif.register_heif_opener(thumbnails=False)
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 class _TooLongError(Exception):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from shlex import quote
 
 from seesay.errors import install_command
@@ -12,8 +13,26 @@ from seesay.errors import install_command
 _CAMERAS = "cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw raw"
 RAW_SUFFIXES = frozenset(f".{suffix}" for suffix in _CAMERAS.split())
 """Suffixes of raw photos, in lower case."""
-_NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif heic heif hif jp2 ppm pgm pbm"
-_READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
+FORMATS = {  # as Pillow calls them, which also reads formats that run other programs, such as EPS
+    "JPEG": "jpg jpeg jpe jfif jfi",
+    "MPO": "mpo jps",
+    "PNG": "png apng",
+    "GIF": "gif",
+    "WEBP": "webp",
+    "BMP": "bmp dib",
+    "TIFF": "tif tiff",
+    "AVIF": "avif avifs",
+    "HEIF": "heic heif hif heics heifs",
+    "JPEG2000": "jp2 j2k jpc jpf jpx j2c",
+    "PPM": "ppm pgm pbm pnm pfm",
+}
+"""The formats that are read, and the suffixes of their files."""
+_READ = frozenset(f".{suffix}" for suffixes in FORMATS.values() for suffix in suffixes.split())
+_SIGNATURE = re.compile(  # of files without a suffix
+    rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|RIFF.{4}WEBP|II\*\0|MM\0\*|.{4}ftyp(?:avi|hei|hev|mif)"
+    rb"|\0\0\0\x0cjP  \r\n|\xff\x4f\xff\x51",
+    re.DOTALL,
+)
 
 CAN_READ_RAW = find_spec("rawpy") is not None
 """Whether the package that reads raw photos, installed by `seesay[raw]`, is available."""
@@ -37,8 +56,20 @@ _OTHERS = {
     "JPEG XL": "jxl",
     "SVG": "svg",
     "Photoshop": "psd psb",
+    "other image": "tga ico icns cur eps ai xcf exr hdr dds pcx qoi xbm xpm fits fit emf wmf svgz jxr wdp",
 }
 _KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in suffixes.split()}
+
+
+def is_image(file: Path) -> bool:
+    """Whether a file is read as an image: by its suffix, or by its first bytes if it has none."""
+    if suffix := file.suffix.lower():
+        return suffix in IMAGE_SUFFIXES
+    try:
+        with file.open("rb") as opened:
+            return _SIGNATURE.match(opened.read(16)) is not None
+    except OSError:
+        return False
 
 
 def unread_kind(name: str) -> str | None:

@@ -20,6 +20,7 @@ from seesay.data.suffixes import (
     LEFT_OUT,
     OWN,
     SYSTEM,
+    is_image,
     unpacking,
     unread_kind,
 )
@@ -201,7 +202,7 @@ class ImageFinder:
         self._follows = outside
         folder = root if self._follows else root.resolve()
         for path in corpus_files(folder, issues, outside, linked=True):
-            if path.suffix.lower() in IMAGE_SUFFIXES:
+            if is_image(path):
                 below = path.relative_to(folder)
                 self._add(below.as_posix(), FileSource(root / below))
 

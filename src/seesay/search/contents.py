@@ -10,7 +10,7 @@ from fnmatch import translate
 from pathlib import Path
 from shlex import quote
 
-from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, unread_kind, unread_lines
+from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder, is_same_folder
@@ -114,7 +114,7 @@ def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | No
 
     for file in walk_files(root, problem, excluded=excluded, walked=walked):
         path = file.relative_to(root).as_posix()
-        if file.suffix.lower() in IMAGE_SUFFIXES:
+        if is_image(file):
             _take_up(path, file, result)
         elif kind := unread_kind(file.name):
             not_read[kind] += 1
@@ -214,11 +214,24 @@ def check_images(folders: Iterable[Path]) -> None:
     """
     for folder in folders:
         there, root = is_folder(folder), folder.resolve()
-        if not there or not any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(root)):
+        if not there or not any(map(is_image, walk_files(root))):
             raise SeesayError(_problem(folder, contents_of(root) if there else None, False))
 
 
+def _unreadable(folder: Path) -> str | None:
+    """Return why it cannot be known whether a folder exists; None if it can."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
 def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
+    if (reason := dict(there.skipped).get(".") if there else _unreadable(folder)) is not None:
+        return f"{folder}: cannot be read ({reason}); check its permissions, or connect its disk."
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."
     suffixes = ", ".join(sorted(IMAGE_SUFFIXES))

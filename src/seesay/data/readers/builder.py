@@ -20,7 +20,7 @@ from seesay.data.features import FeatureRows
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import source_size
-from seesay.data.walk import NOT_FOLLOWED, PACKED, ImageFinder
+from seesay.data.walk import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = Loss("image listed but missing, dropped with its sentences")
@@ -322,6 +322,8 @@ class CorpusBuilder:
             if NOT_FOLLOWED in self.issues.counts and kind != NOT_FOLLOWED:
                 example = self.issues.examples[NOT_FOLLOWED][0]
                 why += f" A link leads out of the folder; --allow-outside follows it: {example}."
+            if UNREADABLE in self.issues.counts and kind != UNREADABLE:
+                why += f" Not everything can be read: {self.issues.examples[UNREADABLE][0]}."
             if PACKED in self.issues.counts:
                 why += f" Archives are not read; unpack them: {self.issues.examples[PACKED][0]}"
         return SeesayError(f"{self._path}: nothing left to use. {why}")

@@ -8,7 +8,7 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import tables_in
 from seesay.data.sources import FileSource
-from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.suffixes import is_image
 from seesay.data.walk import corpus_files, walk_files
 from seesay.errors import SeesayError
 
@@ -26,16 +26,12 @@ class FolderReader(Reader):
     order = 1000
 
     def recognises(self, path: Path) -> bool:
-        return path.is_dir() and not tables_in(path) and any(map(_is_image, walk_files(path, outside=True)))
+        return path.is_dir() and not tables_in(path) and any(map(is_image, walk_files(path, outside=True)))
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
         root = path.resolve()
         for file in corpus_files(root, builder.issues, read_options().outside):
-            if _is_image(file):
+            if is_image(file):
                 builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))
-
-
-def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in IMAGE_SUFFIXES

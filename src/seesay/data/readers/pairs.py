@@ -17,7 +17,7 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder, read_options
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
 from seesay.data.sources import FileSource
-from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.data.suffixes import is_image
 from seesay.data.walk import corpus_files, walk_files
 from seesay.errors import SeesayError
 
@@ -51,9 +51,9 @@ class PairsReader(Reader):
         for folder in _folders(corpus_files(root, builder.issues, read_options().outside)):
             texts_of = _pairs(folder)
             split = split_in_name(folder[0].parent.relative_to(root).as_posix())
-            for image in filter(_is_image, folder):
+            for image in filter(is_image, folder):
                 _add(image, image.relative_to(root).as_posix(), texts_of.pop(image, []), split, builder)
-            others = [file for file in folder if not (_is_image(file) or _is_text(file))]
+            others = [file for file in folder if not (is_image(file) or _is_text(file))]
             for file in (*texts_of.get(None, []), *others):
                 kind = UNKNOWN_IMAGE if _is_text(file) and _has_sentences(file) else OTHER_FILE
                 builder.issues.add(kind, str(file))
@@ -67,10 +67,6 @@ def _folders(files: Iterable[Path]) -> Iterator[list[Path]]:
     yield from folders.values()
 
 
-def _is_image(file: Path) -> bool:
-    return file.suffix.lower() in IMAGE_SUFFIXES
-
-
 def _is_text(file: Path) -> bool:
     return file.suffix.lower() in _TEXTS
 
@@ -78,7 +74,7 @@ def _is_text(file: Path) -> bool:
 def _pairs(folder: Iterable[Path]) -> dict[Path | None, list[Path]]:
     """Return the texts of each image of a folder, and by None those of no image."""
     named, keyed = dict[str, Path](), defaultdict[str, list[Path]](list)
-    for image in filter(_is_image, folder):
+    for image in filter(is_image, folder):
         named.setdefault(image.stem, image)
         named.setdefault(image.name, image)
         keyed[image.name.partition(".")[0]].append(image)
