@@ -122,7 +122,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
     [
         ("italy", "not a filter"),
         ("takn:2019", "did you mean 'taken'"),
-        ("xyz:2019", "Try folder:, taken:"),
+        ("xyz:2019", "Try folder:, name:, taken:"),
         ("taken:last", "no date"),
         ("taken:2019-13", "no date"),
         ("taken:2019-02-30", "no date"),

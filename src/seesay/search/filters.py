@@ -1,8 +1,8 @@
 """Filters: conditions on the metadata of images, such as `taken:2019 folder:italy width:>3000`.
 
     filter    = ["-"] condition {" " ["-"] condition}, all of which must hold; "-" excludes
-    condition = "folder:" name  |  "taken:" dates  |  "orientation:" shape  |  "width:" sizes  |
-                "height:" sizes  |  "added:" since
+    condition = "folder:" name  |  "name:" part of a file's name  |  "taken:" dates  |
+                "orientation:" shape  |  "width:" sizes  |  "height:" sizes  |  "added:" since
     dates     = date  |  [date] ".." [date], where a date is 2019, 2019-06 or 2019-06-30
     shape     = "portrait"  |  "landscape"  |  "square"
     sizes     = number  |  (">" | ">=" | "<" | "<=") number  |  [number] ".." [number]
@@ -50,10 +50,10 @@ class Limit:
     """One comparison of an image's metadata with a value.
 
     Attributes:
-        field: "folder", "time", "orientation", "width", "height" or "added".
+        field: "folder", "name", "time", "orientation", "width", "height" or "added".
         sign: "=", ">", ">=", "<" or "<=".
-        value: part of a folder's path, see `folded`; the beginning of "2019-06-30T12:00:00"; a shape; pixels;
-            seconds since 1970.
+        value: part of a folder's path or a file's name, see `folded`; the beginning of
+            "2019-06-30T12:00:00"; a shape; pixels; seconds since 1970.
     """
 
     field: str
@@ -88,7 +88,7 @@ class Filter:
 
     @property
     def sql(self) -> str:
-        """A condition on the columns `folded`, `time`, `width`, `height` and `added`; `values` go with it."""
+        """A condition on the columns `folded`, `name`, `time`, …, with the parameters `values`."""
         return " AND ".join(map(_sql, self.conditions)) or "1"
 
     @property
@@ -139,6 +139,8 @@ def _compared(limit: Limit) -> str:
     """A comparison with one parameter."""
     if limit.field == "folder":
         return f"instr({BETWEEN_SLASHES}, ?)"
+    if limit.field == "name":
+        return "instr(name, ?)"
     if limit.field == "orientation":
         return f"{_ORIENTATION} = ?"
     return f"{limit.field} {limit.sign} ?"
@@ -159,6 +161,11 @@ def folded(text: str) -> str:
 def folded_folder(path: str) -> str:
     """Return the folder in an image's path as filters compare it; "" without a folder."""
     return folded(path.rpartition("/")[0])
+
+
+def folded_name(path: str) -> str:
+    """Return the name of an image's file as filters compare it."""
+    return folded(path.rpartition("/")[2])
 
 
 def filter_meant(where: str, folders: Collection[str]) -> str | None:
@@ -200,6 +207,13 @@ def _folder(value: str) -> list[Limit]:
     if not name.strip("/"):
         raise QueryError("folder: the name is empty; write a name, such as folder:italy.")
     return [Limit("folder", "=", name)]
+
+
+def _name(value: str) -> list[Limit]:
+    """Part of the name of the image's file."""
+    if not value:
+        raise QueryError("name: is empty; write part of a file's name, such as name:IMG_2021.")
+    return [Limit("name", "=", folded(value))]
 
 
 def _taken(value: str) -> list[Limit]:
@@ -253,6 +267,7 @@ def _added(value: str) -> list[Limit]:
 
 _CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {
     "folder": _folder,
+    "name": _name,
     "taken": _taken,
     "orientation": _orientation,
     "width": _size("width"),

@@ -29,7 +29,7 @@ from psycopg.pq import Format
 
 from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
-from seesay.search.filters import Filter, Limit
+from seesay.search.filters import Condition, Filter, Limit
 from seesay.search.hits import Place
 from seesay.search.nearest import Queries, Ranked, next_page
 from seesay.search.sqlite_file import Kind
@@ -477,6 +477,10 @@ class PostgreSQL:
         if limit.field == "folder":  # PostgreSQL compares whole values
             values[name] = [_digest(folder) for folder in self._store.folders_with(str(value))]
             form = "{} = ANY({})"
+        elif limit.field == "name":  # which only the index knows
+            named = Filter((Condition((limit,)),))
+            values[name], form = self._store.matching(named).tolist(), "{} = ANY({})"
+            return sql.SQL(form).format(sql.Identifier("id"), sql.Placeholder(name))
         else:
             values[name] = _moment(str(value)) if limit.field == "time" else value
         return sql.SQL(form).format(sql.Identifier(limit.field), sql.Placeholder(name))

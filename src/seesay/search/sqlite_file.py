@@ -14,7 +14,8 @@ from typing import Literal
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
-from seesay.search.filters import folded_folder
+from seesay.search.dates import time_in_name
+from seesay.search.filters import folded_folder, folded_name
 
 Kind = Literal["image", "sentence"]
 KINDS: tuple[Kind, Kind] = ("image", "sentence")
@@ -25,13 +26,16 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 9
+VERSION = 10
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
 
 FOLDED = "seesay_folded"
 """Name of `folded_folder` as an SQL function, which every connection defines."""
+
+FOLDED_NAME, NAMED_TIME = "seesay_folded_name", "seesay_named_time"
+"""Names of `folded_name` and `time_in_name`, likewise."""
 
 MOST_SECONDS = 120.0
 """Time limit of reading for one query, a hundred times what a million images take."""
@@ -54,8 +58,8 @@ _SCHEMA = (
         data BLOB NOT NULL,
         UNIQUE (kind, key)
     )""",
-    # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
-    # a photo was taken, else when its file changed: see `Item`. `folded` is its folder, without case and
+    # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` and
+    # `dated_by`: see `Item`. `folded` is the folder of an image and `name` that of its file, without case and
     # accents, stored because folding a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,7 +71,9 @@ _SCHEMA = (
         size INTEGER,
         ctime_ns INTEGER,
         time TEXT,
+        dated_by TEXT,
         folded TEXT,
+        name TEXT,
         added REAL NOT NULL,
         generation INTEGER NOT NULL,
         CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
@@ -279,6 +285,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
+    connection.create_function(FOLDED_NAME, 1, folded_name, deterministic=True)
+    connection.create_function(NAMED_TIME, 1, time_in_name, deterministic=True)
     return connection
 
 

@@ -41,9 +41,9 @@ _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
-_ITEM = """SELECT items.id, items.kind, path, text, key, folded, width, height, time, added,
+_ITEM = """SELECT items.id, items.kind, path, text, key, folded, width, height, time, dated_by, added,
     mtime_ns, size, ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
-_ITEM_TYPES = (int, str, str | None, str | None, str, str | None, *[int | None] * 2, str | None, float)
+_ITEM_TYPES = (int, str, str | None, str | None, str, str | None, *[int | None] * 2, *[str | None] * 2, float)
 _STATE_TYPES = (*[int | None] * 3,)
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
 
@@ -72,8 +72,9 @@ class Item:
         folder: of an image, see `folded_folder`.
         width: of an image, in pixels, upright.
         height: of an image.
-        time: when an image was taken, by the camera's clock, or else when its file changed, in UTC, such as
-            "2019-06-30T12:00:00".
+        time: of an image, such as "2019-06-30T12:00:00".
+        dated_by: what the time is of: the "camera" that took it; the "name" of its file, see `time_in_name`;
+            or else the "file", by its last change in UTC.
         added: when, in seconds since 1970.
         state: of an image's file when it was indexed.
     """
@@ -87,6 +88,7 @@ class Item:
     width: int
     height: int
     time: str
+    dated_by: str
     added: float
     state: State
 
@@ -331,16 +333,16 @@ class Store:
             return [self._item(row) for row in rows]
 
     def _item(self, row: tuple[Any, ...]) -> Item:
-        id_, kind, path, text, key, folder, width, height, time, added, *state = row
+        id_, kind, path, text, key, folder, width, height, time, dated_by, added, *state = row
         if not _HEX.fullmatch(key):
             raise self._damaged("a content key")
         if kind == "sentence":
-            return Item(id_, kind, "", text or "", key, "", 0, 0, "", added, State(0, 0, 0))
-        if None in (path, folder, width, height, time, *state):
+            return Item(id_, kind, "", text or "", key, "", 0, 0, "", "", added, State(0, 0, 0))
+        if None in (path, folder, width, height, time, dated_by, *state):
             raise self._damaged("an image without its metadata")
         if len(path) > _LONGEST_PATH:
             raise self._damaged("a path that cannot be")
-        return Item(id_, kind, path, "", key, folder, width, height, time, added, State(*state))
+        return Item(id_, kind, path, "", key, folder, width, height, time, dated_by, added, State(*state))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.search.roots import Root
-from seesay.search.sqlite_file import FOLDED, Kind
+from seesay.search.sqlite_file import FOLDED, FOLDED_NAME, NAMED_TIME, Kind
 
 STORED_MARK = re.compile(r'"([0-9]{1,18}-[0-9a-f]{32})"')  # a generation and hexadecimal digits
 _MARKS = 1000  # that are kept, so that an older state of a database is recognised
@@ -116,11 +116,15 @@ class Writer:
         self.forget_skipped([path])
 
     def _derive(self, which: str, value: str | int) -> None:
-        """Set time and folder of images whose path, file or photo has changed."""
+        """Set time, folder and name of images whose path, file or photo has changed."""
         self._connection.execute(
-            f"""UPDATE items SET folded = {FOLDED}(path), time = (SELECT CASE WHEN taken = ''
-            THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
-            FROM vectors WHERE vectors.id = items.vector) WHERE {which}""",
+            f"""UPDATE items SET folded = {FOLDED}(path), name = {FOLDED_NAME}(path), (time, dated_by) = (
+                SELECT CASE WHEN taken != '' THEN taken WHEN named != '' THEN named ELSE
+                    strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') END,
+                CASE WHEN taken != '' THEN 'camera' WHEN named != '' THEN 'name' ELSE 'file' END
+                FROM (SELECT taken, {NAMED_TIME}(items.path) AS named FROM vectors
+                    WHERE vectors.id = items.vector)
+            ) WHERE {which}""",
             (value,),
         )
 

@@ -180,8 +180,10 @@ class GroundingAnswer(BaseModel):
 class DatedImage(_IndexedImage):
     """An image of the index and its time."""
 
-    time: str = Field(
-        description="when it was taken, by the camera's clock, or else when its file was changed"
+    time: str = Field(description="such as 2019-06-30T12:00:00")
+    dated_by: str = Field(
+        description='what the time is of: the "camera" that took it, the "name" of its file, or else the '
+        '"file", which was changed then'
     )
 
 

@@ -154,6 +154,7 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
             bytes=item.state.size,
             type=file and _media_type(file),
             time=item.time,
+            dated_by=item.dated_by,
             facts=facts_of(file) if file else {},
         )
 

@@ -18,6 +18,12 @@ const EXIF = {
   focal: "Focal length",
 };
 
+// The date of a photo whose camera did not write one, and where it is from.
+function datedBy({ time, dated_by: by }) {
+  const date = new Intl.DateTimeFormat("en", { dateStyle: "long" }).format(new Date(time));
+  return by === "name" ? `${date}, by the file’s name` : `${date}, when the file was changed`;
+}
+
 export class Viewer {
   // `imagesNow()` returns the images to step through; `placeInStack(image)` is a text or null; `onClose(image)` is called when the dialog is closed.
   constructor(dialog, { imagesNow, placeInStack, onEnd, onMissing, onClose }) {
@@ -144,6 +150,7 @@ export class Viewer {
       this.list([
         ["File", known.path],
         ["Taken", taken && date.format(new Date(taken))],
+        ["Date", known.dated_by !== "camera" && datedBy(known)],
         ["Size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
         ...Object.entries(others).map(([name, value]) => [EXIF[name] ?? name, value]),
         [this.image.probability === undefined || this.image.probability === null ? "Similarity" : "Probability", scoreOf(this.image)],
