@@ -81,6 +81,10 @@ class Filter:
 
     conditions: tuple[Condition, ...] = ()
 
+    def named(self, text: str) -> Filter:
+        """Return the filter with a condition: that the name of a file contains a text."""
+        return Filter((*self.conditions, Condition(tuple(_name(text)))))
+
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The comparisons of all conditions."""

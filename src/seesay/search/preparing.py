@@ -32,6 +32,7 @@ class PreparedQuery:
     length of the wanted ones, so that weights mean the same for all parts, and scores the same as for one.
 
     Attributes:
+        given: the query.
         query: the query with misspelt words corrected and, for calibrated runs, without words that ask for
             photos.
         corrected: the misspelt words and their corrections, in lower case.
@@ -40,6 +41,7 @@ class PreparedQuery:
         vector: of the whole query, (dim,).
     """
 
+    given: Query
     query: Query
     corrected: Mapping[str, str]
     unknown: Sequence[str]
@@ -65,7 +67,7 @@ def prepare_query(query: Query, run: Embedder, store: Store) -> PreparedQuery:
     sentences = iter(finite(run.embed_sentences(meant.sentences, query=True)) if meant.sentences else ())
     rows = [_row(part, sentences, run, store) for part in meant.parts]
     unknown = run.unknown_words(meant.sentences) if meant.sentences else []
-    return PreparedQuery(meant, corrected, unknown, rows, _sum(meant, rows))
+    return PreparedQuery(query, meant, corrected, unknown, rows, _sum(meant, rows))
 
 
 def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = False) -> Vector:

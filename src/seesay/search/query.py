@@ -34,6 +34,7 @@ _WEIGHTS = {"+": 1.0, "-": 0.5}
 _NUMBER = r"(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
 _SIGN = re.compile(rf'(?:^|(?<=\s))[+-](?=\s|$|"|[^\W\d_]|{_NUMBER} ?\*)')
 _WEIGHT = re.compile(rf"({_NUMBER}) ?\*\s*(?=\S)")
+_FILE_NAME = re.compile(r"(?=.*(?:[\d_]|\.\w))[\w().~-]{4,200}")
 _MOST_SHOWN = 60  # characters of a query in a message
 
 
@@ -172,6 +173,12 @@ class Query:
     def wanted(self) -> list[str]:
         """The sentences with positive weights."""
         return [part.term.text for part in self.parts if isinstance(part.term, Text) and part.weight > 0]
+
+    @property
+    def name(self) -> str | None:
+        """The query if it is a single word that looks like a file's name, such as IMG_2021; else None."""
+        words = self.unquoted if len(self.parts) == 1 else []
+        return words[0] if words and _FILE_NAME.fullmatch(words[0]) else None
 
     @property
     def unquoted(self) -> list[str]:

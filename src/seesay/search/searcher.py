@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.errors import SeesayError
+from seesay.errors import QueryError, SeesayError
 from seesay.paths import is_folder
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
@@ -33,6 +33,7 @@ from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
 
 DEFAULT_RUN = "seesay-small"
+_LEAST_OF_A_NAME = 3  # letters with which files and folders are looked for
 
 
 def load_embedder(run: str | Path | Embedder) -> Embedder:
@@ -150,7 +151,8 @@ class Searcher:
 
         Args:
             query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
-                as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared.
+                as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared. A single word
+                that looks like a file's name, such as IMG_2021, finds files of that name, if there are any.
             k: the number of results; images that the query refers to by id are left out.
             where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; only matching
                 images are searched.
@@ -162,14 +164,36 @@ class Searcher:
                 unknown id; or the filter is malformed.
             SeesayError: `k` is less than 1.
         """
-        among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
+        passing = Filter.parse(where or "")
+        is_name = bool(asked.given.name and len(self.store.matching(passing.named(asked.given.name))))
+        if is_name:  # no other photo is meant
+            passing = passing.named(str(asked.given.name))
+        among = self._near["image"].passing(passing) if passing.conditions else None
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, among, after, own)
+        if is_name:
+            return Answer([replace(hit, probability=1.0) for hit in found], end=found.end)
         is_first = among is None and after is None  # else the best of the whole gallery may not be on it
-        meant = self.filter_meant(where) if where and not found and after is None else None
-        hits = self._judged(found, asked, is_first)
-        return Answer(hits, asked.unknown, found.end, asked.corrected, meant)
+        answer = Answer(self._judged(found, asked, is_first), asked.unknown, found.end, asked.corrected)
+        if after is None and not found and where:
+            answer.where_meant = self.filter_meant(where)
+        elif after is None and answer.certainty == "nothing":
+            answer.where_meant = self._named_so(asked.given, where or "")
+        return answer
+
+    def _named_so(self, query: Query, where: str) -> str | None:
+        """Return a filter for files or folders with a name that contains a query; None if there are none."""
+        text = " ".join(query.unquoted).strip() if len(query.parts) == 1 else ""
+        if len(text) < _LEAST_OF_A_NAME or '"' in text:
+            return None
+        for field in ("name", "folder"):
+            condition = f'{field}:"{text}"' if " " in text else f"{field}:{text}"
+            wanted = f"{where} {condition}".strip()
+            with suppress(QueryError):  # it becomes too long
+                if len(self.store.matching(Filter.parse(wanted))):
+                    return wanted
+        return None
 
     def filter_meant(self, where: str) -> str | None:
         """Return a similar filter for one that no image matches; None if there is none."""

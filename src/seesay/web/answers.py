@@ -18,7 +18,10 @@ _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
 _Milliseconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
-_WHERE_MEANT = "the filter that may have been meant, if no image passes `where`"
+_WHERE_MEANT = (
+    "the filter that may have been meant, if no image passes `where`, or if nothing fits the query, but "
+    "files or folders have its name"
+)
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 

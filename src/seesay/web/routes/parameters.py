@@ -65,7 +65,8 @@ Where: TypeAlias = Annotated[
     str,
     Query(
         max_length=MAX_CHARACTERS,
-        description="a filter: taken:2019, folder:italy, name:IMG_2, orientation:portrait, width:>3000, added:7d",
+        description="a filter: taken:2019, folder:italy, name:IMG_2021, orientation:portrait, width:>3000, "
+        "added:7d",
     ),
 ]
 Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, File, HTTPException, Query, UploadFile
@@ -15,7 +17,7 @@ from seesay.encoders.regions import SIDE
 from seesay.errors import ImageError, QueryError
 from seesay.grounding import Grounding
 from seesay.search.query import Image as QueryImage
-from seesay.search.query import Part, Term
+from seesay.search.query import Part, Term, Text
 from seesay.search.query import Query as SearchQuery
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
 from seesay.web.routes.parameters import (
@@ -118,10 +120,19 @@ def with_uploads(text: str, uploads: Sequence[Term]) -> SearchQuery:
     added = [f"image:{number}" for number in range(1, len(uploads) + 1)]
     written = [text, *added] if text.strip() or not uploads else added
     parts = SearchQuery.parse(" + ".join(written)).parts
+    if len(parts) == 1 and not uploads and (name := _file_name(parts[0])):
+        return SearchQuery((replace(parts[0], term=Text(name)),))
     own = parts[: len(parts) - len(uploads)]
     named = {str(part.term.source) for part in own if isinstance(part.term, QueryImage)}
     kept = [*own, *(part for part in parts[len(own) :] if str(part.term).removeprefix("image:") not in named)]
     return SearchQuery(tuple(_with_upload(part, uploads) for part in kept))
+
+
+def _file_name(part: Part) -> str:
+    """Return the name of a file, such as IMG_2021.jpg, which is looked for in the index; else ""."""
+    source = part.term.source if isinstance(part.term, QueryImage) else b""
+    is_name = isinstance(source, Path) and source.suffix and not re.search(r"[/\\]", str(source))
+    return str(source) if is_name else ""
 
 
 def _with_upload(part: Part, uploads: Sequence[Term]) -> Part:

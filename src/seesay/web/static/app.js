@@ -263,7 +263,16 @@ function tell(state, answer) {
   const told = document.createElement("strong");
   told.textContent = claim;
   told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
-  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer));
+  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer), ...named(state, answer));
+}
+
+// Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
+function named({ q, ...state }, { results, certainty, where_meant: meant }) {
+  if (!q || !results.length || certainty !== "nothing" || !meant) return [];
+  const link = document.createElement("a");
+  link.href = addressOf({ ...state, where: meant, view: null });
+  link.textContent = `Show photos of that name`;
+  return [" · ", link];
 }
 
 // Returns a link to the same search without corrections, if the query is a single sentence.
