@@ -43,11 +43,13 @@ Loss = Callable[[Towers, Tensor, Tensor], Tensor]  # of scores and of the images
 
 
 def contrastive(towers: Towers, scores: Tensor, image_ids: Tensor) -> Tensor:
-    return ContrastiveLoss().forward(scores, image_ids, scale=towers.logit_scale.exp())
+    loss: Tensor = ContrastiveLoss()(scores, image_ids, scale=towers.logit_scale.exp())
+    return loss
 
 
 def soft_margin(_towers: Towers, scores: Tensor, image_ids: Tensor) -> Tensor:
-    return SoftMarginLoss(margin=0.2, top_k=1).forward(scores, image_ids)  # VSE++'s loss
+    loss: Tensor = SoftMarginLoss(margin=0.2, top_k=1)(scores, image_ids)  # VSE++'s
+    return loss
 
 
 def image_ranks(name: str, loss_of: Loss, train: FeaturePairs, test: FeaturePairs) -> NDArray[np.int64]:

@@ -1,11 +1,13 @@
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import EMPTY_SENTENCE
 from seesay.data.sources import FileSource
@@ -46,6 +48,7 @@ def test_counts_of_each_split(corpus):
         "sentences": 6,
         "sentences_per_image": {"min": 1, "mean": 1.2, "max": 2},
         "words_per_sentence": {"min": 1, "mean": 1.5, "max": 3},
+        "shared": {"sentences": 3, "images": 3, "i2t": 40.0, "t2i": 66.7},
     }
     assert result["images"] == 6
     assert result["issues"][EMPTY_SENTENCE]["count"] == 1
@@ -106,3 +109,13 @@ def test_phrases_are_counted_with_their_issues(scenes):
     assert list(train) == ["images", "phrases", "boxes", "phrases_per_image", "words_per_phrase"]
     assert train["boxes"] >= train["phrases"]
     assert result["issues"] == {}
+
+
+def test_captions_that_several_images_share_are_counted_with_the_highest_recall():
+    images = tuple(CorpusImage(f"{i}.jpg", "test") for i in range(4))
+    said = ("red mug", 0), ("Red mug", 1), ("red mug", 2), ("a blue mug", 2), ("a pot", 3)
+    corpus = Corpus("shop", Path(), images, tuple(Sentence(*each) for each in said))
+    found = summarise(corpus)["splits"]["test"]["shared"]
+    assert found == {"sentences": 3, "images": 3, "i2t": 50.0, "t2i": 60.0}
+    alone = replace(corpus, sentences=corpus.sentences[2:])
+    assert "shared" not in summarise(alone)["splits"]["test"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.metrics.ranks import NO_ANSWER, embedding_ranks, ranks
+from seesay.metrics.ranks import NO_ANSWER, embedding_ranks, ranks, shared_ranks
 
 
 def naive_sentence_ranks(scores, owners):
@@ -182,3 +182,23 @@ def test_wrong_shapes_and_dtypes_are_refused(scores, owners, said):
 def test_embeddings_of_different_widths_are_refused():
     with pytest.raises(SeesayError, match=r"sentences: shape \(2, 4\); it must be \(n_sentences, 3\)"):
         embedding_ranks(np.zeros((2, 3)), np.zeros((2, 4)), [0, 1])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4))
+def test_a_shared_sentence_is_right_for_every_image_that_carries_it(seed: int, n: int, kinds: int) -> None:
+    rng = np.random.default_rng(seed)
+    owners, texts = rng.integers(0, n, 9), rng.integers(0, kinds, 9)
+    of_images, of_sentences = rng.integers(0, 4, (2, n, 9)).astype(np.float32)
+    right = np.array([[texts[j] in texts[owners == i] for j in range(9)] for i in range(n)])
+    found = shared_ranks(of_images, of_sentences, owners, texts)
+    for i in range(n):
+        mine = [s for s, own in zip(of_images[i], right[i], strict=True) if own]
+        others = [s for s, own in zip(of_images[i], right[i], strict=True) if not own]
+        assert found.sentence[i] == (sum(s >= max(mine) for s in others) if mine else NO_ANSWER)
+    for j in range(9):
+        mine, others = of_sentences[right[:, j], j], of_sentences[~right[:, j], j]
+        assert found.image[j] == (others >= mine.max()).sum()
+    of_all_different = shared_ranks(of_images, of_images, owners, np.arange(9))
+    plain = ranks(of_images, owners)
+    assert np.array_equal(of_all_different.sentence, plain.sentence)
+    assert np.array_equal(of_all_different.image, plain.image)

@@ -30,7 +30,7 @@ def corpus_of(
 ) -> Corpus:
     """A split of n images; sentence i is of image owners[i]."""
     images = tuple(CorpusImage(f"{names}{i}.jpg", split) for i in range(n))
-    said = texts or ["a"] * len(owners)
+    said = texts or [f"number {i}" for i in range(len(owners))]
     sentences = tuple(Sentence(text, int(owner)) for text, owner in zip(said, owners, strict=True))
     return Corpus("drawn", Path("there"), images, sentences)
 

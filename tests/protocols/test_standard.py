@@ -157,3 +157,24 @@ def test_the_number_of_images_must_be_the_protocols():
             measured(*noisy(30, 5), protocol)
     with pytest.raises(SeesayError, match="No protocol 'coco-2k'; did you mean 'coco-"):
         measured(*noisy(30, 5), "coco-2k")
+
+
+def test_a_perfect_matcher_of_products_named_alike_is_credited_by_shared_sentences_alone() -> None:
+    texts = ["red mug", "Red  mug", "blue mug", "red mug", "tea pot"]
+    numbers = np.array([0, 0, 1, 0, 2])
+    perfect = (numbers[:, None] == numbers).astype(np.float32)  # ten of five products: it reads texts alone
+    subject = subject_of(perfect, range(5), texts)
+    plain, shared = measure(subject, "standard"), measure(subject, "shared-sentences")
+    assert (plain.metrics["S R@1"], plain.metrics["I R@1"]) == (40.0, 40.0)
+    assert any("R@1 is at most 40.0 for sentences and 60.0 for images" in note for note in plain.notes)
+    assert shared.metrics["mR"] == 100.0
+    assert shared.about["shared sentences"] == 3
+    assert "3 sentences" in shared.notes[0]
+
+
+def test_a_corpus_of_different_sentences_is_measured_alike_and_without_a_word() -> None:
+    scores = np.random.default_rng(3).normal(size=(6, 6))
+    subject = subject_of(scores, range(6), [f"number {i}" for i in range(6)])
+    plain, shared = measure(subject, "standard"), measure(subject, "shared-sentences")
+    assert plain.metrics == shared.metrics
+    assert plain.notes == []

@@ -121,8 +121,9 @@ Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,
     typer.Option(
-        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition, no-match, many-matches, k-shot "
-        "(or one K: 0-shot to 3-shot); grounding for phrases; concepts for a run of concepts."
+        help="standard, shared-sentences, coco-1k, coco-5k, sentence-to-sentence, composition, no-match, "
+        "many-matches, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts for a run of "
+        "concepts."
     ),
 ]
 Combine = Annotated[

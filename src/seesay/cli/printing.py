@@ -237,6 +237,14 @@ def print_corpus(
     rows = [[name, *(count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
     out = wide()
     out.print(Table(headings, rows, title=f"{summary['corpus']}: {summary['root']}").terminal())
+    for name, split in summary["splits"].items():
+        if shared := split.get("shared"):
+            out.print(
+                f"Shared sentences ({name}): {shared['sentences']} are those of several images, so R@1 is at "
+                f"most {shared['i2t']} for sentences (i2t) and {shared['t2i']} for images (t2i); "
+                "--protocol shared-sentences credits each of these images.",
+                highlight=False,
+            )
     if vocabulary:
         out.print(
             f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "

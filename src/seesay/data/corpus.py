@@ -181,6 +181,18 @@ class Corpus:
         """Return the texts of the sentences, in order."""
         return [s.text for s in self.sentences]
 
+    def text_numbers(self) -> NDArray[np.int64]:
+        """Return a number for each sentence, (n_sentences,), the same for texts that only differ in capitals.
+
+        >>> images = CorpusImage("a.jpg", "test"), CorpusImage("b.jpg", "test")
+        >>> said = Sentence("A dog", 0), Sentence("a cat", 1), Sentence("a  dog", 1)
+        >>> Corpus("pets", Path("pets"), images, said).text_numbers()
+        array([0, 1, 0])
+        """
+        numbers: dict[str, int] = {}
+        texts = (" ".join(text.lower().split()) for text in self.texts())
+        return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+
     def enclosing_boxes(self) -> NDArray[np.float32]:
         """Return the enclosing box of each phrase, (n_sentences, 4)."""
         return np.array([s.box for s in self.sentences], np.float32).reshape(-1, 4)

@@ -60,7 +60,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     return summary | {"issues": found}
 
 
-def _split_summary(part: Corpus, text: str) -> dict[str, int | dict[str, float]]:
+def _split_summary(part: Corpus, text: str) -> dict[str, Any]:
     """Count the images and texts of a split; words are separated by white space."""
     images = part.image_of_sentence()
     return {
@@ -69,6 +69,31 @@ def _split_summary(part: Corpus, text: str) -> dict[str, int | dict[str, float]]
         **({"boxes": sum(len(phrase.boxes) for phrase in part.sentences)} if part.has_boxes else {}),
         f"{text}s_per_image": _spread(np.bincount(images, minlength=len(part.images)).tolist()),
         f"words_per_{text}": _spread([len(text.split()) for text in part.texts()]),
+        **({} if part.has_boxes or (shared := shared_sentences(part)) is None else {"shared": shared}),
+    }
+
+
+def shared_sentences(part: Corpus) -> dict[str, int | float] | None:
+    """Count the sentences that several images carry; None without any.
+
+    Returns:
+        `sentences` of `images`, and the highest R@1 in percent of a matcher that reads nothing but the texts,
+        if each sentence counts as right for its own image alone: `i2t` (sentence retrieval), where equal
+        sentences of others tie with an image's own, and `t2i` (image retrieval), where equal queries have one
+        image first.
+    """
+    owners, texts = part.image_of_sentence(), part.text_numbers()
+    pairs, copies = np.unique(np.column_stack([texts, owners]), axis=0, return_counts=True)
+    shared = np.bincount(pairs[:, 0]) > 1
+    if not shared.any():
+        return None
+    most = np.zeros(len(shared), np.int64)
+    np.maximum.at(most, pairs[:, 0], copies)
+    return {
+        "sentences": int(shared[texts].sum()),
+        "images": len(np.unique(owners[shared[texts]])),
+        "i2t": round(100 * len(np.unique(owners[~shared[texts]])) / len(np.unique(owners)), 1),
+        "t2i": round(100 * int(most.sum()) / len(texts), 1),
     }
 
 

@@ -103,6 +103,49 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
     return _count(blocks, owners, len(rows), precision)
 
 
+def shared_ranks(
+    of_images: NDArray[Any], of_sentences: NDArray[Any], owners: NDArray[np.int64], texts: NDArray[np.int64]
+) -> Ranks:
+    """Compute the ranks of both directions if a sentence is right for every image that carries its text.
+
+    Args:
+        of_images: scores whose queries are images, (n, m).
+        of_sentences: scores whose queries are sentences, (n, m); maybe the same array.
+        owners: for each sentence the row of its image, (m,).
+        texts: a number for each sentence, (m,), from 0 and the same for equal texts.
+
+    Raises:
+        SeesayError: a score is NaN.
+
+    >>> scores = np.array([[0.9, 0.9], [0.8, 0.8]])  # of two images with the same sentence
+    >>> shared_ranks(scores, scores, np.array([0, 1]), np.array([0, 0]))
+    Ranks(sentence=array([0, 0]), image=array([0, 0]))
+    """
+    order = np.argsort(owners, kind="stable")
+    step = max(1, _CACHE_CELLS // len(owners))
+
+    def blocks() -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+        for start in range(0, len(of_images), step):
+            stop = min(start + step, len(of_images))
+            low, high = np.searchsorted(owners[order], [start, stop])
+            own = order[low:high]
+            carried = np.zeros((stop - start, int(texts.max()) + 1), bool)
+            carried[owners[own] - start, texts[own]] = True
+            yield slice(start, stop), carried[:, texts]
+
+    best = np.full(len(owners), -np.inf)
+    sentence = np.full(len(of_images), NO_ANSWER)
+    for rows, right in blocks():
+        for scores in (of_images, of_sentences):
+            refuse_nan(scores[rows], "scores", rows.start)
+        mine, block = np.where(right, of_images[rows], -np.inf).max(axis=1, keepdims=True), of_images[rows]
+        before = ((block >= mine) & ~right).sum(axis=1)
+        sentence[rows] = np.where(right.any(axis=1), before, NO_ANSWER)
+        np.maximum(best, np.where(right, of_sentences[rows], -np.inf).max(axis=0), out=best)
+    image = sum(((of_sentences[rows] >= best) & ~right).sum(axis=0) for rows, right in blocks())
+    return Ranks(sentence, np.asarray(image, np.int64))
+
+
 def tiled(matrix: NDArray[Any], precision: Any) -> NDArray[Any]:
     """Return a matrix (n, d), padded with rows of zeros to a multiple of 16 rows.
 

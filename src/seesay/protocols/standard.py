@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from seesay.data.summary import shared_sentences
 from seesay.errors import SeesayError
-from seesay.metrics.ranks import owners_of
+from seesay.metrics.bootstrap import RetrievalSample
+from seesay.metrics.ranks import owners_of, shared_ranks
 from seesay.metrics.recall import METRICS
 from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
+_ATTAINABLE = 90.0  # percent; a lower highest R@1 is noted
 BOTH_WAYS = (*(f"{way} {name}" for way in "SI" for name in METRICS), "mR")
 
 
@@ -46,8 +49,41 @@ class Standard(Protocol):
             folds.append(subject.retrieval_sample(images, sentences, own, options.at))
         without = n - len(np.unique(owners))
         notes = [f"{without} images without sentences are candidates only."] if without else []
+        shared = shared_sentences(subject.corpus)
+        if shared is not None and min(shared["i2t"], shared["t2i"]) < _ATTAINABLE:
+            notes.append(
+                f"{shared['sentences']} sentences are those of several images, so R@1 is at most "
+                f"{shared['i2t']:.1f} for sentences and {shared['t2i']:.1f} for images; protocol "
+                f"{SharedSentences.name} credits each of these images."
+            )
         about = {"images": n, "sentences": len(owners)}
         return self.result(subject, options, [("", folds)], about, notes=notes)
+
+
+@register_protocol
+class SharedSentences(Protocol):
+    """The standard protocol, but a sentence is right for every image that carries the same text.
+
+    It is for corpora with many equal texts, such as products named alike, where even a perfect matcher cannot
+    tell whose sentence is asked for. No paper measures it.
+    """
+
+    name = "shared-sentences"
+    summary = "as standard, but a sentence is right for every image that carries the same text"
+    metrics = BOTH_WAYS
+    options = ("at",)
+
+    def measure(self, subject: Subject, options: Options) -> Result:
+        """Measure R@1, R@5, R@10 and Med r in both directions, and mR."""
+        texts, owners = subject.corpus.text_numbers(), subject.owners
+        sample = RetrievalSample(
+            shared_ranks(*subject.scores.by_direction(), owners, texts), owners, options.at
+        )
+        shared = shared_sentences(subject.corpus)
+        about = {"images": subject.n_images, "sentences": len(owners)}
+        about["shared sentences"] = int(shared["sentences"]) if shared else 0
+        note = f"Right for several images, which carry the same text: {about['shared sentences']} sentences."
+        return self.result(subject, options, [("", [sample])], about, notes=[note])
 
 
 @register_protocol
