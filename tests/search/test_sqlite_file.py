@@ -88,7 +88,7 @@ def test_an_index_is_read_again_once(store: Store, monkeypatch: pytest.MonkeyPat
     for _ in range(3):
         malformed = sqlite3.DatabaseError("database disk image is malformed")
         malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        with pytest.raises(SeesayError, match="delete its folder"), file_errors(store.path):
+        with pytest.raises(SeesayError, match="into a new folder"), file_errors(store.path):
             raise malformed
     assert opened.count(store.path) == 1
 
@@ -102,13 +102,13 @@ def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
             ask(store.path)
 
 
-def test_an_index_whose_bytes_were_changed_is_to_be_deleted(store: Store) -> None:
+def test_an_index_whose_bytes_were_changed_is_said_to_be_damaged(store: Store) -> None:
     store.close()
     content = bytearray(store.path.read_bytes())
     content[4096 : 2 * 4096] = b"\xff" * 4096
     store.path.write_bytes(content)
     with (
-        pytest.raises(SeesayError, match=r"damaged \(.*\); delete"),
+        pytest.raises(SeesayError, match=r"damaged \(.*\); index again"),
         closing(Store.open(store.path)) as again,
     ):
         again.items()

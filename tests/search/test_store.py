@@ -232,7 +232,7 @@ def test_an_index_that_another_process_creates_meanwhile_exists(tmp_path: Path) 
         created = threads.submit(Store.create, path, "noise", "1", 2)
         wait([created], timeout=0.3)
         other.execute("COMMIT")
-        with pytest.raises(SeesayError, match="already exists; open it, or delete it first"):
+        with pytest.raises(SeesayError, match="already exists; open it"):
             created.result()
 
 

@@ -135,7 +135,12 @@ class Index(Searcher):
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
-        return cls.create(folder, DEFAULT_RUN if run is None else run, store)
+        try:
+            return cls.create(folder, DEFAULT_RUN if run is None else run, store)
+        except SeesayError:
+            if not index_exists(folder):
+                raise
+            return cls.open(folder, run, root, store)  # another process has created it meanwhile
 
     def changed(self) -> float:
         """Return when the index was last written, by any process, in seconds since 1970.

@@ -122,7 +122,7 @@ def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
         connection = _connect(path)
         with transaction(connection):  # a kill leaves an index or an empty file, nothing between
             if not _is_empty(connection):
-                raise SeesayError(f"{path}: already exists; open it, or delete it first.")
+                raise SeesayError(f"{path}: already exists; open it.")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
             for statement in _SCHEMA:
@@ -147,11 +147,9 @@ def open_database(path: Path) -> sqlite3.Connection:
             raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            raise SeesayError(
-                f"{path}: made by another version of seesay; delete its folder and index again."
-            )
+            raise SeesayError(f"{path}: made by another version of seesay; index again into a new folder.")
         if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
-            raise SeesayError(f"{path}: damaged (its schema); delete its folder and index again.")
+            raise SeesayError(f"{path}: damaged (its schema); index again into a new folder.")
         if not _is_read_only(path):
             _use_log(connection)
     return connection
@@ -167,8 +165,8 @@ def file_errors(path: Path) -> Iterator[None]:
         reason = str(error)
         if "interrupted" in reason:
             raise SeesayError(
-                f"{path}: damaged, or too large to be read in {MOST_SECONDS:g} seconds; delete its folder "
-                "and index again."
+                f"{path}: damaged, or too large to be read in {MOST_SECONDS:g} seconds; index again "
+                "into a new folder."
             ) from error
         if "locked" in reason:
             raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
@@ -195,7 +193,7 @@ def file_errors(path: Path) -> Iterator[None]:
                 "index itself may be undamaged."
             ) from error
         raise SeesayError(
-            f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
+            f"{path}: not a seesay index, or damaged ({error}); index again into a new folder."
         ) from error
 
 
@@ -253,7 +251,7 @@ def _check_journal(path: Path) -> None:
                 file.seek(max(0, there.st_size - len(_NAMES_ANOTHER)))
                 end = file.read()
         if not is_regular or end == _NAMES_ANOTHER:
-            raise SeesayError(f"{journal}: damaged; delete the folder of the index and index again.")
+            raise SeesayError(f"{journal}: damaged; index again into a new folder.")
 
 
 def _is_read_only(path: Path) -> bool:

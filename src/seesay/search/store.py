@@ -162,7 +162,7 @@ class Store:
         return int(self.meta["dim"])
 
     def _damaged(self, what: str) -> SeesayError:
-        return SeesayError(f"{self.path}: damaged ({what}); delete its folder and index again.")
+        return SeesayError(f"{self.path}: damaged ({what}); index again into a new folder.")
 
     @classmethod
     def create(
