@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
+from seesay.arrays import Vectors
 from seesay.data.readers import read_corpus
 from seesay.runs.run import Run
 from tools.gallery import collect
@@ -39,8 +39,6 @@ SENTENCES = {
     "officer.jpg": "a navy officer in uniform in front of a flag",
 }
 MOST_OTHERS = 1000
-
-Vectors = NDArray[np.float32]
 
 
 def main() -> int:

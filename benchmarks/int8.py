@@ -26,6 +26,7 @@ from tokenizers import Tokenizer
 
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import best_of_turns, enlarged, jpegs, one_core
+from seesay.arrays import Pixels
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
@@ -49,7 +50,6 @@ TIMED, SENTENCES = 32, 128  # images and sentences that are timed
 MINILM = "minilm"
 
 Arrays = dict[str, NDArray[np.float32]]
-Pixels = NDArray[np.uint8]
 
 
 def squares(corpus: Corpus, side: int) -> Pixels:

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, peak_mib, report
+from seesay.arrays import Vectors
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 
 T = TypeVar("T")
-Vectors = NDArray[np.float32]
 Search = Callable[[Vectors], NDArray[np.int64]]
 
 DIM = 512

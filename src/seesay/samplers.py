@@ -6,22 +6,20 @@ Positions only depend on seed and epoch, so a resumed run sees the same batches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from seesay.arrays import Ints
 from seesay.registry import Registry
-
-Positions: TypeAlias = NDArray[np.int64]
 
 
 class Sampler(Protocol):
     """A function that yields the batches of an epoch."""
 
     def __call__(
-        self, image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
-    ) -> Iterator[tuple[Positions, Positions]]:
+        self, image_of_sentence: Ints, batch_size: int, seed: int, epoch: int
+    ) -> Iterator[tuple[Ints, Ints]]:
         """Yield the batches of one epoch.
 
         Args:
@@ -42,9 +40,7 @@ register_sampler = SAMPLERS.register
 
 
 @register_sampler("rounds")
-def rounds(
-    image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
-) -> Iterator[tuple[Positions, Positions]]:
+def rounds(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield every sentence once, with its image, in batches of pairs of different images.
 
     The sentences are dealt in rounds: round r holds the r-th of each image's shuffled sentences, so a batch
@@ -67,9 +63,7 @@ def rounds(
 
 
 @register_sampler("random")
-def random(
-    image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
-) -> Iterator[tuple[Positions, Positions]]:
+def random(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield shuffled pairs, as for the two-branch networks (section 5.1)."""
     shuffled = np.random.default_rng([seed, epoch]).permutation(len(image_of_sentence))
     for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
@@ -79,8 +73,8 @@ def random(
 
 @register_sampler("neighbourhood")
 def neighbourhood(
-    image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
-) -> Iterator[tuple[Positions, Positions]]:
+    image_of_sentence: Ints, batch_size: int, seed: int, epoch: int
+) -> Iterator[tuple[Ints, Ints]]:
     """Yield shuffled pairs with two sentences of each image (section 3.2.3 of the two-branch networks).
 
     For each image with one sentence in a batch, a second one is drawn from its others, if it has any, so a
@@ -106,9 +100,7 @@ def neighbourhood(
 
 
 @register_sampler("images")
-def images(
-    image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
-) -> Iterator[tuple[Positions, Positions]]:
+def images(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield every image once, with all its sentences, in batches of about `batch_size` pairs.
 
     If images are encoded at each step, this is the cheapest order: each image is encoded once per epoch.
@@ -118,7 +110,7 @@ def images(
     dealt = np.argsort(rank, kind="stable")
     # Batches end at the first pair of an image; a batch of a single image is joined with the next one.
     ends = np.unique(np.searchsorted(rank[dealt], rank[dealt][batch_size::batch_size]))
-    batches: list[Positions] = []
+    batches: list[Ints] = []
     for sentences in np.split(dealt, ends):
         if batches and not _has_negatives(image_of_sentence[batches[-1]]):
             batches[-1] = np.concatenate([batches[-1], sentences])
@@ -131,6 +123,6 @@ def images(
             yield image_of_sentence[sentences], sentences
 
 
-def _has_negatives(images: Positions) -> bool:
+def _has_negatives(images: Ints) -> bool:
     """Return whether a batch has several images; one has no negatives and cannot be batch-normalised."""
     return len(np.unique(images)) > 1

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seesay.arrays import Vectors
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
 from seesay.encoders import regions
 from seesay.encoders.proposals import propose
-from seesay.encoders.regions import Boxes, RegionEncoder, Regions, Rows, fill_regions, region_store
+from seesay.encoders.regions import Boxes, RegionEncoder, Regions, fill_regions, region_store
 from seesay.encoders.stores import RECORD, ArrayStore
 from seesay.errors import SeesayError
 
@@ -28,7 +29,7 @@ class Counting:
     def __init__(self) -> None:
         self.images = 0
 
-    def __call__(self, images: list[np.ndarray], boxes: list[Boxes]) -> list[Rows]:
+    def __call__(self, images: list[np.ndarray], boxes: list[Boxes]) -> list[Vectors]:
         self.images += len(images)
         return [np.stack([b[:, 0], b[:, 3], b.sum(axis=1)], axis=1) / 64 for b in boxes]
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Pixels
 from seesay.data.boxes import iou
-from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.base import resize
 from seesay.errors import SeesayError
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest

@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Pixels
 from seesay.data.boxes import iou
-from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.base import resize
 
 VERSION = 3  # changes with the boxes; part of the names of region stores
 _DIVERSE_VERSION = 1  # changes with the choice of `diverse_regions`

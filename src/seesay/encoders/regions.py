@@ -19,12 +19,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Pixels, Vectors
 from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
 from seesay.encoders.detector import Detector, confidences_in
-from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
@@ -33,11 +34,10 @@ from seesay.encoders.stores import ArrayStore
 from seesay.errors import ImageError, SeesayError, did_you_mean
 
 Boxes = NDArray[np.float32]
-Rows = NDArray[np.float32]
 # Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
 MapNetwork = Callable[[Pixels], list[NDArray[np.float32]]]
 # Images and the boxes (r, 4) of each, in pixels, to rows (r, dim) for each.
-EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
+EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Vectors]]
 
 NETWORK = "efficientnet-lite0"
 BINS = 3  # per side of each box
@@ -86,11 +86,11 @@ class RegionEncoder(Encoder):
         """
         return propose(pixels, count, nms)
 
-    def encode(self, pixels: Pixels, boxes: Boxes) -> Rows:
+    def encode(self, pixels: Pixels, boxes: Boxes) -> Vectors:
         """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
         return self.encode_images([pixels], [boxes])[0]
 
-    def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+    def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
         """Encode several images at once: one (r, dim) array per image."""
         inside = [clip_boxes(b, *p.shape[:2]) for p, b in zip(images, boxes, strict=True)]
         return self._run(images, inside) if images else []
@@ -129,7 +129,7 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
 
 def region_features(
     features: NDArray[np.floating], boxes: Boxes, size: tuple[int, int], geometry: bool
-) -> Rows:
+) -> Vectors:
     """Append to features (r, d), if `geometry` is set, box and area as shares of the image: (r, d + 5).
 
     Boxes (r, 4) are in pixels; `size` is the image's width and height.
@@ -142,7 +142,7 @@ def region_features(
     return np.concatenate([rows, shares, sides.prod(axis=1, keepdims=True)], axis=1, dtype=np.float32)
 
 
-def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
+def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Vectors:
     """Average a map (h, w, c), interpolated bilinearly, over each of the bins × bins parts of each box.
 
     This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the exact integral of the interpolated map
@@ -157,7 +157,7 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
     down, across = _shares(y, height), _shares(x, width)
     shape = len(boxes) * bins * bins, height * width
     weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(shape)
-    rows: Rows = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
+    rows: Vectors = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
     return rows.reshape(len(boxes), bins * bins * channels)
 
 
@@ -212,7 +212,7 @@ class EightBitLiteRegionEncoder(LiteRegionEncoder):
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:
-    def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+    def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
         strides = network(np.stack([resize(pixels, SIDE, SIDE) for pixels in images]))
         ends = [np.array(p.shape[1::-1] * 2, np.float32) for p in images]
         shares: list[Boxes] = [np.divide(b, end) for b, end in zip(boxes, ends, strict=True)]
@@ -245,7 +245,7 @@ class DetectedRegionEncoder(RegionEncoder):
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
         detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device, run)
 
-        def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+        def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
             pooled = maps.encode_images(images, boxes)
             classes = [
                 confidences_in(b, *detector.objects(p, _OBJECTS)) for p, b in zip(images, boxes, strict=True)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import Ints
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks
@@ -33,7 +34,6 @@ DIRECTIONS = ("S", "I")  # sentence retrieval, whose queries are images, and ima
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
 _DRAWS_AT_ONCE, _NUMBERS_AT_ONCE = 500, 5_000_000  # computed at a time
 
-Whole = NDArray[np.int64]
 Values = NDArray[np.float64]  # (draws, k)
 Weights = NDArray[np.integer[Any]]  # (draws, groups)
 
@@ -69,7 +69,7 @@ class Sample(ABC):
 
     biased: ClassVar[bool] = False
     names: Sequence[str]
-    groups: Whole
+    groups: Ints
 
     @property
     def size(self) -> int:
@@ -163,7 +163,7 @@ class RetrievalSample(Sample):
     `at` adds R@K of further K; mR remains the mean of R@1, R@5 and R@10.
     """
 
-    def __init__(self, ranks: Ranks, owners: Whole, at: Sequence[int] = ()) -> None:
+    def __init__(self, ranks: Ranks, owners: Ints, at: Sequence[int] = ()) -> None:
         self.ranks, self.owners, self.at = ranks, owners, tuple(at)
         images = np.arange(len(ranks.sentence))
         queried = np.union1d(images[ranks.sentence >= 0], owners[ranks.image >= 0])

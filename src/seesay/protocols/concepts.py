@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Mask
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision
@@ -13,7 +14,6 @@ from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
 Scores = NDArray[np.floating]
-Targets = NDArray[np.bool_]
 
 
 @register_protocol
@@ -53,7 +53,7 @@ class Concepts(Protocol):
         return self.result(subject, options, samples, about, part_metrics(scores, targets, vocabulary))
 
 
-def part_metrics(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> Metrics:
+def part_metrics(scores: Scores, targets: Mask, vocabulary: ConceptVocabulary) -> Metrics:
     """Compute the mean average precision of each part of speech, and that of the baseline.
 
     Scores and targets are (n, K); a target is true if the image's sentences name the concept.

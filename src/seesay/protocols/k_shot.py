@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from seesay.arrays import Mask
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.precision import auc
@@ -49,8 +50,6 @@ BANDS = {
 }
 
 FREQUENCY = "frequency"  # the prefix of the bands' names in results
-
-Mask = NDArray[np.bool_]
 
 
 @register_protocol

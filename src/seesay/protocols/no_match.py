@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Floats, Ints
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample, Sample, Values, Weights
@@ -43,9 +44,6 @@ LOST = 5  # percent of the answerable queries that a threshold may lose
 _FITTED = 500  # most queries of a kind to which probabilities are fitted
 _WEIGHT = 1e4  # total weight of the answers, so large that the regularisation hardly counts
 _SEVERAL = 5  # least number of images of a noun to which probabilities are fitted
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 @register_protocol
@@ -164,7 +162,7 @@ def asked_twice(subject: RunSubject) -> Asked:
     return _asked(subject, queries, subject.scores.by_direction()[1])
 
 
-def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[NoMatchQuery]:
+def queries_of(corpus: Corpus, owners: Ints, n_images: int) -> Iterator[NoMatchQuery]:
     """Yield the distinct sentences that have nouns and share none with at least one image."""
     texts = [" ".join(text.lower().split()) for text in corpus.texts()]
     nouns_of = [nouns(text) for text in texts]
@@ -194,7 +192,7 @@ class FirstAnswers(NamedTuple):
     answered: Floats
     unanswered: Floats
     right: Floats
-    images: Rows  # a right image of each query; queries of one image are drawn together
+    images: Ints  # a right image of each query; queries of one image are drawn together
 
     def samples(self) -> tuple[Sample, ...]:
         """Return the samples of the metrics of `NoMatch`."""
@@ -278,7 +276,7 @@ class ToldApartSample(Sample):
 
     names = ("AUC", "recognised")
 
-    def __init__(self, answered: Floats, unanswered: Floats, images: Rows) -> None:
+    def __init__(self, answered: Floats, unanswered: Floats, images: Ints) -> None:
         self._given = answered, unanswered
         self.groups = np.unique(images, return_inverse=True)[1]
         self._order = np.argsort(answered, kind="stable"), np.argsort(unanswered, kind="stable")

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from seesay.arrays import Ints
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import Ranks
 from seesay.progress import progress
-from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores, Rows, Selection, SplitScores
+from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores, Selection, SplitScores
 from seesay.runs.sentences import count_cut
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class RunScores(SplitScores):
             self._whole = self._of(self._inputs)
         return self._whole
 
-    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
         inputs = self._inputs
         if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):

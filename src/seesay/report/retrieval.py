@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Ints
 from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, intervals, mean_metrics
 from seesay.metrics.ranks import Ranks
@@ -28,7 +29,6 @@ from seesay.text.tokens import tokenize
 from seesay.text.vocabulary import rarest_words, word_counts
 
 Tell = Callable[[str], None]
-Whole = NDArray[np.int64]
 Bins = dict[str, NDArray[np.bool_]]  # masks (m,) of sentences, by the name of the bin
 
 _SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
@@ -118,7 +118,7 @@ def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> Non
     )
 
 
-def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
+def recall_curve(ranks: Ints, max_k: int = _MAX_K) -> NDArray[np.float64]:
     """Return the recall in percent at K = 1 … `max_k` of zero-based ranks; negative ranks are not queries.
 
     >>> recall_curve(np.array([0, 2, 2, 9, -1]), 4).tolist()
@@ -129,7 +129,7 @@ def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
     return 100.0 * found / max(len(queries), 1)
 
 
-def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
+def equal_bins(values: Ints, count: int = 5) -> list[tuple[int, int]]:
     """Return bins (first, last) with about equally many values; equal values are in one bin.
 
     >>> equal_bins(np.array([5, 5, 5, 6, 7, 8, 9, 20]), 4)
@@ -141,7 +141,7 @@ def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> Bins:
+def bins_of(values: Ints, named: Mapping[str, tuple[int, int]]) -> Bins:
     """Return a mask of the sentences in each band of values; empty bands are left out."""
     bins = {name: (low <= values) & (values <= high) for name, (low, high) in named.items()}
     return {name: chosen for name, chosen in bins.items() if chosen.any()}

@@ -23,6 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import Floats
 from seesay.errors import SeesayError
 from seesay.text.tokens import tokenize
 
@@ -51,8 +52,6 @@ _LEAST_DISTANCE, _LEAST_SPREAD = 0.75, 0.4  # in units
 _SHARES = 0.001, 0.6
 _ROUNDS, _CONVERGED = 60, 1e-3  # of expectation maximisation, at most; change of a mean, in units
 _LOW, _HIGH, _QUANTILES_APART = 0.1, 0.5, 1.2816  # two quantiles; their distance, in standard deviations
-
-Floats = NDArray[np.float64]
 
 
 @lru_cache(maxsize=1)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from seesay.arrays import Vectors
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.calibration import ScoreCalibration
-
-Vectors = NDArray[np.float32]
 
 
 class Embedder:

@@ -16,13 +16,14 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from seesay.arrays import Vectors
 from seesay.errors import SeesayError, first_line
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
 from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
-from seesay.runs.onnx_backend import PREFIX, OnnxBackend, Vectors
+from seesay.runs.onnx_backend import PREFIX, OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import TorchBackend

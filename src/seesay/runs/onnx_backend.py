@@ -20,15 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from seesay.arrays import Ints, Vectors
 from seesay.errors import SeesayError, first_line
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.progress import Advance
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
-
-Vectors = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _BATCH = 512  # images or sentences at a time
@@ -82,8 +80,8 @@ class OnnxBackend:
         self,
         images: Vectors,
         sentences: Vectors,
-        rows: Rows,
-        columns: Rows,
+        rows: Ints,
+        columns: Ints,
         advance: Advance = lambda _: None,
     ) -> NDArray[np.floating]:
         """Score pairs (p,), given as row numbers of encoded images and sentences, and report progress."""
@@ -124,7 +122,7 @@ class OnnxBackend:
         return output
 
 
-def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
+def in_parts(rows: Ints, columns: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Split pairs (p,) into parts that are scored together."""
     count = max(1, -(-len(rows) // _PRODUCTS))
     return zip(np.array_split(rows, count), np.array_split(columns, count), strict=True)
@@ -133,8 +131,8 @@ def in_parts(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
 def inner_products(
     images: NDArray[Any],
     sentences: NDArray[Any],
-    rows: Rows,
-    columns: Rows,
+    rows: Ints,
+    columns: Ints,
     advance: Advance = lambda _: None,
 ) -> NDArray[np.float64]:
     """Compute the inner products (p,) of rows of two sets of vectors, in double precision."""

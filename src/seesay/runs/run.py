@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import Vectors
 from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
     from seesay.runs.trained import TorchBackend
 
-Vectors = NDArray[np.float32]
 _AT_ONCE = 128  # images whose files are read before they are encoded
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Ints
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks, tiled
 from seesay.progress import Advance
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
 Selection = slice | NDArray[np.int64]  # of a split's images or sentences
-Rows = NDArray[np.int64]
 
 _BLOCK = 1 << 17  # pairs that are scored at a time, roughly
 _IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
@@ -28,7 +28,7 @@ class SplitScores(ABC):
     """How well each image of a split matches each of its sentences."""
 
     @abstractmethod
-    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class MatrixScores(SplitScores):
     scores: Matrix
     of_sentence_queries: Matrix | None = None
 
-    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         """See `SplitScores`."""
         found = ranks(self.scores[images][:, sentences], own)
         if self.of_sentence_queries is None:
@@ -69,7 +69,7 @@ class EmbeddingScores(SplitScores):
     query_images: Matrix | None = None
     query_sentences: Matrix | None = None
 
-    def ranks(self, images: Selection, sentences: Selection, own: Rows) -> Ranks:
+    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         """See `SplitScores`."""
         rows, columns = self.images[images], self.sentences[sentences]
         if self.query_images is None or self.query_sentences is None:

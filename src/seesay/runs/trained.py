@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from seesay.arrays import Ints, Vectors
 from seesay.device import checked_device
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
@@ -23,7 +24,7 @@ from seesay.paths import replacing, unusable
 from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.onnx_backend import Rows, Vectors, in_parts, inner_products
+from seesay.runs.onnx_backend import in_parts, inner_products
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -137,7 +138,7 @@ class TorchBackend:
 
     @torch.inference_mode()
     def score_pairs(
-        self, images: Any, sentences: Any, rows: Rows, columns: Rows, advance: Advance = lambda _: None
+        self, images: Any, sentences: Any, rows: Ints, columns: Ints, advance: Advance = lambda _: None
     ) -> NDArray[np.floating]:
         """See `OnnxBackend`."""
         if not isinstance(self.matcher, PairMatcher):

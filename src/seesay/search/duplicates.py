@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.arrays import Pixels
+
 PROPOSED = 0.9
 """The cosine of two images' vectors from which their pixels are compared."""
 
@@ -32,9 +34,6 @@ _COPY, _DIFFERENT = 0.9, 0.7  # correlations: the least median of two copies; be
 _COLOUR = 32.0  # levels by which the mean colour of a block may differ
 _BURST = 0.4  # the least median of two shots of a burst
 _SECONDS = 3.0  # between two shots of a burst
-
-Pixels = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -155,14 +154,14 @@ def likeness(left: Pixels, right: Pixels) -> Likeness:
     return Likeness(median, int(different.sum()))
 
 
-def _resized(pixels: Pixels, size: tuple[int, int]) -> Floats:
+def _resized(pixels: Pixels, size: tuple[int, int]) -> NDArray[np.float32]:
     """Resize a picture to a width and height."""
     if pixels.shape[:2] != size[::-1]:
         pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
     return pixels.astype(np.float32)
 
 
-def _blocks(pixels: Floats) -> Floats:
+def _blocks(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Cut a picture (h, w, 3) into blocks, (b, 64, 3); pixels right and below that fill none are left out."""
     rows, columns = max(pixels.shape[0] // _BLOCK, 1), max(pixels.shape[1] // _BLOCK, 1)
     whole = pixels[: rows * _BLOCK, : columns * _BLOCK]

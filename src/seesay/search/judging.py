@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Floats, Vectors
 from seesay.runs.calibration import (
     IMAGES,
     USUAL,
@@ -30,13 +31,11 @@ from seesay.runs.calibration import (
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.embedder import Embedder, Vectors
+from seesay.runs.embedder import Embedder
 from seesay.search.hits import Hit
 from seesay.search.preparing import PreparedQuery, finite
 from seesay.search.query import Text
 from seesay.search.store import Store
-
-Floats = NDArray[np.float64]
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _FEW = 20  # images whose scores count as much as what is known of other queries

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Vector
 from seesay.data.images import EncodedImage, Photo
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
@@ -20,8 +21,6 @@ from seesay.text.words import description_in
 
 _TINY = 1e-12
 _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
-
-Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from seesay.arrays import Mask, Vectors
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, Gate, GateSettings
 from seesay.metrics.precision import auc
@@ -41,9 +42,6 @@ from seesay.training.steps import Steps
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
-
-Labels = NDArray[np.bool_]
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
     return learned
 
 
-def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labels, Labels]:
+def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Mask, Mask]:
     """Label the train split's images (n,) and sentences (m,) that hold a word uncommon in the other folds.
 
     Folds are of images, so that an image's sentences, which share words, are in one.
@@ -111,7 +109,7 @@ def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labe
     return _of_images(labels, owners, len(inputs.features)), labels
 
 
-def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labels, Labels]:
+def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Mask, Mask]:
     """Label the images (n,) and sentences (m,) with a word seen at most `uncommon` times in training."""
     labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
@@ -191,14 +189,14 @@ def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vect
     return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
 
 
-def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labels:
+def _of_images(labels: Mask, owners: NDArray[np.int64], n_images: int) -> Mask:
     """Return which images have a labelled sentence, (n,)."""
     found = np.zeros(n_images, bool)
     found[owners[labels]] = True
     return found
 
 
-def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
+def _nothing_to_learn(name: str, **splits: Mask) -> str | None:
     """Return why a gate has nothing to learn: all labels of a split are the same; else None."""
     for split, labels in splits.items():
         if labels.all() or not labels.any():

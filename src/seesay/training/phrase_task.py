@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seesay.arrays import Ints
 from seesay.data.boxes import iou
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
@@ -30,8 +31,6 @@ from seesay.training.task import Task, terms_of
 
 FAR = 0.3  # the IoU with the true region below which a region is a negative one
 _BATCH = 4096  # phrases given at a time to what is fitted to all pairs
-
-Numbers = NDArray[np.int64]
 
 
 class PhraseSampler:
@@ -52,8 +51,8 @@ class PhraseSampler:
         chains = ((phrase.image, phrase.chain or i) for i, phrase in enumerate(data.corpus.sentences))
         self.chains = np.array([numbers.setdefault(chain, len(numbers)) for chain in chains], np.int64)
         self.of_chain = rows_of_each(self.chains, int(self.chains.max()) + 1)
-        self.near: list[Numbers] = []
-        self.far: list[Numbers] = []
+        self.near: list[Ints] = []
+        self.far: list[Ints] = []
         truths = data.corpus.enclosing_boxes()
         for phrase, image in enumerate(owners):
             overlap = iou(data.regions[image].boxes, truths[phrase : phrase + 1])[:, 0]
@@ -64,8 +63,8 @@ class PhraseSampler:
             self.far.append(start + np.flatnonzero(proposed < FAR))
 
     def triplets(
-        self, phrases: Numbers, neighbours: bool, generator: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Relations]:
+        self, phrases: Ints, neighbours: bool, generator: np.random.Generator
+    ) -> tuple[Ints, Ints, Relations]:
         """Perform steps 2 and 3 of the triplet sampling for one set of ground-truth pairs.
 
         The loss keeps the K hardest triplets of those that steps 3a and 3b enumerate.
@@ -91,7 +90,7 @@ class PhraseSampler:
         who = (matching, self._other_phrases(matching, present), other_regions)
         return used, present, Relations(*map(torch.from_numpy, who))
 
-    def _other_phrases(self, matching: NDArray[np.bool_], phrases: Numbers) -> NDArray[np.bool_]:
+    def _other_phrases(self, matching: NDArray[np.bool_], phrases: Ints) -> NDArray[np.bool_]:
         """Step 3a: y' is in another coreference chain than every phrase y that matches x, (n, m)."""
         chain = self.chains[phrases]
         same_chain = chain[:, None] == chain[None, :]
@@ -99,9 +98,7 @@ class PhraseSampler:
         others: NDArray[np.bool_] = np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match
         return others
 
-    def pairs(
-        self, phrases: Numbers, generator: np.random.Generator
-    ) -> tuple[Numbers, Numbers, LabelledPairs]:
+    def pairs(self, phrases: Ints, generator: np.random.Generator) -> tuple[Ints, Ints, LabelledPairs]:
         """Perform the pair sampling: each positive pair, and one with a negative region of the same image.
 
         Returns:
@@ -123,8 +120,8 @@ class PhraseSampler:
         return regions, present, LabelledPairs(*map(torch.from_numpy, parts))
 
     def _with_neighbours(
-        self, regions: Numbers, phrases: Numbers, generator: np.random.Generator
-    ) -> tuple[Numbers, Numbers]:
+        self, regions: Ints, phrases: Ints, generator: np.random.Generator
+    ) -> tuple[Ints, Ints]:
         """Step 3c: a second phrase for each region, a second region for each phrase, where there is one."""
         more: list[tuple[int, int]] = []
         for region, phrase in _alone(regions, phrases):
@@ -143,12 +140,12 @@ class PhraseSampler:
         return _with_pairs(regions, phrases, more)
 
 
-def _with_pairs(regions: Numbers, phrases: Numbers, more: list[tuple[int, int]]) -> tuple[Numbers, Numbers]:
+def _with_pairs(regions: Ints, phrases: Ints, more: list[tuple[int, int]]) -> tuple[Ints, Ints]:
     added = np.array(more, np.int64).reshape(-1, 2)
     return np.concatenate([regions, added[:, 0]]), np.concatenate([phrases, added[:, 1]])
 
 
-def _alone(targets: Numbers, matches: Numbers) -> list[tuple[int, int]]:
+def _alone(targets: Ints, matches: Ints) -> list[tuple[int, int]]:
     """Return each target that has a single match, and this match."""
     unique, first = np.unique(targets, return_index=True)
     lowest = np.full(len(unique), np.iinfo(np.int64).max)

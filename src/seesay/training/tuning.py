@@ -30,13 +30,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint as recomputed
 
+from seesay.arrays import Pixels
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.device import multiplies_bfloat16
 from seesay.encoders.images.base import (
     Arrays,
     ImageEncoder,
-    Pixels,
     crops_of,
     load_image_encoder,
     random_crop,

@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import numpy as np
 from fastapi import HTTPException
-from numpy.typing import NDArray
 
+from seesay.arrays import Vector
 from seesay.data.images import Photo
 from seesay.search.index import Index
 from seesay.search.preparing import PreparedQuery
@@ -23,7 +22,6 @@ from seesay.web.updates import Updates
 
 T = TypeVar("T")
 V = TypeVar("V")
-Vector = NDArray[np.float32]
 
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each

@@ -20,12 +20,13 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
+from seesay.arrays import Pixels
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders import package_folder
 from seesay.encoders.images import efficientnet
-from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from seesay.encoders.images.base import Pixels
+from seesay.arrays import Pixels
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks.lite import first_stages, through_last_blocks
 from seesay_weights.onnx_graph import (

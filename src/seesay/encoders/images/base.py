@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.arrays import Pixels
 from seesay.data.pixels import middle
 from seesay.encoders import IMAGE_ENCODERS, Encoder
 from seesay.encoders.spec import EncoderSpec
 from seesay.registry import Registry
-
-Pixels = NDArray[np.uint8]
 
 _SHARED = 260  # pixels
 

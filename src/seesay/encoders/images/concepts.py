@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from seesay.arrays import Pixels
 from seesay.encoders import proposals, register_image_encoder
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.proposals import SIDE, diverse_regions

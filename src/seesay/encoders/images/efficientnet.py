@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Pixels
 from seesay.encoders import included_file, package_folder, register_image_encoder
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError

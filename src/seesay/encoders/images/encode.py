@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from seesay.arrays import Pixels
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels, SharedPixels
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
 from seesay.encoders.stores import (
     FeatureStore,
     SortedKeys,

@@ -17,9 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Pixels
 from seesay.encoders import register_image_encoder
 from seesay.encoders.detector import Detector, confidences_in
-from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
+from seesay.encoders.images.base import Arrays, ImageEncoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.spec import EncoderSpec

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
+from seesay.arrays import Ints
 from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.progress import progress
@@ -29,8 +30,6 @@ _RATE, _CLIP = 1e-3, 1.0
 _SCALE = 20.0  # of cosines, before the softmax
 _MAX_LENGTH = 50  # words, as in GVSE
 _ENCODED_AT_ONCE = 512  # sentences
-
-Rows = NDArray[np.int64]
 
 
 class BertLayer(nn.Module):
@@ -104,7 +103,7 @@ def load_minilm(folder: Path) -> MiniLMNetwork:
 
 
 def train_lstm(
-    dim: int, width: int, bags: Bags, batches: Iterable[tuple[Rows, ...]], steps: int, seed: int
+    dim: int, width: int, bags: Bags, batches: Iterable[tuple[Ints, ...]], steps: int, seed: int
 ) -> nn.LSTM:
     """Train an LSTM on batches of sentences, each with another one of its image, and the image's number."""
     with torch.random.fork_rng(devices=[]):
@@ -136,7 +135,7 @@ def load_lstm(weights: Mapping[str, NDArray[np.float32]]) -> nn.LSTM:
 
 
 @torch.inference_mode()
-def last_states(lstm: nn.LSTM, bags: Bags, chosen: Rows) -> NDArray[np.float32]:
+def last_states(lstm: nn.LSTM, bags: Bags, chosen: Ints) -> NDArray[np.float32]:
     """Compute the states after the last words of the chosen sentences, of unit length, (k, width)."""
     vectors, words = torch.from_numpy(bags.vectors), _sentences(bags)
     parts = [np.zeros((0, lstm.hidden_size), np.float32)]

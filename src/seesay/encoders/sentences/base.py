@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from seesay.arrays import Vectors
 from seesay.encoders import SENTENCE_ENCODERS, Described, Encoder
 from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
 from seesay.progress import progress, tell
 
-Vectors = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
 
 TEXT = "text.safetensors"  # in a run's folder: what was fitted

@@ -15,13 +15,13 @@ from typing import ClassVar, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Floats, Vectors
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import Tensors, Vectors, load_sentence_encoder
+from seesay.encoders.sentences.base import Tensors, load_sentence_encoder
 from seesay.encoders.sentences.word_vectors import Bags, Remembered, WordFeatures
 from seesay.errors import SeesayError
 from seesay.progress import progress
 
-Floats = NDArray[np.float64]
 Kind = Literal["gmm", "lmm", "hglmm"]
 
 _ITERATIONS = 100

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Vectors
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.base import SentenceFeatures, Tensors
 from seesay.encoders.sentences.word_vectors import DIM, Bags
 from seesay.errors import SeesayError
 

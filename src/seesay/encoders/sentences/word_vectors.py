@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Vectors
 from seesay.encoders import package_folder, register_sentence_encoder
-from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.base import SentenceFeatures, Tensors
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.text.tokens import tokenize

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from seesay.arrays import Pixels, Vectors
 from seesay.encoders import register_image_encoder, register_sentence_encoder
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Pixels
-from seesay.encoders.sentences.base import SentenceEncoder, Vectors
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.encoders.spec import EXPORTED, OPEN_CLIP, TIMM
 from seesay.errors import SeesayError
 

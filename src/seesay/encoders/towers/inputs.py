@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from tokenizers import Tokenizer
 
+from seesay.arrays import Ints, Pixels
 from seesay.data.pixels import middle
 from seesay.errors import SeesayError
-
-Pixels = NDArray[np.uint8]
-Ids = NDArray[np.int64]
 
 _MOST, _MOST_OF_TEN = 8192, 1024  # pixels of a side
 _LONGEST, _LARGEST_ID = 65_536, (1 << 31) - 1
@@ -180,7 +177,7 @@ class Tokens:
         tokenizer.no_padding()
         tokenizer.enable_truncation(settings.length)
 
-    def ids(self, texts: Sequence[str]) -> Ids:
+    def ids(self, texts: Sequence[str]) -> Ints:
         """Make ids (m, length)."""
         clean, length = CLEANINGS[self.settings.clean], self.settings.length
         try:

@@ -24,8 +24,9 @@ from tokenizers import Regex, Tokenizer, pre_tokenizers, processors
 from tokenizers.models import BPE
 from torch import Tensor, nn
 
+from seesay.arrays import Ints
 from seesay.encoders.images.base import TEN
-from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings
+from seesay.encoders.towers.inputs import Preprocessing, Tokens, TokenSettings
 from seesay.errors import SeesayError, did_you_mean
 
 RANDOM, BEFORE_RELU = "random", "before-relu"  # after the name of a network of timm
@@ -48,7 +49,7 @@ class LoadedText:
 
     module: nn.Module
     tokens: Tokens
-    library_ids: Callable[[Sequence[str]], Ids]
+    library_ids: Callable[[Sequence[str]], Ints]
 
 
 @dataclass(frozen=True)

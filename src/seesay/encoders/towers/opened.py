@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from seesay.arrays import Ints, Vectors
 from seesay.device import default_device
 from seesay.encoders.spec import EXPORTED, TOWER, EncoderSpec
-from seesay.encoders.towers.inputs import Ids, Preprocessing, Tokens, TokenSettings, check_numbers
+from seesay.encoders.towers.inputs import Preprocessing, Tokens, TokenSettings, check_numbers
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session
 from seesay.paths import (
@@ -32,8 +33,6 @@ from seesay.paths import (
     unusable,
     unwritable_cache,
 )
-
-Vectors = NDArray[np.float32]
 
 _FORMAT = "3"  # of an export; models are exported again if it changes
 _MANY = 16  # least sentences for which PyTorch is loaded
@@ -120,7 +119,7 @@ class Towers:
         """Compute vectors (n, d) of pixels (n, h, w, 3)."""
         return self._run("image", "pixels", pixels, few=0)
 
-    def text(self, ids: Ids) -> Vectors:
+    def text(self, ids: Ints) -> Vectors:
         """Compute vectors (m, d) of ids (m, t)."""
         return self._run("text", "ids", ids, few=_MANY)
 

@@ -12,19 +12,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 from scipy import linalg
 from torch import Tensor
 
+from seesay.arrays import Floats
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import unit_vectors
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
 from seesay.settings import NonNegative
-
-_Matrix = NDArray[np.float64]
 
 
 class Covariances:
@@ -175,15 +173,15 @@ def _check_dim(dim: int, *widths: int) -> None:
         )
 
 
-def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _Matrix:
+def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> Floats:
     """Return the lower Cholesky factor of the covariance with its ridge."""
-    matrix: _Matrix = covariance.cpu().numpy()
+    matrix: Floats = covariance.cpu().numpy()
     width = len(matrix)
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
     np.fill_diagonal(matrix, variances)
     try:
         # Symmetric, so the transpose is equal, and has the memory order that LAPACK overwrites.
-        factor: _Matrix = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        factor: Floats = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         factor = np.zeros((width, width))
     # The remaining variance given the earlier features; only a rounding error if the matrix is singular.
@@ -197,7 +195,7 @@ def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _
     return factor
 
 
-def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matrix]:
+def _leading_singular(matrix: Floats, k: int) -> tuple[Floats, Floats, Floats]:
     """Return the k leading singular triplets, (p, k), (k,) and (q, k); vectors of zero values are zero."""
     if matrix.shape[0] > matrix.shape[1]:
         right, values, left = _leading_singular(matrix.T, k)
