@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from seesay.recipes.changes import canonical_changes
 from seesay.recipes.table import list_tables
 from seesay.results.rows import Row
 
@@ -20,11 +19,11 @@ def is_called(row: Row, name: str) -> bool:
 
 
 def _name_in_tables(row: Row) -> str | None:
-    return _variants().get((row.provenance.recipe, *row.canonical_changes))
+    return _variants().get((row.provenance.recipe, *row.changes))
 
 
 @cache
 def _variants() -> dict[tuple[str, ...], str]:
     """Return the names of changed recipes in shipped tables, by the recipe and its changes."""
     rows = [row for table in list_tables() for row in table.rows if row.changes]
-    return {(row.recipes[0], *canonical_changes(row.changes)): row.name for row in rows}
+    return {(row.recipes[0], *sorted(row.changes)): row.name for row in rows}

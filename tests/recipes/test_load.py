@@ -255,7 +255,8 @@ def test_a_change_can_name_a_key_of_what_an_earlier_one_chose() -> None:
 
 
 def test_the_later_of_two_changes_counts() -> None:
-    assert load_recipe("irmatch-h", changes=["seed=2", "seed=3"]).seed == 3
+    recipe = load_recipe("irmatch-h", changes=["seed=2", "seed=3"])
+    assert (recipe.seed, recipe.changes) == (3, ("seed=3",))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_changed_recipe_has_the_change_in_its_name() -> None:
 def test_seeds_whose_changes_are_spelt_in_two_ways_are_all_compared() -> None:
     spelt = ["encoders=['a', 'b']", 'encoders=["a","b"]', "encoders=['a', 'b']"]
     changed = [row("vse0", seed=s, mR=50.0 + s, changes=[change]) for s, change in enumerate(spelt, start=1)]
-    assert len(paired_order([*rows(), *changed], "vse0", f"vse0:{spelt[0]}").differences) == 3
+    assert len(paired_order([*rows(), *changed], "vse0", "vse0:encoders=[a, b]").differences) == 3
 
 
 def test_equal_differences_leave_no_doubt() -> None:

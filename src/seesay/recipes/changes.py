@@ -148,22 +148,16 @@ def reaches_members(key: str, composed: type[Settings]) -> bool:
     return key not in LABELS and of_matcher not in composed.model_fields.keys() - {"kind"}
 
 
-def canonical_changes(changes: Iterable[str]) -> list[str]:
-    """Return changes sorted and normalised: quotes, spaces and the order of keys do not matter.
-
-    >>> canonical_changes(['encoders=["a", "b"]', "min_count=2"])
-    ['encoders=[a, b]', 'min_count=2']
-    >>> canonical_changes(["min_count=2", "encoders=['a','b']"])
-    ['encoders=[a, b]', 'min_count=2']
-    """
-    return sorted(map(_canonical, changes))
-
-
 @cache
-def _canonical(change: str) -> str:
+def as_recorded(change: str) -> str:
+    """Return a change as recipes record it: quotes, spaces and the order of keys do not matter.
+
+    >>> as_recorded('encoders=["a","b"]'), as_recorded("encoders=['a', 'b']")
+    ('encoders=[a, b]', 'encoders=[a, b]')
+    """
     try:
         return str(Change.parse(change))
-    except SeesayError:
+    except SeesayError:  # no change, in a file that somebody has written
         return change
 
 

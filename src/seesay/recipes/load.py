@@ -234,12 +234,14 @@ def _load(
     """Load a recipe, with its members and the departures derived from its settings; validate it once."""
     values, where = find_recipe(name, corpus, settings_of), name
     paper = values.pop("paper", None)
-    made: list[Change] = []
-    for change in changes:
-        made.append(with_mapping(change, values, name, corpus, settings_of))
-        values = with_change(values, made[-1])
+    by_key: dict[str, Change] = {}
+    for each in changes:
+        change = with_mapping(each, values, name, corpus, settings_of)
+        by_key[change.key] = change
+        values = with_change(values, change)
+    made = [by_key[key] for key in sorted(by_key)]  # members take a mapping before the keys in it
     if made:
-        values["changes"] = sorted(map(str, made))
+        values["changes"] = list(map(str, made))
         where = f"{name} with {', '.join(map(str, made))}"
     recipe = validated(Recipe, values, where)
     departures = list(recipe.departures)

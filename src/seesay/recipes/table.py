@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from seesay.encoders.spec import role_of
 from seesay.errors import SeesayError, did_you_mean
+from seesay.recipes.changes import as_recorded
 from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
 from seesay.recipes.load import corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
@@ -51,7 +52,8 @@ class TableRow(Settings):
     def _flat(cls, changes: object) -> object:
         if not isinstance(changes, list):
             return changes
-        return [each for change in changes for each in (change if isinstance(change, list) else [change])]
+        flat = [each for change in changes for each in (change if isinstance(change, list) else [change])]
+        return [as_recorded(each) if isinstance(each, str) else each for each in flat]
 
     @model_validator(mode="after")
     def _variants_have_names(self) -> TableRow:

@@ -10,7 +10,6 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.paired_test import PairedTest
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
-from seesay.recipes.changes import canonical_changes
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Table, number
@@ -142,5 +141,5 @@ def _kind(entry: Entry) -> tuple[str, ...]:
     """Return the recipe of a run and its changes except the seed, or the name of external scores."""
     if not isinstance(entry, Run):
         return (entry.name,)
-    changes = canonical_changes(c for c in entry.recipe.changes if not c.startswith("seed="))
+    changes = [each for each in entry.recipe.changes if not each.startswith("seed=")]
     return entry.recipe.name, *changes

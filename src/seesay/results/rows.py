@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from seesay.errors import SeesayError
 from seesay.paths import lock_of, locked, replace_text
 from seesay.protocols.base import PROTOCOLS, Result, read_result
-from seesay.recipes.changes import canonical_changes
+from seesay.recipes.changes import as_recorded
 from seesay.recipes.load import settings_digest
 from seesay.settings import describe
 
@@ -74,6 +74,11 @@ class Provenance(BaseModel):
     machine: str | None = None
     teacher: str | None = None
 
+    @field_validator("changes")
+    @classmethod
+    def _as_recorded(cls, changes: list[str] | None) -> list[str] | None:
+        return changes and list(map(as_recorded, changes))
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -117,7 +122,7 @@ class Row:
     @property
     def changes(self) -> list[str]:
         """The changes to the recipe, except for the seed."""
-        return [change for change in self.provenance.changes or () if not change.startswith("seed=")]
+        return sorted(each for each in self.provenance.changes or () if not each.startswith("seed="))
 
     @property
     def variant(self) -> str:
@@ -125,14 +130,9 @@ class Row:
         return ":".join((self.provenance.recipe, *self.changes))
 
     @property
-    def canonical_changes(self) -> list[str]:
-        """The changes to the recipe except for the seed, sorted and in a canonical spelling."""
-        return canonical_changes(self.changes)
-
-    @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
-        values = self.result.about | self.to_dict() | {"changes": self.canonical_changes or None}
+        values = self.result.about | self.to_dict() | {"changes": self.changes or None}
         keys = (*_IDENTITY, *PROTOCOLS[self.result.protocol].identity)
         return {key: _sortable(values.get(key)) for key in keys}
 

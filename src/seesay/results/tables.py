@@ -20,7 +20,6 @@ from seesay.metrics.bootstrap import Interval
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Content, Metrics
 from seesay.protocols.grounding import conventions
-from seesay.recipes.changes import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
 from seesay.results.published import PublishedRow, find_published, is_published, published_rows, sources
@@ -259,8 +258,8 @@ class PaperTable:
         notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
         variants = [line.row for line in self.lines if line.row.changes]
         notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
-        named = set(canonical_changes(change for row in variants for change in row.changes))
-        changes = dict.fromkeys(change for row in rows for change in row.canonical_changes)
+        named = {change for row in variants for change in row.changes}
+        changes = dict.fromkeys(change for row in rows for change in row.changes)
         if changed := [change for change in changes if change not in named]:
             notes.append(f"Changed: {', '.join(changed)}.")
         wanted = [line for line in self.lines if line.row.measured]
@@ -372,12 +371,12 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
     """Return the recorded rows of a row, of one or more settings."""
     recipe = row.name if row.combine else row.recipes[0]
     wanted = (recipe, protocol, split)
-    changes = canonical_changes(row.changes)
+    changes = sorted(row.changes)
     return [
         each
         for each in rows
         if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
-        and each.canonical_changes == changes
+        and each.changes == changes
     ]
 
 
