@@ -77,3 +77,20 @@ def test_a_server_finds_files_by_their_names_and_opens_none(folder: Path) -> Non
         assert [each["path"] for each in found["results"]] == ["IMG_2021.png"]
         assert found["certainty"] == "sure"
         assert client.get("/api/v1/search", params={"q": "/etc/passwd.jpg"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("Hund", "dog"),
+        ("狗", "dog"),
+        ("playa", "beach"),
+        ("NEIGE", "snow"),
+        ("red", None),
+        ('"Hund"', None),
+        ("Hund - red", None),
+        ("chat", None),  # is English, too
+    ],
+)
+def test_the_english_name_of_a_thing_is_offered(index: Index, query: str, meant: str | None) -> None:
+    assert index.search(query).query_meant == meant

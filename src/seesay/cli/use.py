@@ -176,6 +176,8 @@ def search(
             scores = run.score(list(files.values()), ready.query.sentences)[:, 0]
             answer = _reordered(found, list(files), scores, k)
         console.show_answer(answer, opened, query, as_json, rerank is not None)
+        if answer.query_meant:
+            console.tell(f"Did you mean: {answer.query_meant}?")
         if answer and answer.where_meant:
             console.tell(f"Files or folders have that name: --where '{answer.where_meant}'")
     if not answer:

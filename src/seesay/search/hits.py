@@ -89,6 +89,7 @@ class Answer(list[Hit]):
         end: the end of the page; None if there are no more hits.
         where_meant: a similar filter, if no image matches the given one; or one for files or folders that are
             named like the query, if nothing fits it; else None.
+        query_meant: the English name of a thing that the query names in another language; else None.
 
     Example:
         >>> from seesay.search import Answer
@@ -104,12 +105,13 @@ class Answer(list[Hit]):
         end: Place | None = None,
         corrected_words: Mapping[str, str] | None = None,
         where_meant: str | None = None,
+        query_meant: str | None = None,
     ) -> None:
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
         self.end = end
         self.corrected_words = dict(corrected_words or {})
-        self.where_meant = where_meant
+        self.where_meant, self.query_meant = where_meant, query_meant
 
     @property
     def certainty(self) -> Certainty:
@@ -122,7 +124,8 @@ class Answer(list[Hit]):
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, for example re-ranked ones."""
-        return Answer(hits, self.unknown_words, self.end, self.corrected_words, self.where_meant)
+        meant = self.where_meant, self.query_meant
+        return Answer(hits, self.unknown_words, self.end, self.corrected_words, *meant)
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; with `roots`, paths are those of files."""

@@ -31,6 +31,7 @@ from seesay.search.roots import Root, holding
 from seesay.search.sqlite_file import KINDS, Kind
 from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
+from seesay.text.translations import english_for
 
 DEFAULT_RUN = "seesay-small"
 _LEAST_OF_A_NAME = 3  # letters with which files and folders are looked for
@@ -176,6 +177,8 @@ class Searcher:
             return Answer([replace(hit, probability=1.0) for hit in found], end=found.end)
         is_first = among is None and after is None  # else the best of the whole gallery may not be on it
         answer = Answer(self._judged(found, asked, is_first), asked.unknown, found.end, asked.corrected)
+        if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
+            answer.query_meant = english_for(words[0])
         if after is None and not found and where:
             answer.where_meant = self.filter_meant(where)
         elif after is None and answer.certainty == "nothing":

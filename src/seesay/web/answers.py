@@ -80,6 +80,7 @@ class _Answers(_OfIndex):
                 "corrected_words": answer.corrected_words,
                 "certainty": answer.certainty,
                 "where_meant": answer.where_meant,
+                "query_meant": answer.query_meant,
                 "milliseconds": milliseconds,
             }
         )
@@ -107,6 +108,9 @@ class Images(_Answers):
     )
     query: list[PartAnswer] = Field([], description="the parts of the query")
     where_meant: str | None = Field(None, description=_WHERE_MEANT)
+    query_meant: str | None = Field(
+        None, description="the English name of what a query in German, Spanish, French or Chinese names"
+    )
 
     def to(self, query: Query) -> Self:
         """Add the query."""

@@ -263,7 +263,16 @@ function tell(state, answer) {
   const told = document.createElement("strong");
   told.textContent = claim;
   told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
-  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer), ...named(state, answer));
+  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer), ...inEnglish(state, answer), ...named(state, answer));
+}
+
+// Returns a link to the English name of what was asked for in another language.
+function inEnglish(state, { query_meant: meant }) {
+  if (!meant) return [];
+  const link = document.createElement("a");
+  link.href = addressOf({ ...state, q: meant, view: null });
+  link.textContent = meant;
+  return [" · Did you mean ", link, "?"];
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
