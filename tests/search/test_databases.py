@@ -20,7 +20,7 @@ from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.hits import Place
 from seesay.search.index import Index
-from seesay.search.nearest import Nearest, open_nearest
+from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 from tests.search.colours import Colours, gallery
@@ -253,8 +253,10 @@ def pages(vectors: Nearest, query: NDArray[np.float32]) -> list[tuple[int, float
 
 
 def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path, where: str) -> None:
+    from seesay.search.postgresql import PostgreSQL
+
     embedded = Neighbours(store, "image", tmp_path / "v.f16")
-    database = open_nearest(where, store, "image", lambda: np.empty((0, DIM), np.float32))
+    database = PostgreSQL(where, store, "image", lambda: np.empty((0, DIM), np.float32))
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
     for vectors in (embedded, database):
         vectors.save()

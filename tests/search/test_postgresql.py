@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.nearest import Nearest, open_nearest, store_address
+from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 from tests.search.stores import address
@@ -25,7 +25,7 @@ pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from psycopg.sql import SQL, Literal
 
-from seesay.search.postgresql import RECALL, Connections, PostgreSQL
+from seesay.search.postgresql import RECALL, Connections, PostgreSQL, checked_address
 
 DIM, COUNT = 32, 3000
 NONE = np.empty((0, DIM), np.float32)  # queries for which recall is measured
@@ -57,8 +57,7 @@ def graph(
     """Their vectors in PostgreSQL, with a graph."""
     queries = np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32)
     where = address("postgresql")
-    opened = open_nearest(where, store, "image", lambda: queries)
-    assert isinstance(opened, PostgreSQL)
+    opened = PostgreSQL(where, store, "image", lambda: queries)
     opened.graph_from = 1000
     opened.save()
     opened.refresh()
@@ -160,7 +159,7 @@ def test_connections_that_the_server_has_closed_are_made_again(
 )
 def test_a_password_is_neither_kept_nor_shown(given: str) -> None:
     with pytest.raises(SeesayError, match=r"PGPASSWORD|write postgresql://USER@HOST") as told:
-        store_address(given)
+        checked_address(given)
     assert "hush" not in str(told.value)
 
 

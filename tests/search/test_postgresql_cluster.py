@@ -18,7 +18,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search.hits import Place
-from seesay.search.nearest import Nearest, open_nearest, store_address
+from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 
@@ -141,7 +141,9 @@ def check_same(found: Nearest, exact: Nearest) -> None:
 def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None:
     store = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
     exact = Neighbours(store, "image", tmp_path / "unused.f16")
-    near = open_nearest(store_address(servers.address), store, "image", lambda: NONE)
+    from seesay.search.postgresql import PostgreSQL, checked_address
+
+    near = PostgreSQL(checked_address(servers.address), store, "image", lambda: NONE)
     table = f'"seesay_{store.meta["identity"]}_image"'
 
     def rows(name: str) -> int:

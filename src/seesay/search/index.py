@@ -8,13 +8,12 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 from seesay.paths import check_folder, disk_errors, home_expanded, is_folder, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
-from seesay.search.nearest import store_address
 from seesay.search.roots import Root
 from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
 from seesay.search.sqlite_file import Kind
@@ -59,7 +58,7 @@ class Index(Searcher):
             SeesayError: the folder is not empty or cannot be created, the store or run does not exist, the
                 run has no embeddings.
         """
-        folder, store, embedder = home_expanded(folder), store_address(store), load_embedder(run)
+        folder, store, embedder = home_expanded(folder), _store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +101,7 @@ class Index(Searcher):
             items,
             run,
             _checked_roots(folder, items.roots(), given),
-            _checked_address(folder, items, store_address(store)),
+            _checked_address(folder, items, _store_address(store)),
         )
 
     @classmethod
@@ -330,6 +329,15 @@ def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str 
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
             raise SeesayError(f"{folder}: say where its images are with {known}; seesay info shows them.")
     return {name: Path(each).resolve() for name, each in given.items()}
+
+
+def _store_address(address: str) -> str:
+    """Return the address of a store as an index keeps it; empty for vectors in its folder."""
+    if not address:
+        return ""
+    with naming_extras():
+        from seesay.search.postgresql import checked_address
+    return checked_address(address)
 
 
 def _checked_address(folder: Path, items: Store, given: str) -> str:

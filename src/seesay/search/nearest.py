@@ -8,11 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import naming_extras
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.sqlite_file import Kind
-from seesay.search.store import Store
 
 Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Ids and scores (n,) of items, best first."""
@@ -61,37 +58,6 @@ class Nearest(Protocol):
     def close(self) -> None:
         """Close files and connections."""
         ...
-
-
-def open_nearest(address: str, store: Store, kind: Kind, queries: Queries) -> Nearest:
-    """Open the vectors of one kind in a database; it does not connect before a method is first called.
-
-    Args:
-        address: of the database, "postgresql://…".
-        store: of the items.
-        kind: of the items.
-        queries: the queries for measuring recall.
-
-    Raises:
-        MissingExtraError: the database's client is not installed.
-    """
-    with naming_extras():
-        from seesay.search.postgresql import PostgreSQL
-    return PostgreSQL(address, store, kind, queries)
-
-
-def store_address(address: str) -> str:
-    """Return an address as stored in an index.
-
-    Raises:
-        SeesayError: the address is invalid.
-        MissingExtraError: the database's client is not installed.
-    """
-    if not address:
-        return ""
-    with naming_extras():
-        from seesay.search.postgresql import checked_address
-    return checked_address(address)
 
 
 def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
-from seesay.errors import QueryError, SeesayError
+from seesay.errors import QueryError, SeesayError, naming_extras
 from seesay.paths import is_folder
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
@@ -23,7 +23,7 @@ from seesay.search.duplicates import stacks
 from seesay.search.filters import Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge, unrelated_vectors
-from seesay.search.nearest import Nearest, open_nearest
+from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
@@ -83,9 +83,11 @@ class Searcher:
             self._embedder = self._checked(load_embedder(run))
 
     def _open_vectors(self, kind: Kind, address: str) -> Nearest:
-        if address:
-            return open_nearest(address, self.store, kind, self._queries)
-        return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.f16")
+        if not address:
+            return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.f16")
+        with naming_extras():
+            from seesay.search.postgresql import PostgreSQL
+        return PostgreSQL(address, self.store, kind, self._queries)
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""
