@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from seesay.errors import SeesayError
 from seesay.web.app import create_app
 from seesay.web.options import ServerOptions
-from seesay.web.security import Tokens
+from seesay.web.security import AccessTokens
 from tests.linear import check_linear
 from tests.search.colours import opened
 from tests.web.conftest import TOKEN
@@ -96,7 +96,7 @@ def test_each_token_lets_in_and_the_log_names_whose_it_was(index_path: Path, tok
 
 
 def test_tokens_that_were_taken_out_of_the_file_open_nothing(tokens: Path) -> None:
-    access = Tokens(tokens)
+    access = AccessTokens(tokens)
     cookie = Headers({"cookie": f"seesay={access.cookie(TOKEN)}"})
     assert access.name_of(cookie) == ""
     tokens.write_text(f"ada {OTHER}")
@@ -116,7 +116,7 @@ from pathlib import Path
 from seesay.search import Index
 from seesay.web.app import serve
 from seesay.web.options import ServerOptions
-from seesay.web.security import Tokens
+from seesay.web.security import AccessTokens
 from tests.search.colours import Colours
 serve(Index.open(sys.argv[1], Colours()), port=0, options=ServerOptions(token_file=Path(sys.argv[2])))
 """
@@ -143,16 +143,16 @@ def test_files_without_tokens(tmp_path: Path, text: str) -> None:
     file = tmp_path / "my tokens"
     file.write_text(text)
     with pytest.raises(SeesayError, match="token"):
-        Tokens(file)
+        AccessTokens(file)
     with pytest.raises(SeesayError, match="token"):
-        Tokens(tmp_path / "nowhere")
+        AccessTokens(tmp_path / "nowhere")
 
 
 def test_the_hint_to_make_a_token_can_be_copied(tmp_path: Path) -> None:
     file = tmp_path / "my 'tokens"
     file.touch()
     with pytest.raises(SeesayError) as raised:
-        Tokens(file)
+        AccessTokens(file)
     assert os.system(str(raised.value).rpartition("create one: ")[2].replace("seesay token", "echo")) == 0
     assert file.read_text() == "\n"
 
@@ -162,11 +162,11 @@ def test_the_time_to_find_a_cookie_is_linear_in_the_header(tokens: Path, escaped
     def header(size: int) -> Headers:
         return Headers({"cookie": 'seesay="' + escaped * (size // len(escaped)) + '"'})
 
-    check_linear(Tokens(tokens).name_of, header, 64_000)
+    check_linear(AccessTokens(tokens).name_of, header, 64_000)
 
 
 def test_the_cookie_is_found_among_others(tokens: Path) -> None:
-    access = Tokens(tokens)
+    access = AccessTokens(tokens)
     ours = f"seesay={access.cookie(TOKEN)}"
     for cookies in (ours, f"a=b; {ours}", f"{ours};c=d", f'x="q;"; {ours} ; y', f"seesay=old; {ours}"):
         assert access.name_of(Headers({"cookie": cookies})) == "", cookies

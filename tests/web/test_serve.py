@@ -21,7 +21,7 @@ from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.web.app import serve
 from seesay.web.options import ServerOptions
-from seesay.web.security import Limits, Tokens
+from seesay.web.security import AccessTokens, Limits
 from tests.search.colours import Colours, opened
 
 
@@ -127,7 +127,7 @@ def test_a_new_token_is_one(tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit):
         main(["token"])
     (tmp_path / "token").write_text(made := capsys.readouterr().out)
-    assert Tokens(tmp_path / "token").is_token(made.strip())
+    assert AccessTokens(tmp_path / "token").is_token(made.strip())
 
 
 UPLOAD = (

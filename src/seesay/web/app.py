@@ -34,7 +34,7 @@ from seesay.web.responses import Compressed
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
-from seesay.web.security import MAX_HEADER_BYTES, Guard, Tokens, check_proxies, is_local, is_open
+from seesay.web.security import MAX_HEADER_BYTES, AccessTokens, Guard, check_proxies, is_local, is_open
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
@@ -60,7 +60,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     for index in by_name.values():
         index.check_roots()
     service = Service(by_name, options)
-    tokens = Tokens(options.token_file) if options.token_file is not None else None
+    tokens = AccessTokens(options.token_file) if options.token_file is not None else None
     metrics = Metrics()
     metrics.registry.register(IndexMetrics(service))
 
@@ -237,7 +237,7 @@ def _address_in_network() -> str | None:
 
 
 @contextmanager
-def _rereading(tokens: Tokens | None) -> Iterator[None]:
+def _rereading(tokens: AccessTokens | None) -> Iterator[None]:
     """Reload the tokens on SIGHUP, which would otherwise end the process."""
     is_main = threading.current_thread() is threading.main_thread()
     if tokens is None or not is_main or not hasattr(signal, "SIGHUP"):

@@ -18,7 +18,7 @@ class ServerOptions:
         hosts: accepted host names, besides numeric addresses.
         prefix: the prefix of all paths, such as "/photos", for a server behind a proxy.
         proxies: addresses or networks of proxies, whose forwarding headers are trusted.
-        token_file: a file of tokens, one of which clients must send, see `Tokens`; None for no
+        token_file: a file of tokens, one of which clients must send, see `AccessTokens`; None for no
             authentication.
         ground_run: the run that grounds phrases.
         warm_up: load all runs in the background at the start, rather than on first use.

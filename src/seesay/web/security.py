@@ -69,7 +69,7 @@ class Limits:
     requests_an_address: int = 64
 
 
-class Tokens:
+class AccessTokens:
     """Admits clients that send a token from a file: programs in a header, browsers in a cookie.
 
     A line of the file is a token, or the name of its owner and the token. Empty lines, and those that begin
@@ -245,7 +245,7 @@ class Guard:
         limits: Limits,
         hosts: Collection[str],
         prefix: str = "",
-        tokens: Tokens | None = None,
+        tokens: AccessTokens | None = None,
     ) -> None:
         self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
         self._prefix, self._tokens = prefix, tokens

@@ -11,13 +11,13 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from seesay.web.security import COOKIE, COOKIE_SECONDS, Tokens, login_page
+from seesay.web.security import COOKIE, COOKIE_SECONDS, AccessTokens, login_page
 
 STATIC = Path(__file__).parents[1] / "static"
 _Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
 
 
-def page_routes(tokens: Tokens | None, prefix: str) -> APIRouter:
+def page_routes(tokens: AccessTokens | None, prefix: str) -> APIRouter:
     """Build `/`, `/login`, `/logout` and `/docs`."""
     router = APIRouter(include_in_schema=False)
 
