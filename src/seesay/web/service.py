@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from fastapi import HTTPException, UploadFile
@@ -18,7 +18,7 @@ from seesay.data.decoders import Decoders
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
-from seesay.grounding import can_ground, load_grounder
+from seesay.grounding import Grounder, Grounding, can_ground, load_grounder
 from seesay.search.index import Index
 from seesay.web.options import ServerOptions
 from seesay.web.security import too_large
@@ -28,22 +28,6 @@ T = TypeVar("T")
 
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
-
-
-class Lazy(Generic[T]):
-    """A value that is loaded once, when it is first needed. Thread-safe."""
-
-    def __init__(self, load: Callable[[], T]) -> None:
-        self._load = load
-        self._loaded: T | None = None
-        self._lock = threading.Lock()
-
-    def get(self) -> T:
-        """Return the value; raise what `load` raises."""
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
 
 
 class Service:
@@ -60,7 +44,8 @@ class Service:
     def __init__(self, indexes: Mapping[str, Index], options: ServerOptions) -> None:
         self.options, limits = options, options.limits
         self.grounds = can_ground(options.ground_run)
-        self.grounder = Lazy(lambda: load_grounder(options.ground_run))
+        self._grounder: Grounder | None = None
+        self._loading = threading.Lock()
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
@@ -92,7 +77,7 @@ class Service:
         with suppress(SeesayError):
             if self.grounds and not self.is_closing:
                 grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
-                self.grounder.get().ground(grey, grey.name, "a photograph")
+                self.ground(grey, "a photograph")
 
     def close(self) -> None:
         """Stop updates, drop waiting work and close the indexes."""
@@ -107,6 +92,12 @@ class Service:
         self.decoders.close()
         for served in self.served.values():
             served.index.close()
+
+    def ground(self, photo: Photo, sentence: str, k: int = 1) -> Grounding:
+        """Find the phrases of a sentence in a photo; the first call loads the run."""
+        with self._loading:
+            self._grounder = self._grounder or load_grounder(self.options.ground_run)
+        return self._grounder.ground(photo, photo.name, sentence, k)
 
     async def run(self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
         """Run blocking work in a thread, by default one for queries.

@@ -159,7 +159,7 @@ async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes 
     _check(q)
 
     def work(photo: Photo) -> tuple[Grounding, float]:
-        return clocked(lambda: service.grounder.get().ground(photo, photo.name, q, limit))
+        return clocked(lambda: service.ground(photo, q, limit))
 
     return GroundingAnswer.from_grounding(*await service.with_upload(image, work, SIDE))
 
@@ -178,7 +178,7 @@ async def ground_indexed(
         except ImageError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
         photo = service.decoders.decode(data, item.path or "the image", SIDE)
-        return service.grounder.get().ground(photo, photo.name, q, limit)
+        return service.ground(photo, q, limit)
 
     found, took = await service.run(lambda: clocked(work), service.pictures)
     return GroundingAnswer.from_grounding(found, took, served.name)

@@ -200,9 +200,12 @@ async function first(state, mine, shown, before) {
   while (mine === pages && mine.images.length < shown && !mine.isComplete) await mine.more();
   if (mine !== pages) return;
   const top = shown ? scrollY : 0;
-  gallery.show(mine.images, headings(state));
+  if (before instanceof Timeline) gallery.replace(mine.images, headings(state));
+  else {
+    gallery.show(mine.images, headings(state));
+    scrollTo({ top, behavior: "instant" });
+  }
   gallery.element.classList.remove("stale");
-  scrollTo({ top, behavior: "instant" });
   $("scores").hidden = !answer.results.some(({ score }) => score !== undefined);
   tell(state, answer);
   showChips(state, answer.query ?? []);
@@ -263,7 +266,9 @@ function tell(state, answer) {
   const told = document.createElement("strong");
   told.textContent = claim;
   told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
-  $("status").replaceChildren(...(claim ? [told] : []), ...(claim && facts.length ? [" · "] : []), facts.join(" · "), ...asTyped(state, answer), ...inEnglish(state, answer), ...named(state, answer));
+  const rest = [facts.join(" · "), ...asTyped(state, answer), ...inEnglish(state, answer), ...named(state, answer)].filter(Boolean);
+  if (typeof rest[0] === "string") rest[0] = rest[0].replace(/^ · /, "");
+  $("status").replaceChildren(...(claim ? [told, " "] : []), ...rest);
 }
 
 // Returns a link to the English name of what was asked for in another language.

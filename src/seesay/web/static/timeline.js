@@ -2,6 +2,7 @@
 // come into it as they are scrolled to.
 
 const SIZE = 100; // images of a page
+const KEPT = 20; // pages that are fetched again when the index has changed
 const SHAPE = { width: 4, height: 3 }; // of an image that is not known yet
 
 export class Timeline {
@@ -17,15 +18,16 @@ export class Timeline {
     this.fetching = new Map(); // pages by number
   }
 
-  // Fetches the months, and the first page or those of `known`, the timeline that this one replaces. Returns the first page; null
-  // when it is called again.
+  // Fetches the months, the first page, and the last ones of `known`, the timeline that this one replaces. Returns the first page;
+  // null when it is called again.
   async more(known = null) {
     if (this.isComplete) return null;
     const { months } = await this.fetchMonths(this.leaving.signal);
     this.months = months;
     this.slots = months.flatMap(({ month, images }) => Array.from({ length: images }, () => ({ time: month, ...SHAPE })));
-    const numbers = new Set([0, ...(known?.fetching.keys() ?? [])]);
-    const [first] = await Promise.all([...numbers].filter((number) => !number || number * SIZE < this.slots.length).map((number) => this.fetch(number)));
+    const numbers = new Set([0, ...[...(known?.fetching.keys() ?? [])].slice(-KEPT)]);
+    const there = [...numbers].filter((number) => !number || number * SIZE < this.slots.length);
+    const [first] = await Promise.all(there.map((number) => this.fetch(number)));
     this.isComplete = true;
     this.images = this.stacked(this.slots);
     return first;
