@@ -16,7 +16,7 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageOps
+from PIL import Image, ImageCms, ImageOps, PngImagePlugin
 
 from seesay.data import pixels
 from seesay.data.decoders import facts_of
@@ -83,11 +83,19 @@ def test_cmyk_jpeg_keeps_its_colours():
     assert off(decode(encode(photo().convert("CMYK"), quality=95), "a"), photo()) < 20
 
 
+def fixed(*values: float) -> bytes:
+    return b"".join(round(value * 65536).to_bytes(4, "big", signed=True) for value in values)
+
+
+P3_TO_SRGB = {
+    (0.5151, 0.2412, -0.0011): (0.4360, 0.2225, 0.0139),
+    (0.2920, 0.6922, 0.0419): (0.3851, 0.7169, 0.0971),
+    (0.1571, 0.0666, 0.7841): (0.1431, 0.0606, 0.7141),
+}
+
+
 def display_p3() -> bytes:
     """A profile with Display P3's primaries (as adapted to D50) and a gamma of 2.2."""
-
-    def fixed(*values: float) -> bytes:
-        return b"".join(round(value * 65536).to_bytes(4, "big", signed=True) for value in values)
 
     curve = b"curv" + bytes(4) + (1).to_bytes(4, "big") + round(2.2 * 256).to_bytes(2, "big") + bytes(2)
     text = b"Display P3\0"
@@ -134,6 +142,75 @@ def test_colours_are_converted_without_a_copy_which_no_limit_counts():
 def test_a_profile_that_cannot_be_used_changes_nothing(profile):
     damaged = display_p3()[:300] if profile == "half" else profile
     assert off(decode(encode(photo(), "PNG", icc_profile=damaged), "a"), photo()) == 0
+
+
+def profile(description: str, gamma: float, grey: bool = False) -> bytes:
+    """A profile of sRGB's primaries, or of grey, with that gamma."""
+    data = display_p3().replace(round(2.2 * 256).to_bytes(2, "big"), round(gamma * 256).to_bytes(2, "big"))
+    for old, new in P3_TO_SRGB.items():
+        data = data.replace(fixed(*old), fixed(*new))
+    data = data.replace(b"Display P3\0", description.encode().ljust(10)[:10] + b"\0")
+    return data.replace(b"mntrRGB ", b"mntrGRAY").replace(b"rTRC", b"kTRC") if grey else data
+
+
+def srgb_levels(levels: np.ndarray, gamma: float) -> np.ndarray:
+    light = (levels / 255) ** gamma
+    return 255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
+RAMP = np.tile(np.arange(256, dtype=np.uint8), (8, 1))
+
+
+def test_a_linear_profile_is_converted_whatever_its_name():
+    data = encode(Image.fromarray(np.dstack([RAMP] * 3)), "PNG", icc_profile=profile("a sRGB one", 1.0))
+    assert off(decode(data, "a"), srgb_levels(np.dstack([RAMP] * 3), 1.0)) <= 2
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    assert off(decode(encode(photo(), "PNG", icc_profile=srgb), "a"), photo()) == 0
+
+
+@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+def test_a_grey_profile_is_converted(format):
+    data = encode(Image.fromarray(RAMP), format, icc_profile=profile("grey", 1.0, grey=True))
+    assert off(decode(data, "a"), srgb_levels(np.dstack([RAMP] * 3), 1.0)) <= 2
+
+
+def cmyk_profile() -> bytes:
+    """A profile of a press that prints grey with any ink but black: a table of 16 colours."""
+    inks = [(c, m, y, k) for c in (0, 1) for m in (0, 1) for y in (0, 1) for k in (0, 1)]
+    colours = bytes(
+        level for *colour, k in inks for level in (0 if k else 128 if any(colour) else 255, 128, 128)
+    )
+    identity = fixed(1, 0, 0, 0, 1, 0, 0, 0, 1)
+    table = b"mft1" + bytes(4) + b"\x04\x03\x02\0" + identity + bytes(range(256)) * 4 + colours
+    table += bytes(range(256)) * 3
+    header = bytearray(128)
+    header[:4] = (128 + 4 + 12 + len(table)).to_bytes(4, "big")
+    header[8:24] = b"\x02\x40\0\0" + b"prtrCMYKLab "
+    header[36:40] = b"acsp"
+    header[68:80] = fixed(0.9642, 1.0, 0.8249)
+    return bytes(header) + struct.pack(">I4sII", 1, b"A2B0", 144, len(table)) + table
+
+
+@pytest.mark.parametrize("format", ["TIFF", "JPEG"])
+def test_a_cmyk_profile_is_converted(format):
+    for inks, level in {(0, 0, 0, 0): 255, (0, 0, 0, 255): 0, (255, 0, 0, 0): 119}.items():
+        data = encode(Image.new("CMYK", (16, 16), inks), format, icc_profile=cmyk_profile())
+        assert off(decode(data, "a"), np.full((16, 16, 3), level)) <= 4
+
+
+@pytest.mark.parametrize("gamma", [1.0, 1.8, 2.2])
+def test_the_gamma_of_a_png_is_converted(gamma):
+    chunks = PngImagePlugin.PngInfo()
+    chunks.add(b"gAMA", struct.pack(">I", round(100_000 / gamma)))
+    data = encode(Image.fromarray(np.dstack([RAMP] * 3)), "PNG", pnginfo=chunks)
+    wanted = RAMP if gamma == 2.2 else srgb_levels(RAMP, gamma)
+    assert off(decode(data, "a"), np.dstack([wanted] * 3)) <= 2
+
+
+def test_transparency_of_sixteen_bits_is_white():
+    values = np.array([[0, 1000, 65535]], np.uint16)
+    data = encode(Image.fromarray(values), "PNG", transparency=1000)
+    assert decode(data, "a")[0, :, 0].tolist() == [0, 255, 255]
 
 
 def test_ycck_jpeg_is_read():

@@ -20,6 +20,9 @@ _MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and camer
 # The lowest cosine of Lite0 features to those of the full image was 0.985 at 1, 0.997 at 1.5, 0.9995 at 2.
 _SCALE_GAP = 2
 
+_PROFILES = {"RGB": "RGB", "GRAY": "L", "CMYK": "CMYK"}  # the colours of profiles, and modes of Pillow
+_SAMPLE = np.stack(np.meshgrid(*[np.linspace(0, 255, 6)] * 3), axis=-1).reshape(1, -1, 3).astype(np.uint8)
+_SAME = 2  # levels by which a profile of sRGB may change colours
 _END_OF_JPEG = b"\xff\xd9"
 _LONGEST = 64  # times the shorter side
 
@@ -53,11 +56,17 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
     image.load()
     grey = image.mode.startswith(("I", "F"))
     low, high = _range(image) if grey else (0.0, 0.0)
+    transparent = image.info.get("transparency") if grey else None
+    transform = _to_srgb(image) if image.mode == "CMYK" else None
     pixels = np.empty((image.height, image.width, 3), np.uint8)
     for box in _tiles(image):
         tile = image.crop(box)
         if grey:
-            tile = Image.fromarray(_eight_bits(np.asarray(tile), low, high))
+            values = np.asarray(tile)
+            levels = _eight_bits(values, low, high)
+            tile = Image.fromarray(np.where(values == transparent, np.uint8(255), levels))
+        elif transform is not None:
+            tile = ImageCms.applyTransform(tile, transform) or tile
         if tile.has_transparency_data:
             tile = _on_white(_in_mode(tile, "RGBA"))
         left, upper, right, lower = box
@@ -135,26 +144,65 @@ def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray
 
 
 def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
-    """Convert decoded pixels, (h, w, 3), of an image with another colour profile to sRGB, in place.
+    """Convert decoded pixels, (h, w, 3), of an image in other colours to sRGB, in place.
 
     Pixels without a profile, or with one that cannot be used, stay as they are: colours that are slightly
-    wrong are better than no photo. Pixels in sRGB are not converted.
+    wrong are better than no photo. Pixels in sRGB are not converted, nor those of CMYK, which `to_rgb` has
+    converted.
+    """
+    transform = _to_srgb(image)
+    table = _gamma_table(image) if transform is None else None
+    if transform is not None and transform.input_mode == "CMYK":
+        return pixels
+    if transform is not None and transform.input_mode == "L":
+        levels = Image.fromarray(np.arange(256, dtype=np.uint8)[None])
+        table = np.asarray(ImageCms.applyTransform(levels, transform))[0, :, 0]
+    rows = max(1, _TILE // pixels.shape[1])
+    for start in range(0, len(pixels), rows):
+        part = pixels[start : start + rows]
+        if table is not None:
+            part[:] = table[part]
+        elif transform is not None:
+            part[:] = np.asarray(ImageCms.applyTransform(Image.fromarray(part), transform))
+    return pixels
+
+
+def _to_srgb(image: Image.Image) -> ImageCms.ImageCmsTransform | None:
+    """Return the transform from an image's colours to sRGB; None if they are sRGB, or not known.
+
+    What a profile contains decides, not its name: "sRGB" is also part of the name of linear profiles.
     """
     profile = image.info.get("icc_profile")
     if not isinstance(profile, bytes) or not 0 < len(profile) <= _MAX_PROFILE:
-        return pixels
+        return None
     try:
         own = ImageCms.getOpenProfile(io.BytesIO(profile))
-        if own.profile.xcolor_space.strip() != "RGB" or "sRGB" in ImageCms.getProfileDescription(own):
-            return pixels
-        transform = ImageCms.buildTransform(own, ImageCms.createProfile("sRGB"), "RGB", "RGB")
-        rows = max(1, _TILE // pixels.shape[1])
-        for start in range(0, len(pixels), rows):
-            part = Image.fromarray(pixels[start : start + rows])
-            pixels[start : start + rows] = np.asarray(ImageCms.applyTransform(part, transform))
+        mode = _PROFILES.get(own.profile.xcolor_space.strip(), "")
+        fits = {"RGB": image.mode != "CMYK", "L": len(image.getbands()) < 3, "CMYK": image.mode == "CMYK"}
+        if not fits.get(mode):
+            return None
+        # The shortcut for grey is several levels wrong in the dark; only its 256 levels are converted.
+        flags = ImageCms.Flags.NOOPTIMIZE if mode == "L" else ImageCms.Flags.NONE
+        srgb = ImageCms.createProfile("sRGB")
+        transform = ImageCms.buildTransform(own, srgb, mode, "RGB", flags=flags)
+        if mode == "RGB":
+            changed = ImageCms.applyTransform(Image.fromarray(_SAMPLE), transform)
+            return None if np.abs(np.asarray(changed, int) - _SAMPLE).max() <= _SAME else transform
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
-        return pixels
-    return pixels
+        return None
+    return transform
+
+
+def _gamma_table(image: Image.Image) -> NDArray[np.uint8] | None:
+    """Return the sRGB level of each level of a PNG with another gamma; None if it has none."""
+    gamma = image.info.get("gamma")
+    if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float):
+        return None
+    if not 0.05 < gamma < 5 or abs(gamma - 1 / 2.2) < 0.01:  # the second is nearly that of sRGB
+        return None
+    light = np.linspace(0, 1, 256) ** (1 / gamma)
+    level = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.asarray(np.rint(255 * level), np.uint8)
 
 
 def turned(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
