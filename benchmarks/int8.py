@@ -99,7 +99,7 @@ class Encoders:
             self.features({n: np.stack([resize(p, side, side) for p in pixels]) for n, side in sides.items()})
 
 
-def in_32_bits(tuned: dict[str, str], run: Path) -> Encoders:
+def in_32_bits(tuned: dict[str, EncoderSpec], run: Path) -> Encoders:
     """Export the networks that a run has tuned, given by their names in it, and MiniLM; open them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")
@@ -192,11 +192,8 @@ def main() -> int:
             return 0
     run = Run.load("seesay-small")
     corpus = read_corpus(options.data).split(options.split)
-    tuned = {
-        str(EncoderSpec.parse(name).untuned): name
-        for name in Run.load(str(options.run), "cpu").recipe.encoders
-    }
-    names = [name.removesuffix(EIGHT_BITS) for name in run.recipe.encoders]
+    tuned = {encoder.name: encoder for encoder in Run.load(str(options.run), "cpu").recipe.encoders}
+    names = [encoder.name.removesuffix(EIGHT_BITS) for encoder in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
     encoders = in_32_bits(tuned, options.run), in_8_bits(names)
     images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()

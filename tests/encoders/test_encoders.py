@@ -23,8 +23,8 @@ class Tiny(ImageEncoder):
     """A tiny encoder."""
 
     @classmethod
-    def load(cls, name, device, run):
-        return cls(name, "v1", 4, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
+    def load(cls, spec, device, run):
+        return cls(spec, "v1", 4, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
 '''
 USE = """
 from seesay.encoders import IMAGE_ENCODERS, list_encoders, load_image_encoder

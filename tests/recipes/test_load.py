@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.changes import reaches_members
@@ -56,12 +57,11 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
     from seesay.encoders import REGION_ENCODERS
     from seesay.encoders.images.base import list_encoders
-    from seesay.encoders.spec import is_two_tower
 
     recipe = load_recipe(name)
     known = dict(list_encoders() if recipe.regions is None else list_encoders(REGION_ENCODERS))
     for encoder in recipe.encoders:
-        assert encoder in known or f"{encoder}:RUN" in known or is_two_tower(encoder)
+        assert str(encoder) in known or f"{encoder}:RUN" in known or encoder.is_tower
 
 
 def test_irmatch_is_the_papers() -> None:
@@ -379,7 +379,11 @@ def test_the_regularisation_of_flickr8k_is_not_that_of_larger_corpora(name: str,
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k", "coco"])
 def test_concepts_come_from_another_network_than_the_context(corpus: str) -> None:
     context, _ = load_recipe("sco-full", corpus).encoders
-    assert load_recipe("concepts", corpus).encoders == ("efficientnet-lite2:ten",) != (context,)
+    assert (
+        load_recipe("concepts", corpus).encoders
+        == (EncoderSpec("efficientnet-lite2", variant="ten"),)
+        != (context,)
+    )
 
 
 def test_a_shipped_row_without_its_teacher_names_none() -> None:
@@ -510,11 +514,15 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
     here, *others = (
-        load_recipe("irmatch-s", changes=[]).model_copy(update={"encoders": (f"concepts:{run}",)})
+        load_recipe("irmatch-s", changes=[]).model_copy(
+            update={"encoders": (EncoderSpec("concepts", variant=str(run)),)}
+        )
         for run in ("runs/concepts", "./runs/../runs/concepts", tmp_path / "link" / "runs" / "concepts")
     )
     assert all(is_same(here, other) for other in others)
-    assert not is_same(here, here.model_copy(update={"encoders": ("concepts:runs/other",)}))
+    assert not is_same(
+        here, here.model_copy(update={"encoders": (EncoderSpec("concepts", variant="runs/other"),)})
+    )
 
 
 @pytest.mark.parametrize(

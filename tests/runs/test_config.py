@@ -58,8 +58,9 @@ def test_towers_in_the_folder_need_no_seal(folder: Path) -> None:
     replace(config, recipe=recipe).save(folder)
     assert "seal" not in json.loads((folder / RUN).read_text())
     found = RunConfig.load(folder)
-    assert (found.encoders, found.sentence_encoder) == ((inside, "minilm"), inside)
-    assert EncoderSpec.parse(inside).within(folder).variant == f"{folder.resolve()}/towers/0123"
+    towers = EncoderSpec.parse(inside)
+    assert (found.encoders, found.sentence_encoder) == ((towers, EncoderSpec("minilm")), towers)
+    assert towers.within(folder).variant == f"{folder.resolve()}/towers/0123"
 
 
 @pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])
@@ -69,7 +70,10 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
 ) -> None:
     config = RunConfig.load(folder)
     replace(config, recipe={**config.recipe, key: [name] if key == "encoders" else name}).save(folder)
-    assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
+    assert EncoderSpec.parse(name) in (
+        *RunConfig.load(folder).encoders,
+        RunConfig.load(folder).sentence_encoder,
+    )
     restored, key_of = tmp_path / "restored", cache_dir() / "index.key"
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     told = (
@@ -80,16 +84,21 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     restored.mkdir()
     shutil.copy(key_of, restored)
     monkeypatch.setenv("SEESAY_CACHE", str(restored))
-    assert name in (*RunConfig.load(folder).encoders, RunConfig.load(folder).sentence_encoder)
+    assert EncoderSpec.parse(name) in (
+        *RunConfig.load(folder).encoders,
+        RunConfig.load(folder).sentence_encoder,
+    )
 
 
 @pytest.mark.parametrize("read", ["onnx:/models/clip", "open_clip:../clip"])
 def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
-    head = save_tuned("concepts", {"classifier.0.weight": np.zeros((3, 4))}, folder, {"encoder": read})
+    head = save_tuned(
+        EncoderSpec("concepts"), {"classifier.0.weight": np.zeros((3, 4))}, folder, {"encoder": read}
+    )
     config = RunConfig.load(folder)
-    replace(config, recipe={**config.recipe, "encoders": [head]}).save(folder)
+    replace(config, recipe={**config.recipe, "encoders": [str(head)]}).save(folder)
     assert RunConfig.load(folder).encoders == (head,)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     with pytest.raises(SeesayError, match=rf"names files outside its folder \({read}\)"):

@@ -17,6 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.runs.bundle import write_bundle
 from seesay.runs.run import Run
@@ -65,8 +66,9 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run.dim == 24
     assert run.config.max_words is None
     assert run.config.regions is None
+    towers = EncoderSpec.parse(name)
     for of in (run.recipe, run.config):
-        assert (of.encoders, of.sentence_encoder, of.regions) == ((name,), name, None)
+        assert (of.encoders, of.sentence_encoder, of.regions) == ((towers,), towers, None)
     assert run.recipe.matcher.kind == "cosine"
 
 
@@ -166,7 +168,7 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
     )
     monkeypatch.chdir(tmp_path)
     again = Run.load("run")
-    assert again.config.encoders == (f"open_clip:{clip}",)
+    assert again.config.encoders == (EncoderSpec("open_clip", variant=str(clip)),)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert written["recipe"]["sentence_encoder"] == f"open_clip:{clip}"

@@ -158,7 +158,7 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2)
         names = [image.name for image in task.data.corpus.images]
-        scores.append(held_out_scores(f"concepts:{tmp_path}", names)["logits"])
+        scores.append(held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), names)["logits"])
     same = np.isclose(*scores, atol=1e-4).all(axis=1)
     assert (same == first).all()
 
@@ -181,14 +181,16 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
 
 
 def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
-    assert held_out_scores("efficientnet-lite0:ten", ["a.jpg"]) is None
-    assert held_out_scores(f"concepts:{run.folder}", ["a.jpg"]) is None  # trained without folds
+    assert held_out_scores(EncoderSpec.parse("efficientnet-lite0:ten"), ["a.jpg"]) is None
+    assert (
+        held_out_scores(EncoderSpec.parse(f"concepts:{run.folder}"), ["a.jpg"]) is None
+    )  # trained without folds
     write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=5)
     with pytest.raises(SeesayError, match=r"held-out.safetensors is missing, .* matcher.folds=0"):
-        held_out_scores(f"concepts:{tmp_path}", ["a.jpg"])
+        held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), ["a.jpg"])
     save_held_out(tmp_path, ["a.jpg"], np.zeros((1, 2), np.float32))
     with pytest.raises(SeesayError, match=r"trained on other images \(b.jpg is not among them\)"):
-        held_out_scores(f"concepts:{tmp_path}", ["a.jpg", "b.jpg"])
+        held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), ["a.jpg", "b.jpg"])
 
 
 def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: Path) -> None:
@@ -202,7 +204,9 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2)
-        found = held_out_scores(f"concepts:{tmp_path}", [each.name for each in task.data.corpus.images])
+        found = held_out_scores(
+            EncoderSpec.parse(f"concepts:{tmp_path}"), [each.name for each in task.data.corpus.images]
+        )
         assert found is not None
         scores.append(found["logits"])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
@@ -213,12 +217,12 @@ class Quarters(ImageEncoder):
     """The mean colours of an image's four quarters, side by side: four regions of three numbers."""
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
         def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
             quarters = pixels.reshape(len(pixels), 2, 4, 2, 4, 3).mean(axis=(2, 4)).reshape(len(pixels), -1)
             return {"pooled": np.float32(quarters / 255)}
 
-        return cls(name, "v1", 8, {"pooled": 12}, network)
+        return cls(spec, "v1", 8, {"pooled": 12}, network)
 
 
 def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Corpus, tmp_path: Path) -> None:
@@ -240,7 +244,10 @@ def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Co
             )
             of_regions.append(state["3.weight"] @ hidden + state["3.bias"])
         np.testing.assert_allclose(found, np.max(of_regions, axis=0), rtol=1e-3, atol=1e-4)
-    assert held_out_scores(names[1], [image.name for image in corpus.split("train").images]) is not None
+    assert (
+        held_out_scores(EncoderSpec.parse(names[1]), [image.name for image in corpus.split("train").images])
+        is not None
+    )
 
 
 SHORT = ("schedule.epochs=1", "batch_size=30", "min_count=1")
@@ -262,13 +269,13 @@ def reader() -> Recipe:
 
 def read_by(run: Run) -> list[str]:
     """The image encoders of a run, without the hashes of their weights."""
-    return [str(EncoderSpec.parse(name).untuned) for name in run.recipe.encoders]
+    return [str(encoder.untuned) for encoder in run.recipe.encoders]
 
 
 def test_it_is_the_run_concepts_beside_the_new_run(corpus: Corpus, concepts: Path) -> None:
     run = train(reader(), corpus, concepts.parent / "reader")
     assert read_by(run) == ["efficientnet-lite0", f"concepts:{concepts}"]
-    assert run.recipe.encoders[1].startswith("concepts@")  # the run keeps what it reads
+    assert run.recipe.encoders[1].weights  # the run keeps what it reads
     assert run.encoders[1].dims["pooled"] == len(Run.load(str(concepts)).vocabulary.words)
     train(reader(), corpus, concepts.parent / "reader", resume=True)  # is the same recipe
 
@@ -283,7 +290,11 @@ def test_it_is_the_run_of_a_recipe_that_is_named(corpus: Corpus, concepts: Path,
 
 
 def test_another_run_can_be_named(corpus: Corpus, concepts: Path, tmp_path: Path) -> None:
-    named = reader().model_copy(update={"encoders": ("efficientnet-lite0", f"concepts:{concepts}")})
+    named = reader().model_copy(
+        update={
+            "encoders": (EncoderSpec("efficientnet-lite0"), EncoderSpec("concepts", variant=str(concepts)))
+        }
+    )
     run = train(named, corpus, tmp_path / "run")
     assert read_by(run)[1] == f"concepts:{concepts}"
 

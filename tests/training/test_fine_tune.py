@@ -131,8 +131,8 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
 
 def test_the_run_names_its_encoder_and_measures_as_training_did(few: Corpus, matching: Path) -> None:
     run = Run.load(str(matching))
-    (name,) = run.recipe.encoders
-    assert (matching / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
+    (encoder,) = run.recipe.encoders
+    assert (matching / f"encoder-{encoder.weights}.safetensors").is_file()
     summary = TrainingSummary.load(matching)
     assert evaluate(run, few, "standard", "val", resamples=0).to_dict() == summary.best_val
     assert (summary.epochs, list(summary.members)) == (1, ["gvse-common"])
@@ -277,7 +277,10 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Pa
     recipe = fusion(matching, tmp_path, "efficientnet-lite0:ten")
     members(recipe, matching, tmp_path / "run")
     run = train(recipe, few, tmp_path / "run", resume=True)
-    assert run.recipe.encoders == (*Run.load(str(matching)).recipe.encoders, "efficientnet-lite0:ten")
+    assert run.recipe.encoders == (
+        *Run.load(str(matching)).recipe.encoders,
+        EncoderSpec("efficientnet-lite0", variant="ten"),
+    )
     shutil.rmtree(tmp_path / "run" / MEMBERS)
     run = Run.load(str(tmp_path / "run"))
     image = few.images[0].source.read()
@@ -291,9 +294,9 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Pa
 
 def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) -> None:
     run, summary = Run.load(str(concepts)), TrainingSummary.load(concepts)
-    (name,) = run.recipe.encoders
-    assert str(EncoderSpec.parse(name).untuned) == "efficientnet-lite0" != name
-    assert (concepts / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
+    (encoder,) = run.recipe.encoders
+    assert encoder.untuned == EncoderSpec("efficientnet-lite0") != encoder
+    assert (concepts / f"encoder-{encoder.weights}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert default_protocol(run.recipe) == "concepts"
     assert (summary.monitor, summary.best_epoch, list(summary.members)) == ("mAP", 1, ["concepts"])
@@ -412,7 +415,8 @@ def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
     small = [change for change in BOTH if not change.startswith("matcher.views")]
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned", changes=changes), few, tmp_path / "run")
-    assert run.recipe.encoders[0].startswith("efficientnet-lite0@")
+    assert run.recipe.encoders[0].name == "efficientnet-lite0"
+    assert run.recipe.encoders[0].weights
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
@@ -423,7 +427,7 @@ def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> No
     small = [change for change in BOTH if not change.startswith("matcher.views")]
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned-frozen", changes=changes), few, tmp_path / "run")
-    assert run.recipe.encoders == ("efficientnet-lite0",)
+    assert run.recipe.encoders == (EncoderSpec("efficientnet-lite0"),)
     assert not list(run.folder.glob("encoder-*"))
     before, after = first_step(run.folder).matcher.state_dict(), run.matcher.state_dict()
     moved = {key for key, value in before.items() if not torch.equal(value, after[key])}
@@ -440,14 +444,13 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     pytest.importorskip("timm", reason="timm is not installed")
     changes = ("encoders=['timm:test_vit@random:ten']", *SMALL[MATCHING][1:])
     run = train(load_recipe(MATCHING, changes=changes), few, tmp_path / "run")
-    (name,) = run.recipe.encoders
-    spec = EncoderSpec.parse(name)
+    (spec,) = run.recipe.encoders
     assert (spec.name, spec.variant, len(spec.weights)) == ("timm", "test_vit@random:ten", 16)
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()  # by the exported network
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
     assert encoder_and_crops(run.recipe) == ("timm:test_vit@random:ten fine-tuned", "ten crops")
-    ours, theirs = load_image_encoder(name, run=run.folder), load_image_encoder(str(spec.untuned))
+    ours, theirs = load_image_encoder(spec, run=run.folder), load_image_encoder(spec.untuned)
     assert ours.fingerprint != theirs.fingerprint
     shutil.rmtree(cache_dir() / "towers")  # as on another machine
     kept_encoder.cache_clear()

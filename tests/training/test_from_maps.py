@@ -133,7 +133,7 @@ def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_the_last_stages_are_tuned_and_the_maps_are_gone(tuned: Path, few: Corpus) -> None:
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
-    assert str(EncoderSpec.parse(name).untuned) == NETWORK
+    assert name.untuned == EncoderSpec(NETWORK)
     ours, theirs = (load_lite(each, tuned).state_dict() for each in (name, NETWORK))
     moved = {key for key, value in theirs.items() if not torch.equal(ours[key], value)}
     assert "network._blocks.11._expand_conv.weight" in moved

@@ -14,6 +14,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import kept_encoder
+from seesay.encoders.spec import EncoderSpec
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
@@ -79,7 +80,7 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
-    assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
+    assert recipe.encoders == tuple(EncoderSpec.parse(regions.get(encoder, encoder)) for encoder in encoders)
     printed = LOSSES["margin"].settings(margin=0.2)
     assert recipe.loss == (LOSSES["soft-margin"].settings(margin=0.2, top_k=10) if small else printed)
     assert recipe.batch_size == (512 if small else 129)  # a matched pair and 128 mismatched ones

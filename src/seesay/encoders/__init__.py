@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         load_sentence_encoder,
         save_sentence_encoder,
     )
+    from seesay.encoders.spec import EncoderSpec
     from seesay.encoders.stores import FeatureStore
 
     SentenceClass = type[SentenceEncoder] | type[SentenceFeatures]
@@ -39,6 +40,7 @@ __all__ = [
     "IMAGE_ENCODERS",
     "REGION_ENCODERS",
     "SENTENCE_ENCODERS",
+    "EncoderSpec",
     "FeatureStore",
     "ImageEncoder",
     "RegionEncoder",
@@ -133,6 +135,7 @@ class Encoder(Described):
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "spec": ("EncoderSpec",),
         "stores": ("FeatureStore",),
         "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
         "images.encode": ("encode_images", "fill_stores"),

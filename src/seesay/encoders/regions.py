@@ -75,7 +75,7 @@ class RegionEncoder(Encoder):
         self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
         """Load the variant that a recipe names; see `ImageEncoder.load`."""
         raise NotImplementedError
 
@@ -97,8 +97,10 @@ class RegionEncoder(Encoder):
 
 
 @lru_cache(maxsize=4)
-def load_region_encoder(name: str, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
-    """Load a region encoder by its name, such as "efficientnet-lite0:roi"; see `load_image_encoder`.
+def load_region_encoder(
+    encoder: str | EncoderSpec, device: str = "cpu", run: Path | None = None
+) -> RegionEncoder:
+    """Load a region encoder, by its name, such as "efficientnet-lite0:roi"; see `load_image_encoder`.
 
     Example:
         >>> import numpy as np
@@ -107,7 +109,8 @@ def load_region_encoder(name: str, device: str = "cpu", run: Path | None = None)
         >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
         (2, 3888)
     """
-    return REGION_ENCODERS[EncoderSpec.parse(name).name].load(name, device, run)
+    spec = EncoderSpec.parse(encoder)
+    return REGION_ENCODERS[spec.name].load(spec, device, run)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
@@ -189,8 +192,8 @@ class LiteRegionEncoder(RegionEncoder):
     }
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
-        network = EncoderSpec.parse(name).name
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
+        name, network = str(spec), spec.name
         known, weights = [line[0] for line in cls.describe(network)], weights_of(network)
         if name not in known:
             hint = did_you_mean(name, known) or "."
@@ -238,12 +241,11 @@ class DetectedRegionEncoder(RegionEncoder):
     detector: Detector
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> RegionEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
         """Load the detector from the file in the name."""
-        file = EncoderSpec.parse(name).variant
-        if not file:
+        if not spec.variant:
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
-        detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device, run)
+        detector, maps = Detector(Path(spec.variant)), load_region_encoder(MAPS, device, run)
 
         def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
             pooled = maps.encode_images(images, boxes)
@@ -255,7 +257,7 @@ class DetectedRegionEncoder(RegionEncoder):
         dim = maps.dim + detector.classes
         # Features do not depend on the path of the file.
         encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, compute)
-        encoder.name, encoder.detector, encoder.sessions = name, detector, maps.sessions
+        encoder.name, encoder.detector, encoder.sessions = str(spec), detector, maps.sessions
         return encoder
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:

@@ -1,4 +1,4 @@
-"""The names of encoders, as in recipes and runs."""
+"""Encoders as recipes and runs name them; a name is parsed here and nowhere else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import home_expanded
 
-PRECOMPUTED = "precomputed"  # instead of an encoder: the features that come with a corpus
-
 OPEN_CLIP = "open_clip"  # whose models are named `open_clip:MODEL`
 TIMM = "timm"  # whose networks, which encode images only, are named `timm:NETWORK`
 EXPORTED = "onnx"  # what `seesay export` has written, `onnx:FOLDER`
@@ -20,7 +18,6 @@ _TOWERS = (OPEN_CLIP, TIMM, EXPORTED)
 _FILES = (".onnx", ".txt", ".vec")  # of detectors and of word vectors
 _NAME = re.compile(r"([^@:]*)(?:@([0-9a-f]{16}))?(?::(.*))?", re.DOTALL)
 
-
 _ROLES = {  # by the first part of a name; all others encode the context
     "concepts": "concepts",
     "concepts-regions": "concepts",
@@ -28,25 +25,20 @@ _ROLES = {  # by the first part of a name; all others encode the context
 }
 
 
-def role_of(encoder: str) -> str:
-    """Return what an encoder gives of an image: its "context", "concepts", "instances" or "regions".
-
-    >>> [role_of(name) for name in ("efficientnet-lite0:ten", "concepts:runs/concepts", "instances:grid")]
-    ['context', 'concepts', 'instances']
-    """
-    spec = EncoderSpec.parse(encoder)
-    return "regions" if spec.variant == "roi" or spec.name == "detector" else _ROLES.get(spec.name, "context")
-
-
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """The parts of an encoder's name, `name@weights:variant`; the last two are optional.
+    """An encoder: the parts of its name, `name@weights:variant`; the last two are optional.
 
     Attributes:
         name: the registered name.
         weights: 16 hexadecimal digits that identify a run's weights, of a fine-tuned network or a concept
             head.
         variant: the crop ("ten"), or the file, run or model of the encoder.
+
+    Example:
+        >>> from seesay.encoders import EncoderSpec
+        >>> EncoderSpec.parse("efficientnet-lite0:ten")
+        EncoderSpec(name='efficientnet-lite0', weights='', variant='ten')
     """
 
     name: str
@@ -54,21 +46,23 @@ class EncoderSpec:
     variant: str = ""
 
     @classmethod
-    def parse(cls, encoder: str) -> EncoderSpec:
-        """Split a name into its parts; raise SeesayError for malformed weights.
+    def parse(cls, encoder: str | EncoderSpec) -> EncoderSpec:
+        """Split a name into its parts, unless it was parsed before; raise SeesayError for malformed weights.
 
         >>> EncoderSpec.parse("efficientnet-lite0@0123456789abcdef:ten")
         EncoderSpec(name='efficientnet-lite0', weights='0123456789abcdef', variant='ten')
         >>> EncoderSpec.parse("concepts:runs/concepts").variant
         'runs/concepts'
         """
+        if isinstance(encoder, EncoderSpec):
+            return encoder
         found = _NAME.fullmatch(encoder)
         if found is None:
             raise SeesayError(f"Encoder '{encoder}': expected 16 hexadecimal digits after the @.")
         return cls(found[1], found[2] or "", found[3] or "")
 
     @classmethod
-    def of_tower(cls, name: str, run: Path | None = None) -> EncoderSpec:
+    def of_tower(cls, name: str | EncoderSpec, run: Path | None = None) -> EncoderSpec:
         """Parse the name of a library's model or of an export, which may lie in a run's folder.
 
         The path in it becomes absolute.
@@ -107,10 +101,15 @@ class EncoderSpec:
 
     @property
     def absolute(self) -> EncoderSpec:
-        """The same with an absolute path, which is valid in any working directory.
+        """The same with the path of a tower, a detector or word vectors made absolute; others are unchanged.
 
         The path is a folder or file, or the weights in `ARCHITECTURE/WEIGHTS`.
+
+        >>> str(EncoderSpec.parse("open_clip:ViT-B-32/openai").absolute)
+        'open_clip:ViT-B-32/openai'
         """
+        if not (self.is_tower or self.file):
+            return self
         here = home_expanded(self.variant)
         if here.is_dir() or (here.suffix in _FILES and here.is_file()):
             return replace(self, variant=str(here.resolve()))
@@ -118,6 +117,38 @@ class EncoderSpec:
         if (file := home_expanded(weights)).is_file():
             return replace(self, variant=f"{architecture}/{file.resolve()}")
         return self
+
+    @property
+    def role(self) -> str:
+        """What it gives of an image: its "context", "concepts", "instances" or "regions".
+
+        >>> names = ("efficientnet-lite0:ten", "concepts:runs/concepts", "instances:grid")
+        >>> [EncoderSpec.parse(name).role for name in names]
+        ['context', 'concepts', 'instances']
+        """
+        of_regions = self.variant == "roi" or self.name == "detector"
+        return "regions" if of_regions else _ROLES.get(self.name, "context")
+
+    @property
+    def is_tower(self) -> bool:
+        """Whether it is a library's model or an exported tower."""
+        return self.name in _TOWERS
+
+    @property
+    def file(self) -> str:
+        """The file of a detector or of word vectors that it reads; an empty string for none."""
+        return self.variant if self.variant.endswith(_FILES) and not self.is_tower else ""
+
+    @property
+    def names_path(self) -> bool:
+        """Whether it names a local path rather than a model.
+
+        >>> names = ("onnx:/models/clip", "open_clip:ViT-B-32/../mine.pt", "timm:vit")
+        >>> [EncoderSpec.parse(name).names_path for name in names]
+        [True, True, False]
+        """
+        places = map(Path, (self.variant, self.variant.partition("/")[2]))
+        return any(place.anchor or ".." in place.parts or str(place).startswith("~") for place in places)
 
     @property
     def untuned(self) -> EncoderSpec:
@@ -135,33 +166,14 @@ class EncoderSpec:
         return self.name + weights + (f":{self.variant}" if self.variant else "")
 
 
+PRECOMPUTED = EncoderSpec("precomputed")  # instead of an encoder: the features that come with a corpus
+
+
 def is_two_tower(name: str) -> bool:
-    """Return whether a name is that of a library's model or of exported towers; nothing is loaded.
+    """Return whether the name of a run is that of a library's model; nothing is loaded.
 
     >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
     (True, False)
     """
     found = _NAME.fullmatch(name)
     return found is not None and found[1] in _TOWERS and found[3] is not None
-
-
-def names_path(name: str) -> bool:
-    """Return whether an encoder's name contains a local path rather than the name of a model.
-
-    >>> names_path("onnx:/models/clip"), names_path("open_clip:ViT-B-32/../mine.pt"), names_path("timm:vit")
-    (True, True, False)
-    """
-    variant = EncoderSpec.parse(name).variant
-    places = map(Path, (variant, variant.partition("/")[2]))
-    return any(place.anchor or ".." in place.parts or str(place).startswith("~") for place in places)
-
-
-def absolute_name(name: str) -> str:
-    """Make the path in the name of a tower, a detector or word vectors absolute; others are unchanged.
-
-    >>> absolute_name("open_clip:ViT-B-32/openai"), absolute_name("minilm")
-    ('open_clip:ViT-B-32/openai', 'minilm')
-    """
-    if is_two_tower(name) or name.endswith(_FILES):
-        return str(EncoderSpec.parse(name).absolute)
-    return name

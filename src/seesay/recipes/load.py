@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
@@ -130,11 +131,11 @@ def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
 
 
 def _untuned(recipe: Recipe) -> Recipe:
-    names = []
-    for spec in (EncoderSpec.parse(name).untuned for name in recipe.encoders):
+    encoders = []
+    for spec in (encoder.untuned for encoder in recipe.encoders):
         of_run = spec.variant and spec.name in _OF_RUNS  # its folder can be written in several ways
-        names.append(f"{spec.name}:{Path(spec.variant).resolve()}" if of_run else str(spec))
-    return recipe.model_copy(update={"encoders": tuple(names)})
+        encoders.append(replace(spec, variant=str(Path(spec.variant).resolve())) if of_run else spec)
+    return recipe.model_copy(update={"encoders": tuple(encoders)})
 
 
 def _with_members(recipe: Recipe, changes: Sequence[Change]) -> Recipe:
@@ -159,7 +160,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
 
-def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
+def _arrays(recipe: Recipe) -> list[tuple[EncoderSpec, str]]:
     """Return the arrays of a recipe's image features, in order."""
     return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 

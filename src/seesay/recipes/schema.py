@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec, absolute_name, role_of
+from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
@@ -18,6 +27,14 @@ from seesay.settings import Settings
 if TYPE_CHECKING:
     from seesay.losses.base import Loss
 
+
+def _named_encoder(name: object) -> EncoderSpec:
+    if not isinstance(name, str | EncoderSpec):
+        raise ValueError("name an encoder, such as efficientnet-lite0")
+    return EncoderSpec.parse(name).absolute
+
+
+AnyEncoder = Annotated[EncoderSpec, PlainValidator(_named_encoder), PlainSerializer(str)]
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
 
 
@@ -129,9 +146,9 @@ class Recipe(Settings):
     settings_of: str | None = None
     about: str = ""
     system: str | None = None
-    encoders: tuple[str, ...] = Field(min_length=1)
+    encoders: tuple[AnyEncoder, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
-    sentence_encoder: str | None = None
+    sentence_encoder: AnyEncoder | None = None
     sentence_dim: int = Field(6000, gt=0)
     min_count: int = Field(1, gt=0)
     lemmas: bool = False
@@ -152,21 +169,23 @@ class Recipe(Settings):
 
     @field_validator("encoders")
     @classmethod
-    def _found_from_anywhere(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if names.count(PRECOMPUTED) > 1:
+    def _of_one_array(cls, encoders: tuple[EncoderSpec, ...]) -> tuple[EncoderSpec, ...]:
+        if encoders.count(PRECOMPUTED) > 1:
             raise ValueError(f"a corpus has one array of precomputed features; name {PRECOMPUTED} once")
-        return tuple(map(absolute_name, names))
+        return encoders
 
     @field_validator("sentence_encoder", "sampler")
     @classmethod
-    def _is_registered(cls, name: str | None, info: ValidationInfo) -> str | None:
+    def _is_registered(
+        cls, named: EncoderSpec | str | None, info: ValidationInfo
+    ) -> EncoderSpec | str | None:
         registries = {"sampler": sorted(SAMPLERS), "sentence_encoder": sorted(SENTENCE_ENCODERS)}
         known = registries[str(info.field_name)]
-        if name is not None and EncoderSpec.parse(name).name not in known:
-            near = did_you_mean(name, known) or "."
+        if named is not None and (named.name if isinstance(named, EncoderSpec) else named) not in known:
+            near = did_you_mean(str(named), known) or "."
             what = str(info.field_name).replace("_", " ")
-            raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
-        return name if name is None else absolute_name(name)
+            raise ValueError(f"no {what} '{named}'{near} There are: {', '.join(known)}")
+        return named
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Recipe:
@@ -203,9 +222,9 @@ def _input_misfits(recipe: Recipe) -> Misfits:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
 
 
-def _fusion_misfits(fusion: str, encoders: tuple[str, ...]) -> Misfits:
+def _fusion_misfits(fusion: str, encoders: tuple[EncoderSpec, ...]) -> Misfits:
     """SCO's fusions of context and concepts; precomputed features may be either, if no other encoder is."""
-    roles = ["either" if name == PRECOMPUTED else role_of(name) for name in encoders]
+    roles = ["either" if encoder == PRECOMPUTED else encoder.role for encoder in encoders]
     if fusion == "context" and "concepts" in roles:
         yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
     if fusion == "concepts" and roles != ["either"] and {*roles} != {"concepts"}:

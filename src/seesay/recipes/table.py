@@ -14,7 +14,6 @@ from string import capwords
 
 from pydantic import Field, field_validator, model_validator
 
-from seesay.encoders.spec import role_of
 from seesay.errors import SeesayError, did_you_mean
 from seesay.recipes.changes import as_recorded
 from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
@@ -157,7 +156,7 @@ class TableDefinition(Settings):
         if any(change.partition("=")[0] == "encoders" for change in changes):
             roles: dict[tuple[str, ...], str] = {}
             for name, recipe in before.items():
-                roles.setdefault(tuple(sorted(set(map(role_of, recipe.encoders)))), name)
+                roles.setdefault(tuple(sorted({encoder.role for encoder in recipe.encoders})), name)
             if len(roles) > 1:
                 read = ", ".join(f"{name} reads {' and '.join(each)}" for each, name in roles.items())
                 raise SeesayError(

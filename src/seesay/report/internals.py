@@ -50,8 +50,8 @@ def concept_scores(
     place = _columns(run, inputs, CONCEPT_ENCODERS)
     if place is None:
         return None
-    name, columns = place
-    folder = Path(EncoderSpec.parse(name).variant)
+    encoder, columns = place
+    folder = Path(encoder.variant)
     try:
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
@@ -93,13 +93,13 @@ def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[
     return tag("ul", *items, class_="scores")
 
 
-def _columns(run: Run, inputs: Inputs, kinds: Sequence[str]) -> tuple[str, slice] | None:
+def _columns(run: Run, inputs: Inputs, kinds: Sequence[str]) -> tuple[EncoderSpec, slice] | None:
     """Find an encoder of one of those kinds, and the columns of its `pooled` array in the features."""
     at = 0
     arrays = product(run.recipe.encoders, run.recipe.arrays)
-    for (name, array), width in zip(arrays, inputs.image_dims, strict=False):  # precomputed: one width
-        if EncoderSpec.parse(name).name in kinds and array == "pooled":
-            return name, slice(at, at + width)
+    for (encoder, array), width in zip(arrays, inputs.image_dims, strict=False):  # precomputed: one width
+        if encoder.name in kinds and array == "pooled":
+            return encoder, slice(at, at + width)
         at += width
     return None
 

@@ -103,12 +103,13 @@ def _summary(run: Run) -> TrainingSummary | None:
 def _about_run(run: Run) -> list[tuple[str, str]]:
     recipe, summary = run.recipe, _summary(run)
     encoders, crops = encoder_and_crops(recipe)
+    words = f"by their words, of {len(run.vocabulary.words):,} known"
     found = [
         ("run", str(run.folder.resolve())),
         ("recipe", f"{recipe.name}, {recipe.about}"),
         ("seed", str(recipe.seed)),
         ("images", f"{encoders}, {crops}"),
-        ("sentences", recipe.sentence_encoder or f"by their words, of {len(run.vocabulary.words):,} known"),
+        ("sentences", str(recipe.sentence_encoder or words)),
         ("departures", "; ".join(differences(recipe)) or "none named"),
     ]
     if summary is not None:

@@ -288,12 +288,11 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
     from seesay.encoders.regions import DETECTOR, MAPS
-    from seesay.encoders.spec import EncoderSpec, is_two_tower
+    from seesay.encoders.spec import EncoderSpec
 
     networks, crops = [], []
-    for name in recipe.encoders:
-        spec = EncoderSpec.parse(name)
-        if is_two_tower(name):
+    for spec in recipe.encoders:
+        if spec.is_tower:
             networks.append(spec.untuned.title + (" fine-tuned" if spec.weights else ""))
             crops.append(_CROPS.get(spec.variant.rpartition(":")[2], "its own crop"))
             continue

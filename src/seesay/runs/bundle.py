@@ -100,7 +100,7 @@ def _extra(folder: Path) -> str | None:
     if (folder / TEXT).is_file():
         return "train"  # fitted sentence encoders read GloVe's vectors
     heads = map(metadata, folder.glob("encoder-*.safetensors"))
-    return "hub" if any(is_two_tower(about.get(BASE, "")) for about in heads) else None
+    return "hub" if any(EncoderSpec.parse(about.get(BASE, "")).is_tower for about in heads) else None
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -109,31 +109,31 @@ def _copy_files(source: Path, target: Path) -> None:
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
-    names = [*config.encoders, *filter(None, [config.sentence_encoder])]
-    for name in names:
-        if name.endswith((".onnx", ".txt", ".vec")):  # files of detectors and of word vectors
+    encoders = {*config.encoders, *filter(None, [config.sentence_encoder])}
+    for encoder in encoders:
+        if encoder.file:
             raise SeesayError(
-                f"{source}: its encoder {name} reads a file of yours, which cannot be exported; "
+                f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
                 f"export a run that was trained without it."
             )
-        if not is_two_tower(name):
-            copy_tuned(name, source, target)
-    towers = {name: _copy_towers(name, source, target) for name in set(names) if is_two_tower(name)}
+        if not encoder.is_tower:
+            copy_tuned(encoder, source, target)
+    towers = {each: _copy_towers(each, source, target) for each in encoders if each.is_tower}
     recipe = _without_folders(config.recipe)
-    reader = config.sentence_encoder or ""
-    recipe["encoders"] = [towers.get(name) or _of_run(name) for name in config.encoders]
-    recipe["sentence_encoder"] = towers.get(reader, config.sentence_encoder)
+    recipe["encoders"] = [str(towers.get(each) or _of_run(each)) for each in config.encoders]
+    if (reader := config.sentence_encoder) is not None:
+        recipe["sentence_encoder"] = str(towers.get(reader, reader))
     replace(config, recipe=recipe).save(target)
 
 
-def _copy_towers(name: str, source: Path, target: Path) -> str:
-    """Copy towers into a run's folder, as `towers/HASH`, and return their new name."""
-    export = open_towers(name, "cpu", source).folder
+def _copy_towers(spec: EncoderSpec, source: Path, target: Path) -> EncoderSpec:
+    """Copy towers into a run's folder, as `towers/HASH`, and return those."""
+    export = open_towers(spec, "cpu", source).folder
     folder = Path("towers") / export_digest(export, without="")
     (target / folder).mkdir(parents=True, exist_ok=True)
     for path in filter(Path.is_file, export.iterdir()):
         shutil.copyfile(path, target / folder / path.name)
-    return f"{EXPORTED}:./{folder.as_posix()}"
+    return EncoderSpec(EXPORTED, variant=f"./{folder.as_posix()}")
 
 
 def _without_folders(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,10 +152,9 @@ def _without_folders(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_run(encoder: str) -> str:
+def _of_run(spec: EncoderSpec) -> EncoderSpec:
     """Name an encoder whose weights the run holds without the folder of the run that they come from."""
-    spec = EncoderSpec.parse(encoder)
-    return str(replace(spec, variant=_short(spec.variant))) if spec.weights and spec.variant else encoder
+    return replace(spec, variant=_short(spec.variant)) if spec.weights and spec.variant else spec
 
 
 def _short(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seesay.encoders.images.tuned import encoder_of_head
-from seesay.encoders.spec import EXPORTED, names_path
+from seesay.encoders.spec import EXPORTED, EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, file_digest, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
@@ -85,9 +85,9 @@ class RunConfig:
         return str(self.recipe["matcher"]["kind"])
 
     @property
-    def encoders(self) -> tuple[str, ...]:
-        """The names of the image encoders."""
-        return tuple(self.recipe["encoders"])
+    def encoders(self) -> tuple[EncoderSpec, ...]:
+        """The image encoders."""
+        return tuple(map(EncoderSpec.parse, self.recipe["encoders"]))
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -95,10 +95,10 @@ class RunConfig:
         return tuple(self.recipe["arrays"])
 
     @property
-    def sentence_encoder(self) -> str | None:
-        """The name of the sentence encoder, if there is one."""
+    def sentence_encoder(self) -> EncoderSpec | None:
+        """The sentence encoder, if there is one."""
         name: str | None = self.recipe["sentence_encoder"]
-        return name
+        return None if name is None else EncoderSpec.parse(name)
 
     @property
     def regions(self) -> Mapping[str, Any] | None:
@@ -229,9 +229,9 @@ def _check_recipe(recipe: Mapping[str, Any]) -> None:
 def _outside(recipe: Mapping[str, Any], folder: Path) -> str:
     """Return the encoders, also of heads, with a path outside the folder, such as `onnx:/models/clip`."""
     names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
-    read = [name for name in names if not name.startswith(_HERE)]
-    of_heads = [encoder_of_head(name, folder) or "" for name in recipe["encoders"]]
-    return ", ".join(name for name in (*read, *of_heads) if names_path(name))
+    read = [EncoderSpec.parse(name) for name in names if not name.startswith(_HERE)]
+    of_heads = [encoder_of_head(EncoderSpec.parse(name), folder) for name in recipe["encoders"]]
+    return ", ".join(str(spec) for spec in (*read, *of_heads) if spec is not None and spec.names_path)
 
 
 def _are_texts(values: object) -> bool:

@@ -27,7 +27,7 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
+from seesay.encoders.spec import PRECOMPUTED
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir
@@ -294,10 +294,10 @@ def fitted_sentence_encoder(
 
     `images` is the row of the image of each text, (m,).
     """
-    name = recipe.sentence_encoder
-    if name is None:
+    spec = recipe.sentence_encoder
+    if spec is None:
         return None
-    what, spec = f"{name} {recipe.sentence_dim} v2", EncoderSpec.parse(name)
+    what = f"{spec} {recipe.sentence_dim} v2"
     if (file := Path(spec.variant)).is_file():
         what += f" {file.stat().st_mtime_ns}"
     if SENTENCE_ENCODERS[spec.name].uses_images:
@@ -305,8 +305,8 @@ def fitted_sentence_encoder(
     folder = cache_dir() / "text" / _digest(what, texts)
     if folder.is_dir():
         with suppress(SeesayError):  # damaged: fitted again
-            return load_sentence_encoder(name, folder)
-    encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim, images)
+            return load_sentence_encoder(spec, folder)
+    encoder = fit_sentence_encoder(spec, texts, recipe.sentence_dim, images)
     folder.mkdir(parents=True, exist_ok=True)
     save_sentence_encoder(encoder, folder)
     return encoder

@@ -367,7 +367,7 @@ class Run(Embedder):
         >>> seesay.load("seesay-small").unknown_words(["a xyzzy dog", "Qwop!"])
         ['xyzzy', 'qwop']
         """
-        if is_two_tower(self.config.sentence_encoder or ""):
+        if (reader := self.config.sentence_encoder) is not None and reader.is_tower:
             return []
         return unknown_words(sentences, self.vocabulary, english=self.sentence_encoder is not None)
 

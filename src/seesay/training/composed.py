@@ -150,16 +150,16 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
     Raises:
         SeesayError: one member fine-tuned an encoder that another uses untuned or tuned separately.
     """
-    tuned: dict[str, str] = {}
+    tuned: dict[EncoderSpec, EncoderSpec] = {}
     for member in members:
-        for name in member.recipe.encoders:
-            untuned = str(EncoderSpec.parse(name).untuned)
-            if tuned.setdefault(untuned, name) != name:
+        for encoder in member.recipe.encoders:
+            untuned = encoder.untuned
+            if tuned.setdefault(untuned, encoder) != encoder:
                 raise SeesayError(
                     f"Recipe '{recipe.name}': one member has fine-tuned {untuned} and another has not, "
                     f"or separately; use another encoder in one of them."
                 )
-    return recipe.model_copy(update={"encoders": tuple(tuned[name] for name in recipe.encoders)})
+    return recipe.model_copy(update={"encoders": tuple(tuned[encoder] for encoder in recipe.encoders)})
 
 
 def is_combined(out: Path, members: Sequence[Path]) -> bool:
@@ -219,11 +219,11 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
     """
     settings = recipe.matcher
     assert isinstance(settings, FineTunedSettings)
-    for spec in map(EncoderSpec.parse, recipe.encoders):
+    for spec in recipe.encoders:
         from_timm = spec.name == "timm" and spec.variant.endswith(f":{TEN}") and settings.views is None
         if not (spec.name in LITE or from_timm) or spec.weights:
             raise SeesayError(
-                f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; those of "
+                f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; those of "
                 f"{', '.join(LITE)} can be fine-tuned, and timm:NETWORK:{TEN} with matcher.views=null."
             )
     if settings.views:
@@ -238,11 +238,11 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
 
 def _check_views(recipe: Recipe, views: int) -> None:
     """Check that maps can be computed for the crops that the encoders take."""
-    crops = {EncoderSpec.parse(name).variant or "squash" for name in recipe.encoders}
+    crops = {encoder.variant or "squash" for encoder in recipe.encoders}
     if len(crops) > 1:
         raise SeesayError(
-            f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; with matcher.views all must "
-            "take the same crops of an image."
+            f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; with "
+            "matcher.views all must take the same crops of an image."
         )
     taken = len(crops_of(np.zeros((8, 8, 3), np.uint8), 8, crops.pop()))
     if views < taken:
@@ -271,7 +271,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     settings, out = check_tunable(run.recipe), run.folder
     assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
-    networks = [load_tunable(name) for name in run.recipe.encoders]
+    networks = [load_tunable(encoder) for encoder in run.recipe.encoders]
     as_learned: AbstractContextManager[PixelsTask]
     if settings.views is None:
         from_what, as_learned = FromPixels, nullcontext(PixelsTask(run.recipe, task))
@@ -290,8 +290,8 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     module.load_state_dict(weights)
     if settings.frozen:
         return run.recipe, history
-    names = []
+    tuned = []
     for encoder, network in zip(run.recipe.encoders, module.networks, strict=True):
         arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
-        names.append(save_tuned(encoder, arrays, out))
-    return run.recipe.model_copy(update={"encoders": tuple(names)}), history
+        tuned.append(save_tuned(encoder, arrays, out))
+    return run.recipe.model_copy(update={"encoders": tuple(tuned)}), history

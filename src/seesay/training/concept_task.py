@@ -120,18 +120,17 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
     return (classifier if steps.average is None else steps.average.module).eval()
 
 
-def concept_recipe(encoder: str) -> str | None:
+def concept_recipe(spec: EncoderSpec) -> str | None:
     """Return the recipe of the run that an encoder refers to; None if it names a run, or reads no concepts.
 
-    >>> concept_recipe("concepts"), concept_recipe("concepts:concepts-instances")
-    ('concepts', 'concepts-instances')
-    >>> concept_recipe("concepts:runs/concepts")
+    >>> names = ("concepts", "concepts:concepts-instances", "concepts:runs/concepts")
+    >>> [concept_recipe(EncoderSpec.parse(name)) for name in names]
+    ['concepts', 'concepts-instances', None]
     """
-    spec = EncoderSpec.parse(encoder)
     if spec.name not in CONCEPT_ENCODERS:
         return None
     name = spec.variant or "concepts"
-    is_recipe = encoder in CONCEPT_ENCODERS or (name in included_recipes() and not Path(name).exists())
+    is_recipe = spec == EncoderSpec(spec.name) or (name in included_recipes() and not Path(name).exists())
     return name if is_recipe else None
 
 
@@ -150,7 +149,7 @@ def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
         if (meant := concept_recipe(encoder)) is None:
             named.append(encoder)
         elif is_finished(run := run_of(meant)):
-            named.append(f"{EncoderSpec.parse(encoder).name}:{run}")
+            named.append(EncoderSpec(encoder.name, variant=str(run)))
         else:
             raise SeesayError(
                 f"Recipe '{recipe.name}' reads the concepts of a run, but there is none at {run}; train "

@@ -203,9 +203,9 @@ class PixelsTask(Task):
         return np.concatenate(parts)
 
 
-def _encoder(name: str, module: nn.Module, device: str) -> ImageEncoder:
+def _encoder(spec: EncoderSpec, module: nn.Module, device: str) -> ImageEncoder:
     """Create an encoder from a network in training."""
-    untuned = load_image_encoder(name)
+    untuned = load_image_encoder(spec)
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
@@ -224,11 +224,10 @@ def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     )
 
 
-def load_tunable(name: str) -> nn.Module:
+def load_tunable(spec: EncoderSpec) -> nn.Module:
     """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
-    spec = EncoderSpec.parse(name)
     if spec.name in LITE:
-        return load_lite(spec.name)
+        return load_lite(spec)
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import PixelsToVectors, load_towers
     loaded = load_towers(spec)
@@ -344,7 +343,7 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logi
     With `logits`, those of its classifier are also computed and stored.
     """
     folder.mkdir()
-    specs = [EncoderSpec.parse(encoder) for encoder in run.recipe.encoders]
+    specs = run.recipe.encoders
     outputs = ["maps", "logits"] if logits else ["maps"]
     networks = [
         run_squares(EncoderSpec(spec.name), outputs, LITE[spec.name].size, run.device) for spec in specs

@@ -17,6 +17,7 @@ from seesay.encoders.images.instances import detector_file
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
@@ -86,11 +87,11 @@ class PretrainedVectors:
 
     Attributes:
         vocabulary: of the run.
-        encoders: names of the recipe's image encoders, one of which may name a detector's file.
+        encoders: the recipe's image encoders, one of which may name a detector's file.
     """
 
     vocabulary: Vocabulary
-    encoders: Sequence[str] = ()
+    encoders: Sequence[EncoderSpec] = ()
 
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
@@ -123,6 +124,6 @@ class PretrainedVectors:
         Raises:
             SeesayError: the names are missing.
         """
-        files = [file for name in self.encoders if (file := detector_file(name)) is not None]
+        files = [file for encoder in self.encoders if (file := detector_file(encoder)) is not None]
         names = Detector(files[0]).names if files else ()
         return sentence_vectors(load_sentence_encoder("minilm"), names)

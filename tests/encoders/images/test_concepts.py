@@ -66,7 +66,7 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
         file = tmp_path / f"encoder-{digest}.safetensors"
         save_file({"a": torch.zeros(1)}, file, {"encoder": base})
     with pytest.raises(SeesayError, match="which also reads another encoder"):
-        copy_tuned(f"concepts@{hashes[0]}", tmp_path, tmp_path / "other")
+        copy_tuned(EncoderSpec.parse(f"concepts@{hashes[0]}"), tmp_path, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -82,7 +82,9 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
 def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
     tmp_path: Path, about: dict[str, str] | None
 ) -> None:
-    kept = save_tuned("concepts", {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about)
+    kept = save_tuned(
+        EncoderSpec("concepts"), {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about
+    )
     with pytest.raises(SeesayError, match="not the weights of a concept head") as raised:
         StoredHead.from_name(kept, tmp_path)
     assert "\n" not in str(raised.value)
@@ -160,7 +162,7 @@ def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> Non
 
 def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
-    kept = keep_concepts(f"concepts:{run}", tmp_path / "sco")
+    kept = keep_concepts(EncoderSpec.parse(f"concepts:{run}"), tmp_path / "sco")
     assert StoredHead.from_name(kept, tmp_path / "sco").instances == 36
 
 
@@ -198,7 +200,7 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     encoder, one = (
         load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load("efficientnet-lite0", "cpu", None, SIDE),
+        LiteEncoder.load(EncoderSpec("efficientnet-lite0"), "cpu", None, SIDE),
     )
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
@@ -215,10 +217,10 @@ class Colours(ImageEncoder):
     """Colours of an image, by a table in a folder."""
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
-        assert name.endswith(":/tables/a"), name
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+        assert spec.variant == "/tables/a"
         return cls(
-            name, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
+            spec, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
         )
 
 
@@ -237,7 +239,7 @@ def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path
     data = (tmp_path / "flat.png").read_bytes()
     regions, whole = (
         load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load("efficientnet-lite0", "cpu", None, SIDE),
+        LiteEncoder.load(EncoderSpec("efficientnet-lite0"), "cpu", None, SIDE),
     )
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)
@@ -294,10 +296,11 @@ def test_a_run_that_reads_concepts_keeps_them(
 ) -> None:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     there = load_image_encoder(f"{kind}:{run}")
-    kept = keep_concepts(f"{kind}:{run}", tmp_path / "reader")
+    kept = keep_concepts(EncoderSpec.parse(f"{kind}:{run}"), tmp_path / "reader")
     assert str(EncoderSpec.parse(kept).untuned) == f"{kind}:{run}"
     assert keep_concepts(kept, tmp_path / "reader") == kept
-    assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
+    plain = EncoderSpec.parse("efficientnet-lite0:ten")
+    assert keep_concepts(plain, tmp_path / "reader") == plain
     shutil.rmtree(run)
     kept_encoder.cache_clear()
     with pytest.raises(SeesayError, match="its weights belong to a run"):

@@ -30,7 +30,6 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
-from seesay.encoders.spec import EncoderSpec
 from seesay.runs.run import Run
 from seesay_weights.quantise_cnn import export_lite, quantise_lite
 from seesay_weights.quantise_minilm import export_minilm, quantise_minilm
@@ -81,7 +80,7 @@ def main() -> int:
     corpus = read_corpus(data)
     folder.mkdir(parents=True, exist_ok=True)
     for tuned in Run.load(str(run), "cpu").recipe.encoders:
-        name = str(EncoderSpec.parse(tuned).untuned)
+        name = tuned.name
         model = export_lite(tuned, with_maps=name == WITH_MAPS, run=run)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
         if folder.resolve() == FOLDER.resolve():

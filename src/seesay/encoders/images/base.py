@@ -150,8 +150,8 @@ class ImageEncoder(Encoder):
         ... class MeanColour(ImageEncoder):
         ...     '''Mean colour of an image.'''
         ...     @classmethod
-        ...     def load(cls, name, device, run):
-        ...         return cls(name, "v1", 8, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
+        ...     def load(cls, spec, device, run):
+        ...         return cls(spec, "v1", 8, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
         >>> encoder = load_image_encoder("mean-colour")
         >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
         [[7.0, 7.0, 7.0]]
@@ -161,15 +161,21 @@ class ImageEncoder(Encoder):
     of_run = False
 
     def __init__(
-        self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str = "squash"
+        self,
+        name: str | EncoderSpec,
+        weights: str,
+        size: int,
+        dims: dict[str, int],
+        network: Network,
+        crop: str = "squash",
     ) -> None:
-        self.name, self.size, self.dims, self.crop = name, size, dims, crop
+        self.name, self.size, self.dims, self.crop = str(name), size, dims, crop
         self._network = network
         what = f"{name} {weights} size={size} bicubic v{1 if crop == TEN else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
         """Load the variant that a recipe names, ready to encode on that device.
 
         `run` is the folder of the run whose recipe it is, and which may hold weights; None for no run.
@@ -214,18 +220,20 @@ class ImageEncoder(Encoder):
 
 
 @lru_cache(maxsize=8)
-def kept_encoder(name: str, device: str, run: Path | None) -> ImageEncoder:
+def kept_encoder(spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
     """Load an image encoder, or return the cached one."""
-    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device, run)
+    return IMAGE_ENCODERS[spec.name].load(spec, device, run)
 
 
-def load_image_encoder(name: str, device: str = "cpu", run: Path | None = None) -> ImageEncoder:
-    """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
+def load_image_encoder(
+    encoder: str | EncoderSpec, device: str = "cpu", run: Path | None = None
+) -> ImageEncoder:
+    """Load an image encoder, by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
     Packaged networks run in ONNX Runtime on a CPU and in PyTorch on a GPU, those in 8 bits always on the CPU.
 
     Args:
-        name: of the encoder.
+        encoder: its name, or as a recipe holds it.
         device: "cpu" or a device of PyTorch.
         run: the folder of the run whose encoder it is, which holds weights that the run has tuned.
 
@@ -236,11 +244,11 @@ def load_image_encoder(name: str, device: str = "cpu", run: Path | None = None) 
         Traceback (most recent call last):
         seesay.errors.SeesayError: No image encoder 'efficientnet-lite7'; did you mean 'efficientnet-lite...
     """
-    spec = EncoderSpec.parse(name)
+    spec = EncoderSpec.parse(encoder)
     found = IMAGE_ENCODERS[spec.name]
     if found.of_run and not spec.weights:
-        return found.load(name, device, run)
-    return kept_encoder(name, device, run)
+        return found.load(spec, device, run)
+    return kept_encoder(spec, device, run)
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:

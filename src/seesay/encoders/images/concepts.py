@@ -46,44 +46,43 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and 
 class StoredHead(NamedTuple):
     """The output layers of a multi-label CNN (linear, with ReLU between them) and their input."""
 
-    encoder: str  # whose features are read
+    encoder: EncoderSpec  # whose features are read
     arrays: tuple[str, ...]  # of that encoder, side by side
     layers: tuple[Layer, ...]  # weight and bias of each
     path: Path  # of the weights
     instances: int = 0  # regions that the arrays join, if any; each concept gets its highest logit
 
     @classmethod
-    def from_name(cls, name: str, run: Path | None = None) -> StoredHead:
+    def from_name(cls, name: str | EncoderSpec, run: Path | None = None) -> StoredHead:
         """Read the head that a run keeps in its folder `run` (`@HASH`), or that of the run in the name.
 
         Raises:
             SeesayError: there is none, it is damaged, or it reads another head (heads could form a loop).
         """
-        head = cls._read(name, run)
-        if EncoderSpec.parse(head.encoder).name in CONCEPT_ENCODERS:
+        head = cls._read(EncoderSpec.parse(name), run)
+        if head.encoder.name in CONCEPT_ENCODERS:
             raise SeesayError(
                 f"{head.path}: the head reads '{head.encoder}', which is also a head; train it on an encoder."
             )
         return head
 
     @classmethod
-    def _read(cls, name: str, run: Path | None) -> StoredHead:
-        spec = EncoderSpec.parse(name)
+    def _read(cls, spec: EncoderSpec, run: Path | None) -> StoredHead:
         if not (spec.variant or spec.weights):
             raise SeesayError(
-                f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
+                f"Encoder '{spec}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
                 "`seesay train concepts --out RUN` makes one."
             )
         path = tuned_file(spec, run) if spec.weights else Path(spec.variant) / _WEIGHTS
         if not os.path.isfile(path):  # noqa: PTH113 — a name may be too long for the system
             raise SeesayError(
-                f"Encoder '{name}': no trained run at {spec.variant}; "
+                f"Encoder '{spec}': no trained run at {spec.variant}; "
                 f"`seesay train concepts --out {spec.variant}` makes one."
             )
         try:
             about = _about(spec, run)
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
-            encoder = about[BASE]
+            encoder = EncoderSpec.parse(about[BASE])
         except (OSError, SafetensorError, ValueError, LookupError) as failure:
             raise _no_head(path, failure) from failure
         return cls(encoder, arrays, _layers(path), path, instances)
@@ -162,8 +161,8 @@ class ConceptEncoder(ImageEncoder):
         self._base, self._head, self.sessions = base, head, base.sessions
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
-        head = StoredHead.from_name(name, run)
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.from_name(spec, run)
         base = head.base(device)
         head.check(base.dims)
         return cls(base, head)
@@ -201,18 +200,17 @@ class ConceptRegionsEncoder(ImageEncoder):
         super().__init__(name, what, one_crop.size, head.dims, of_squares, "regions")
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
-        head = StoredHead.from_name(name, run)
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.from_name(spec, run)
         if head.instances:
             raise SeesayError(
                 f"{head.path.parent}: its scores are already the highest of {head.instances} regions; "
                 f"use the encoder concepts:RUN or the protocol concepts."
             )
-        spec = EncoderSpec.parse(head.encoder)
-        network = str(replace(spec, variant="") if spec.variant == TEN else spec)  # others may be folders
-        lite = spec.name in LITE
+        base = head.encoder
+        network = replace(base, variant="") if base.variant == TEN else base  # others may be folders
         holder = head.path.parent
-        if lite:
+        if base.name in LITE:
             one_crop = LiteEncoder.load(network, device, holder, SIDE)
         else:
             one_crop = load_image_encoder(network, device, holder)
@@ -232,18 +230,17 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def keep_concepts(name: str, run: Path) -> str:
+def keep_concepts(encoder: EncoderSpec, run: Path) -> EncoderSpec:
     """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
-    Returns the encoder's new name, or the same name if it is another kind of encoder or was copied before.
+    Returns the encoder of that head, or the same if it is another kind of encoder or was copied before.
     """
-    spec = EncoderSpec.parse(name)
-    if spec.name not in CONCEPT_ENCODERS or spec.weights:
-        return name
-    head = StoredHead.from_name(name)
+    if encoder.name not in CONCEPT_ENCODERS or encoder.weights:
+        return encoder
+    head = StoredHead.from_name(encoder)
     copy_tuned(head.encoder, head.path.parent, run)
-    base = str(EncoderSpec.parse(head.encoder).within(head.path.parent))
-    kept = save_tuned(name, load_file(head.path), run, _about(spec, None) | {BASE: base})
+    base = str(head.encoder.within(head.path.parent))
+    kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None) | {BASE: base})
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
         with replacing(_held_out_file(kept, run)) as beside:
             shutil.copyfile(held_out, beside)
@@ -257,7 +254,7 @@ def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32
         save_file({"names": text, "logits": logits}, beside)
 
 
-def held_out_scores(encoder: str, names: Sequence[str], folder: Path | None = None) -> Arrays | None:
+def held_out_scores(spec: EncoderSpec, names: Sequence[str], folder: Path | None = None) -> Arrays | None:
     """Return the arrays of train images, from heads that were not trained on them, n rows each.
 
     `folder` is that of the run whose encoder it is.
@@ -267,16 +264,15 @@ def held_out_scores(encoder: str, names: Sequence[str], folder: Path | None = No
     Raises:
         SeesayError: the scores are missing, or the run was trained on other images.
     """
-    spec = EncoderSpec.parse(encoder)
     run = spec.variant
     if spec.name != "concepts" or not run or _about(spec, folder).get("folds", "0") == "0":
         return None
     path = Path(run) / _HELD_OUT
-    if spec.weights and folder is not None and (kept := _held_out_file(encoder, folder)).is_file():
+    if spec.weights and folder is not None and (kept := _held_out_file(spec, folder)).is_file():
         path = kept
     if not path.is_file():
         raise SeesayError(
-            f"Encoder '{encoder}': {path} is missing, the scores that matchers learn from; train the "
+            f"Encoder '{spec}': {path} is missing, the scores that matchers learn from; train the "
             "concepts again, or without folds: --set matcher.folds=0."
         )
     tensors = load_file(path)
@@ -284,7 +280,7 @@ def held_out_scores(encoder: str, names: Sequence[str], folder: Path | None = No
     missing = next((name for name in names if name not in row), None)
     if missing is not None:
         raise SeesayError(
-            f"Encoder '{encoder}': {run} was trained on other images ({missing} is not among them); "
+            f"Encoder '{spec}': {run} was trained on other images ({missing} is not among them); "
             "train the concepts on this corpus."
         )
     return _scores(tensors["logits"][[row[name] for name in names]])
@@ -310,9 +306,9 @@ def _about(spec: EncoderSpec, folder: Path | None) -> dict[str, str]:
         ) from None
 
 
-def _held_out_file(kept: str, run: Path) -> Path:
+def _held_out_file(kept: EncoderSpec, run: Path) -> Path:
     """The file of the held-out scores of a head that a run keeps in its folder."""
-    return run / f"held-out-{EncoderSpec.parse(kept).weights}.safetensors"
+    return run / f"held-out-{kept.weights}.safetensors"
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:

@@ -83,13 +83,15 @@ class LiteEncoder(ImageEncoder):
     variants: ClassVar = _by_crop("ImageNet CNN, 1280-d pooled features, 1000 class logits")
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None = None, side: int | None = None) -> ImageEncoder:
-        spec, crop = EncoderSpec.parse(name), _crop(name)
+    def load(
+        cls, spec: EncoderSpec, device: str, run: Path | None = None, side: int | None = None
+    ) -> ImageEncoder:
+        crop = _crop(spec)
         if spec.weights:
             tuned_file(spec, run)  # report missing weights now, not at the first image
         side = side or LITE[spec.name.removesuffix(EIGHT_BITS)].size
         squares = run_squares(spec, list(DIMS), side, device, run)
-        encoder = cls(name, spec.weights or weights_of(spec.name), side, DIMS, squares.named, crop)
+        encoder = cls(spec, spec.weights or weights_of(spec.name), side, DIMS, squares.named, crop)
         encoder.sessions = squares.sessions
         return encoder
 
@@ -118,10 +120,10 @@ class StagesEncoder(ImageEncoder):
     )
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None = None) -> ImageEncoder:
-        spec, crop = EncoderSpec.parse(name), _crop(name)
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None = None) -> ImageEncoder:
+        crop = _crop(spec)
         if spec.weights:
-            raise SeesayError(f"Encoder '{name}': the stages of a fine-tuned network cannot be read.")
+            raise SeesayError(f"Encoder '{spec}': the stages of a fine-tuned network cannot be read.")
         network = spec.name.removesuffix("-stages")
         lite = LITE[network]
         squares = run_squares(EncoderSpec(network), ["fine", "coarse"], lite.size, device, run)
@@ -129,17 +131,17 @@ class StagesEncoder(ImageEncoder):
         def means(pixels: Pixels) -> Arrays:
             return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in squares(pixels)], axis=1)}
 
-        encoder = cls(name, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
+        encoder = cls(spec, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
         encoder.sessions = squares.sessions
         return encoder
 
 
-def _crop(name: str) -> str:
-    """The crop in an encoder's name, such as "efficientnet-lite0:ten"; raise SeesayError if it is unknown."""
-    crop = EncoderSpec.parse(name).variant
+def _crop(spec: EncoderSpec) -> str:
+    """The crop of an encoder, such as "ten"; raise SeesayError if it is unknown."""
+    crop = spec.variant
     if crop not in ("", TEN):
         raise SeesayError(
-            f"Encoder '{name}': no crop '{crop}'; leave it out for the whole image, or name '{TEN}' crops."
+            f"Encoder '{spec}': no crop '{crop}'; leave it out for the whole image, or name '{TEN}' crops."
         )
     return crop or "squash"
 
@@ -190,7 +192,7 @@ def run_squares(
     eight_bits = network != spec.name
 
     def build() -> nn.Module:
-        return load_squares(str(EncoderSpec(network, spec.weights)), outputs, run)
+        return load_squares(EncoderSpec(network, spec.weights), outputs, run)
 
     if device != "cpu" and not (eight_bits and "pooled" in outputs):
         from seesay.encoders.networks import in_pytorch
@@ -211,8 +213,8 @@ def run_squares(
     return Squares(outputs, compute, [session])
 
 
-def load_lite(name: str, run: Path | None = None) -> PixelsToFeatures:
-    """Load a network with its packaged weights, or those tuned in a run (after an @), in evaluation mode.
+def load_lite(encoder: str | EncoderSpec, run: Path | None = None) -> PixelsToFeatures:
+    """Load a network with its packaged weights, or those tuned in a run, in evaluation mode.
 
     The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
     which only creates tensors.
@@ -224,10 +226,10 @@ def load_lite(name: str, run: Path | None = None) -> PixelsToFeatures:
 
     from seesay.encoders.networks.lite import PixelsToFeatures
 
-    spec = EncoderSpec.parse(name)
+    spec = EncoderSpec.parse(encoder)
     network = spec.name
     if network not in LITE:
-        raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
+        raise SeesayError(f"No network '{spec}': there are {', '.join(LITE)}, each with optional @weights.")
     module = PixelsToFeatures(EfficientNet.from_name(network))
     if spec.weights:
         path = tuned_file(spec, run)
@@ -246,14 +248,14 @@ def load_lite(name: str, run: Path | None = None) -> PixelsToFeatures:
     return module.eval()
 
 
-def load_squares(name: str, outputs: Sequence[str], run: Path | None = None) -> nn.Module:
+def load_squares(encoder: str | EncoderSpec, outputs: Sequence[str], run: Path | None = None) -> nn.Module:
     """Load a network with these outputs: pooled and logits, fine and coarse, maps, or maps and logits.
 
     Maps are computed for squares of any side divisible by 32.
     """
     from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
 
-    module = load_lite(name, run)
+    module = load_lite(encoder, run)
     if "fine" in outputs:
         return PixelsToMaps(module.network).eval()
     return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

@@ -68,18 +68,19 @@ class InstanceEncoder(ImageEncoder):
     detector: Detector | None = None
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
-        file = detector_file(name)
+        file = detector_file(spec)
         detector = Detector(file) if file is not None else None
         if detector is not None:
             what = f"{what} {detector.digest} classes"
         width = CLASSES + (detector.classes if detector else 0)
         dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
-        known = f"{INSTANCES}:detector" if detector else name  # features do not depend on the file's path
+        # Features do not depend on the path of the file.
+        known = f"{INSTANCES}:detector" if detector else spec
         squares = run_squares(EncoderSpec(_NETWORK), ["pooled", "logits"], SIDE, device, run)
         encoder = cls(known, what, SIDE, dims, squares.named, "regions")
-        encoder.name, encoder.detector, encoder.sessions = name, detector, squares.sessions
+        encoder.name, encoder.detector, encoder.sessions = str(spec), detector, squares.sessions
         return encoder
 
     def prepare(self, pixels: Pixels) -> Instances:
@@ -113,10 +114,9 @@ class InstanceEncoder(ImageEncoder):
         return boxes, confidences_in(boxes, objects, confidences)
 
 
-def detector_file(name: str) -> Path | None:
-    """Return the detector's file in an encoder's name, `instances:FILE`; None if there is none."""
-    spec = EncoderSpec.parse(name)
-    return Path(spec.variant) if spec.name == INSTANCES and spec.variant and name != GRID else None
+def detector_file(spec: EncoderSpec) -> Path | None:
+    """Return the file of an encoder's detector, `instances:FILE`; None if it has none."""
+    return Path(spec.variant) if spec.name == INSTANCES and spec.variant and str(spec) != GRID else None
 
 
 def _grid() -> NDArray[np.float32]:

@@ -26,18 +26,21 @@ BASE = "encoder"  # in a file's metadata: the encoder whose features these weigh
 
 
 def save_tuned(
-    encoder: str, tensors: Mapping[str, NDArray[Any]], folder: Path, about: dict[str, str] | None = None
-) -> str:
-    """Write an encoder's weights, and `about` as their metadata, into a run's folder; return its new name."""
+    encoder: EncoderSpec,
+    tensors: Mapping[str, NDArray[Any]],
+    folder: Path,
+    about: dict[str, str] | None = None,
+) -> EncoderSpec:
+    """Write an encoder's weights into a run's folder, with `about` as metadata; return it with them."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
     save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, beside, about)
     digest = _digest(beside)
     beside.replace(_file(folder, digest))
-    return str(replace(EncoderSpec.parse(encoder), weights=digest))
+    return replace(encoder, weights=digest)
 
 
-def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
+def copy_tuned(encoder: EncoderSpec, source: Path, folder: Path) -> None:
     """Copy the weights of an encoder, if they belong to a run, from that run's folder to another.
 
     The weights of the encoder that a head reads are also copied.
@@ -48,8 +51,8 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
     base = encoder_of_head(encoder, source)
     if base and encoder_of_head(base, source):  # an untrusted file can name any encoder, even itself
         raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
-    for spec in (EncoderSpec.parse(name) for name in (base, encoder) if name):
-        if not spec.weights or (there := _file(folder, spec.weights)).is_file():
+    for spec in (base, encoder):
+        if spec is None or not spec.weights or (there := _file(folder, spec.weights)).is_file():
             continue
         here = tuned_file(spec, source)
         try:
@@ -84,17 +87,18 @@ def metadata(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
-def encoder_of_head(encoder: str, run: Path) -> str | None:
+def encoder_of_head(encoder: EncoderSpec, run: Path) -> EncoderSpec | None:
     """Return the encoder that a head reads, by its file in the run's folder.
 
     Returns None if it is not a head, or if the file is missing or damaged, which is reported on loading.
     """
-    if not (weights := EncoderSpec.parse(encoder).weights):
+    if not encoder.weights:
         return None
     try:
-        return metadata(_file(run, weights)).get(BASE)
+        base = metadata(_file(run, encoder.weights)).get(BASE)
     except (OSError, SafetensorError):
         return None
+    return EncoderSpec.parse(base) if base else None
 
 
 def _file(folder: Path, digest: str) -> Path:

@@ -58,7 +58,7 @@ class SentenceEncoder(Encoder, ABC):
     fingerprint: str
 
     @classmethod
-    def load(cls, name: str, run: Path | None) -> SentenceEncoder:  # noqa: ARG003
+    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:  # noqa: ARG003
         """Load the variant that a recipe names; by default, create the encoder without arguments.
 
         `run` is the folder of the run whose recipe it is; None for no run.
@@ -248,12 +248,12 @@ class FittedEncoder(SentenceEncoder):
 
 
 def fit_sentence_encoder(
-    name: str, texts: Sequence[str], dim: int, images: NDArray[np.int64] | None = None
+    encoder: str | EncoderSpec, texts: Sequence[str], dim: int, images: NDArray[np.int64] | None = None
 ) -> SentenceEncoder:
     """Fit a sentence encoder to training sentences; an encoder that needs no fitting is returned unchanged.
 
     Args:
-        name: one of SENTENCE_ENCODERS.
+        encoder: the name of one of SENTENCE_ENCODERS, or as a recipe holds it.
         texts: the sentences of the train split.
         dim: principal components to keep; fewer if the sentences have fewer.
         images: the image that each sentence describes, (m,); by default all differ.
@@ -266,15 +266,16 @@ def fit_sentence_encoder(
         >>> encoder.encode(["a dog in the snow"]).shape
         (1, 2)
     """
-    found = _class_of(name)
+    spec = EncoderSpec.parse(encoder)
+    found = _class_of(spec)
     if issubclass(found, SentenceEncoder):
-        return found.load(name, None)
+        return found.load(spec, None)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
     try:
-        return FittedEncoder(name, features, fit_pca(_known(features, texts), dim))
+        return FittedEncoder(str(spec), features, fit_pca(_known(features, texts), dim))
     except ValueError as none:
         raise SeesayError(
-            f"No training sentence has a word that sentence encoder '{name}' knows; is the text English?"
+            f"No training sentence has a word that sentence encoder '{spec}' knows; is the text English?"
         ) from none
 
 
@@ -298,8 +299,8 @@ def save_sentence_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         save_file(tensors, beside, {"encoder": encoder.name})
 
 
-def load_sentence_encoder(name: str, run: Path | None = None) -> SentenceEncoder:
-    """Load a sentence encoder by name; a fitted one from the folder that `save_sentence_encoder` wrote to.
+def load_sentence_encoder(encoder: str | EncoderSpec, run: Path | None = None) -> SentenceEncoder:
+    """Load a sentence encoder; a fitted one from the folder that `save_sentence_encoder` wrote to.
 
     Raises:
         SeesayError: there is no such encoder, or the file is missing or another encoder's.
@@ -309,9 +310,10 @@ def load_sentence_encoder(name: str, run: Path | None = None) -> SentenceEncoder
         >>> bool(dogs @ puppies > dogs @ car)
         True
     """
-    found = _class_of(name)
+    spec = EncoderSpec.parse(encoder)
+    found, name = _class_of(spec), str(spec)
     if issubclass(found, SentenceEncoder):
-        return found.load(name, run)
+        return found.load(spec, run)
     if run is None:
         raise SeesayError(
             f"Sentence encoder '{name}' must be fitted to a train split; fit it, or name its folder."
@@ -336,8 +338,7 @@ def load_sentence_encoder(name: str, run: Path | None = None) -> SentenceEncoder
         raise SeesayError(f"{path}: damaged ({failure}); train again.") from failure
 
 
-def _class_of(name: str) -> type[SentenceEncoder] | type[SentenceFeatures]:
-    spec = EncoderSpec.parse(name)
+def _class_of(spec: EncoderSpec) -> type[SentenceEncoder] | type[SentenceFeatures]:
     found = SENTENCE_ENCODERS[spec.name]
     if spec.variant and issubclass(found, SentenceFeatures):
         return found.of_variant(spec.variant)

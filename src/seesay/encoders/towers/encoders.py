@@ -12,7 +12,7 @@ from seesay.arrays import Pixels, Vectors
 from seesay.encoders import register_image_encoder, register_sentence_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.spec import EXPORTED, OPEN_CLIP, TIMM
+from seesay.encoders.spec import EXPORTED, OPEN_CLIP, TIMM, EncoderSpec
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _CROPS = 16  # whose activations are in memory at a time: VGG-19's first take 13
 class TowerImageEncoder(ImageEncoder):
     """An image tower: "pooled" holds the projected vectors, not normalised."""
 
-    def __init__(self, name: str, towers: Towers) -> None:
+    def __init__(self, name: str | EncoderSpec, towers: Towers) -> None:
         self._preprocessing = towers.preprocessing
 
         def network(pixels: Pixels) -> Arrays:
@@ -43,10 +43,10 @@ class TowerImageEncoder(ImageEncoder):
         self.fingerprint = towers.fingerprint("preprocessing")
 
     @classmethod
-    def load(cls, name: str, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(name, open_towers(name, device, run))
+        return cls(spec, open_towers(spec, device, run))
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:
@@ -73,17 +73,17 @@ class TowerSentenceEncoder(SentenceEncoder):
         SeesayError: the model encodes images only.
     """
 
-    def __init__(self, name: str, towers: Towers) -> None:
+    def __init__(self, name: str | EncoderSpec, towers: Towers) -> None:
         if not towers.has_text:
             raise SeesayError(f"{name} encodes images only; name a model with a text tower.")
         self.dim, self._towers = towers.dim, towers
         self.fingerprint = towers.fingerprint("tokens", "vocabulary")
 
     @classmethod
-    def load(cls, name: str, run: Path | None) -> SentenceEncoder:
+    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(name, open_towers(name, run=run))
+        return cls(spec, open_towers(spec, run=run))
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:

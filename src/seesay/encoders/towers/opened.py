@@ -146,7 +146,7 @@ class Towers:
         return vectors
 
 
-def open_towers(name: str, device: str | None = None, run: Path | None = None) -> Towers:
+def open_towers(name: str | EncoderSpec, device: str | None = None, run: Path | None = None) -> Towers:
     """Open towers by name; they are exported the first time, and the export is used from then on.
 
     On a GPU, images and many sentences at once are encoded by PyTorch. A folder with an export is always
