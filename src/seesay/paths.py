@@ -249,11 +249,6 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 — is_dir raises errors of an unavailable disk or network
 
 
-def is_same_folder(one: Path, other: Path) -> bool:
-    """Return whether two paths are the same folder."""
-    return one == other or (is_folder(one) and is_folder(other) and one.samefile(other))
-
-
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's contents."""
     with path.open("rb") as file:

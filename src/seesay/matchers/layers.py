@@ -17,7 +17,6 @@ from seesay.matchers.sentences import (
     WORD_DEVIATION,
     Sentences,
     WordVectors,
-    check_vocabulary,
     word_places,
 )
 
@@ -162,7 +161,10 @@ class WordEmbedding(nn.Embedding):
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int) -> None:
-        check_vocabulary(vocabulary_size)
+        if vocabulary_size < 1:
+            raise SeesayError(
+                f"vocabulary_size: expected at least 1, for the unknown word, got {vocabulary_size}."
+            )
         super().__init__(vocabulary_size, word_dim)
         nn.init.uniform_(self.weight, -0.1, 0.1)
 

@@ -193,12 +193,6 @@ def check_dtype(name: str, values: Tensor, like: Tensor | None) -> None:
     raise SeesayError(f"{name}: expected dtype {like.dtype}, that of the weights, got {values.dtype}.")
 
 
-def check_vocabulary(size: int) -> None:
-    """Raise `SeesayError` unless the vocabulary has at least the unknown word."""
-    if size < 1:
-        raise SeesayError(f"vocabulary_size: expected at least 1, for the unknown word, got {size}.")
-
-
 def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> Sentences:
     """Return the sentences; raise `SeesayError` if words are missing or outside a vocabulary of that size.
 

@@ -13,7 +13,7 @@ from shlex import quote
 from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
-from seesay.paths import is_folder, is_same_folder
+from seesay.paths import is_folder
 from seesay.seal import seal
 from seesay.search.roots import Root, holding, named
 from seesay.search.store import MOST_ROOTS, State, Store
@@ -262,9 +262,11 @@ def _named(store: Store, former: Sequence[Root], found: dict[Path, Contents], ab
 
 
 def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
-    """Return the root with that folder, or None."""
-    same = (root for root in former.values() if is_same_folder(root.folder, folder))
-    return former.get(folder) or next(same, None)
+    """Return the root with that folder, by whatever path; None if there is none."""
+    if folder in former or not is_folder(folder):
+        return former.get(folder)
+    there = (root for root in former.values() if is_folder(root.folder))
+    return next((root for root in there if root.folder.samefile(folder)), None)
 
 
 def _moved(store: Store, former: Iterable[Root], folder: Path, there: Contents) -> Root | None:
