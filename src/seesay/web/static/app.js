@@ -247,6 +247,14 @@ function headings(state) {
   return (image, before) => (before && sectionOf(before) === sectionOf(image) ? null : titleOf(image));
 }
 
+// Returns a link to another question.
+function linkTo(state, text) {
+  const link = document.createElement("a");
+  link.href = addressOf({ ...state, view: null });
+  link.textContent = text;
+  return link;
+}
+
 function tell(state, answer) {
   const { results, unknown_words: unknown, corrected_words: corrected = {}, certainty } = answer;
   const text = state.q;
@@ -274,37 +282,26 @@ function tell(state, answer) {
 // Returns a link to the English name of what was asked for in another language.
 function inEnglish(state, { query_meant: meant }) {
   if (!meant) return [];
-  const link = document.createElement("a");
-  link.href = addressOf({ ...state, q: meant, view: null });
-  link.textContent = meant;
-  return [" · Did you mean ", link, "?"];
+  return [" · Did you mean ", linkTo({ ...state, q: meant }, meant), "?"];
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
 function named({ q, ...state }, { results, certainty, where_meant: meant }) {
   if (!q || !results.length || certainty !== "nothing" || !meant) return [];
-  const link = document.createElement("a");
-  link.href = addressOf({ ...state, where: meant, view: null });
-  link.textContent = `Show photos of that name`;
-  return [" · ", link];
+  return [" · ", linkTo({ ...state, where: meant }, "Show photos of that name")];
 }
 
 // Returns a link to the same search without corrections, if the query is a single sentence.
 function asTyped({ q, ...state }, { query: parts = [], corrected_words: corrected = {} }) {
   if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
-  const link = document.createElement("a");
-  link.href = addressOf({ ...state, q: `"${q}"`, view: null });
-  link.textContent = "Search for what I typed";
-  return [" · ", link];
+  return [" · ", linkTo({ ...state, q: `"${q}"` }, "Search for what I typed")];
 }
 
 // Says that no photo passes the filter, and suggests the filter that may have been meant.
 function sayFilteredOut(state, meant) {
   say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null })] });
   if (!meant) return;
-  const link = document.createElement("a");
-  link.href = addressOf({ ...state, where: meant, view: null });
-  link.textContent = meant;
+  const link = linkTo({ ...state, where: meant }, meant);
   $("message").querySelector("p").append("Did you mean ", link);
 }
 
@@ -393,10 +390,7 @@ async function describe(state, mine) {
   if (mine !== pages) return;
   $("sentences").replaceChildren(...results.map(({ text }) => {
     const line = document.createElement("li");
-    const link = document.createElement("a");
-    link.href = addressOf({ index: state.index, q: text });
-    link.textContent = text;
-    line.append(link);
+    line.append(linkTo({ index: state.index, q: text }, text));
     return line;
   }));
 }
