@@ -125,16 +125,12 @@ def random_hits(overlaps: Overlaps) -> NDArray[np.float64]:
     """
     total = np.array([len(overlap) for overlap in overlaps])
     right = np.array([int((overlap >= MIN_IOU).sum()) for overlap in overlaps])
-    return np.stack([_chance(total, right, k) for k in _KS] + [(right > 0).astype(float)], axis=1)
-
-
-def _chance(total: NDArray[np.int64], right: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-    """Return the probability of a right region among k drawn without replacement, for each phrase."""
-    none = np.ones(len(total))
-    for drawn in range(k):
+    none = [np.ones(len(total))]  # the chance of no right region among 0, 1, … drawn
+    for drawn in range(max(_KS)):
         left = np.maximum(total - drawn, 0)
-        none *= np.divide(np.maximum(left - right, 0), left, out=np.ones(len(total)), where=left > 0)
-    return 1 - none
+        wrong = np.divide(np.maximum(left - right, 0), left, out=np.ones(len(total)), where=left > 0)
+        none.append(none[-1] * wrong)
+    return np.stack([1 - none[k] for k in _KS] + [(right > 0).astype(float)], axis=1)
 
 
 def _boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:

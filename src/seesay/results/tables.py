@@ -360,24 +360,18 @@ def recorded_table(
     counts = Counter(row.result.content for row in rows if row.result.split == split)
     usual = [content for content, _ in counts.most_common(1)]
     for row in (each for each in definition.rows if each.measured):
-        found = repetitions(_recorded(row, definition.protocol_of(row), rows, split))
+        recipe = row.name if row.combine else row.recipes[0]
+        wanted = (recipe, definition.protocol_of(row), split, sorted(row.changes))
+        of_row = [
+            each
+            for each in rows
+            if (each.provenance.recipe, each.result.protocol, each.result.split, each.changes) == wanted
+        ]
+        found = repetitions(of_row)
         on_usual = [each for each in found if each[0].result.content in usual]
         for each in max(on_usual or found, key=len, default=[]):
             table.add(row.name, each)
     return table
-
-
-def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> list[Row]:
-    """Return the recorded rows of a row, of one or more settings."""
-    recipe = row.name if row.combine else row.recipes[0]
-    wanted = (recipe, protocol, split)
-    changes = sorted(row.changes)
-    return [
-        each
-        for each in rows
-        if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
-        and each.changes == changes
-    ]
 
 
 FORMATS: dict[str, Callable[[PaperTable], str]] = {
