@@ -167,8 +167,8 @@ class Searcher:
                 unknown id; or the filter is malformed.
             SeesayError: `k` is less than 1.
         """
-        asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         passing = Filter.parse(where or "")
+        asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         is_name = bool(asked.given.name and len(self.store.matching(passing.named(asked.given.name))))
         if is_name:  # no other photo is meant
             passing = passing.named(str(asked.given.name))
