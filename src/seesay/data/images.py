@@ -1,7 +1,7 @@
 """Encoded images, and how they become pixels: 8-bit RGB, upright.
 
 - EXIF rotation is applied, transparency becomes white, and only the first frame of an animation is used.
-- Colours of another profile, such as Display P3, are converted to sRGB.
+- Colours of another profile (RGB, grey, CMYK) and the gamma of a PNG are converted to sRGB.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - For raw photos, the preview that the camera embedded is used: see `raw.py`.
 - A truncated image is rejected, because half a picture would be encoded as if it were whole.

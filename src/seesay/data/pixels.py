@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 import simplejpeg
@@ -168,18 +169,23 @@ def in_srgb(pixels: NDArray[np.uint8], image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _to_srgb(image: Image.Image) -> ImageCms.ImageCmsTransform | None:
-    """Return the transform from an image's colours to sRGB; None if they are sRGB, or not known.
-
-    What a profile contains decides, not its name: "sRGB" is also part of the name of linear profiles.
-    """
+    """Return the transform from an image's colours to sRGB; None if they are sRGB, or not known."""
     profile = image.info.get("icc_profile")
     if not isinstance(profile, bytes) or not 0 < len(profile) <= _MAX_PROFILE:
         return None
+    return _transform(profile, image.mode == "CMYK", len(image.getbands()) < 3)
+
+
+@lru_cache(32)  # making one takes about as long as decoding a small photo, and photos share a few profiles
+def _transform(profile: bytes, is_cmyk: bool, is_grey: bool) -> ImageCms.ImageCmsTransform | None:
+    """Return the transform of a profile, if it fits an image of such channels and changes its colours.
+
+    What the profile contains decides, not its name: "sRGB" is also part of the name of linear profiles.
+    """
     try:
         own = ImageCms.getOpenProfile(io.BytesIO(profile))
         mode = _PROFILES.get(own.profile.xcolor_space.strip(), "")
-        fits = {"RGB": image.mode != "CMYK", "L": len(image.getbands()) < 3, "CMYK": image.mode == "CMYK"}
-        if not fits.get(mode):
+        if not {"RGB": not is_cmyk, "L": is_grey, "CMYK": is_cmyk}.get(mode):
             return None
         # The shortcut for grey is several levels wrong in the dark; only its 256 levels are converted.
         flags = ImageCms.Flags.NOOPTIMIZE if mode == "L" else ImageCms.Flags.NONE
