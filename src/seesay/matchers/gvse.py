@@ -68,12 +68,6 @@ class GVSESettings(ComposedSettings):
         """Return whether that matcher can be a member."""
         return member.indexable and not issubclass(member.matcher_class, GVSE)
 
-    def with_members(
-        self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
-    ) -> GVSESettings:
-        """Return the settings with those of the members filled in; see `ComposedSettings`."""
-        return self.model_copy(update={"matchers": tuple(matchers), "parts": tuple(places)})
-
     def build(self, inputs: MatcherInputs) -> GVSE:
         """Return the fusion of new members."""
         self.check_resolved(min(len(self.matchers), len(self.parts)))

@@ -151,7 +151,7 @@ class ComposedSettings(MatcherSettings):
     """
 
     is_composed: ClassVar[bool] = True
-    joins_inputs: ClassVar[bool] = False  # True if members may read only a part of the inputs
+    joins_inputs: ClassVar[bool] = False  # True if members may read only a part, which `parts` then holds
     rule: ClassVar[str]
     together: ClassVar[str]
 
@@ -166,8 +166,8 @@ class ComposedSettings(MatcherSettings):
         self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
     ) -> ComposedSettings:
         """Fill in the members' settings; `places` are the positions of their image arrays in the recipe."""
-        del places
-        return self.model_copy(update={"matchers": tuple(matchers)})
+        parts = {"parts": tuple(places)} if self.joins_inputs else {}
+        return self.model_copy(update={"matchers": tuple(matchers), **parts})
 
     def check_resolved(self, filled: int) -> None:
         """Raise `SeesayError` unless the settings of all members have been filled in."""
