@@ -6,6 +6,7 @@ import os
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path, PurePosixPath
@@ -198,6 +199,7 @@ class ImageFinder:
         self._root, self._issues = root, issues
         self._by_path: dict[str, ByteSource] = {}
         self._by_name: _Images = {}
+        self._used: set[ByteSource] = set()
         self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
         self._follows = outside
         folder = root if self._follows else root.resolve()
@@ -219,9 +221,15 @@ class ImageFinder:
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
         found = self._by_path.get(key) or self._linked(key) or self._by_end(key)
-        if found is None and absolute:
+        if found is not None:
+            self._used.add(found)
+        elif absolute:
             self._issues.add(OUTSIDE, name)
         return found
+
+    def unused(self) -> list[str]:
+        """The paths of images below the root that no name has found."""
+        return [path for path, source in self._by_path.items() if source not in self._used]
 
     def _by_end(self, key: str) -> ByteSource | None:
         """Find an image by the longest end of a name that is the end of any path."""
@@ -240,7 +248,11 @@ class ImageFinder:
         path = self._root / key
         if "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
             return None
-        return FileSource(path) if os.path.isfile(path) and self._is_inside(path) else None  # noqa: PTH113
+        if not (os.path.isfile(path) and self._is_inside(path)):  # noqa: PTH113
+            return None
+        with suppress(ValueError):  # it is outside
+            self._used.add(FileSource(self._root / path.resolve().relative_to(self._root.resolve())))
+        return FileSource(path)
 
     @cached_property
     def _by_folded(self) -> _Images:

@@ -14,6 +14,7 @@ from seesay.data.readers.builder import (
     REPEATED_IMAGE,
     REPEATED_ROW,
     REPEATED_SENTENCE,
+    UNUSED_IMAGE,
 )
 from seesay.errors import SeesayError
 
@@ -116,6 +117,15 @@ def test_issues_are_counted_and_the_rest_is_kept(tmp_path, photos, content):
     }
     assert "images[1] gone.jpg" in corpus.issues.examples[MISSING_IMAGE][0]
     assert "images[0].sentences[1]" in corpus.issues.examples[EMPTY_SENTENCE][0]
+
+
+def test_images_that_the_corpus_does_not_use_are_counted(tmp_path, photos):
+    photos("v2/a.jpg", "v2/b.jpg", "more/c.jpg")
+    (tmp_path / "images").symlink_to("v2")
+    write(tmp_path, record("a.jpg", filepath="images"), record("b.jpg", filepath="v2"))
+    issues = read_corpus(tmp_path).issues
+    assert issues.examples[UNUSED_IMAGE] == ["more/c.jpg"]
+    assert not issues.losses
 
 
 def test_tokens_stand_in_for_raw(tmp_path, photos):

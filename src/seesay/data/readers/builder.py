@@ -34,6 +34,7 @@ UNKNOWN_IMAGE = Loss("sentence of an unknown image, dropped")
 EMPTY_SENTENCE = Loss("empty sentence, dropped")
 NON_ASCII = "non-ASCII sentence, kept"
 NO_SENTENCES = "image without sentences, kept"
+UNUSED_IMAGE = "image in the folder that the corpus does not use"
 NOT_FIVE = "image with other than five sentences, kept"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 
@@ -278,6 +279,8 @@ class CorpusBuilder:
         images, sentences = self._split(self._images), tuple(self._sentences)
         if sentences and not has_boxes:
             self._count_sentences()
+        for path in self.finder.unused() if "finder" in vars(self) else ():
+            self.issues.add(UNUSED_IMAGE, path)
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
         _, *columns = read_options()
