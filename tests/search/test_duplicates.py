@@ -19,16 +19,16 @@ from tests.search.colours import Colours, gallery, picture
 WORDS = ("dear", "order", "amount", "invoice", "days", "house", "milk", "bread", "train", "seat", "gate")
 
 
-def document(seed: int, changed: int | None = None) -> Image.Image:
+def document(seed: int, changed: int | None = None, ink: str = "black", paper: str = "white") -> Image.Image:
     """A page of 24 lines of words; one line may be another."""
     draw = Random(seed)
-    page = Image.new("RGB", (1240, 1754), "white")
+    page = Image.new("RGB", (1240, 1754), paper)
     pen, font = ImageDraw.Draw(page), ImageFont.load_default(34)
     for line in range(24):
         words = [draw.choice(WORDS) for _ in range(8)]
         if line == changed:
             words.reverse()
-        pen.text((100, 150 + 60 * line), " ".join(words), font=font, fill="black")
+        pen.text((100, 150 + 60 * line), " ".join(words), font=font, fill=ink)
     return page
 
 
@@ -66,14 +66,19 @@ def test_copies_of_another_quality_size_or_brightness_lie_in_one_stack(photos: l
     assert [sorted(stack) for stack in stacks_of(pictures)] == wanted
 
 
-def test_documents_that_differ_in_a_single_line_are_kept_apart() -> None:
-    pictures = [encoded(document(0, changed), 440) for changed in (None, 3, 11, 20)]
-    pictures += [encoded(document(seed), 440) for seed in range(1, 9)]
+COLOURS = [("black", "white"), ("#b4b4b4", "white"), ("#5a5a5a", "#1e1e1e"), ("#464646", "#1e1e1e")]
+
+
+@pytest.mark.parametrize(("ink", "paper"), COLOURS, ids=["black", "pale", "dark mode", "faint"])
+def test_documents_that_differ_in_a_single_line_are_kept_apart(ink: str, paper: str) -> None:
+    pictures = [encoded(document(0, changed, ink, paper), 440) for changed in (None, 3, 11, 20)]
+    pictures += [encoded(document(seed, None, ink, paper), 440) for seed in range(1, 5)]
     assert stacks_of(pictures) == []
 
 
-def test_a_copied_document_is_a_copy() -> None:
-    page = document(0)
+@pytest.mark.parametrize(("ink", "paper"), COLOURS, ids=["black", "pale", "dark mode", "faint"])
+def test_a_copied_document_is_a_copy(ink: str, paper: str) -> None:
+    page = document(0, None, ink, paper)
     assert stacks_of([encoded(page), encoded(page, 800, 70)]) == [[0, 1]]
 
 

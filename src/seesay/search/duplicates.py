@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.arrays import Pixels
+from seesay.arrays import Pixels, Vectors
 
 PROPOSED = 0.9
 """The cosine of two images' vectors from which their pixels are compared."""
@@ -28,9 +28,11 @@ _KEPT = 512  # decoded thumbnails
 _ROWS = 2048  # vectors compared at a time
 _SIDE = 320  # pixels of the longer side at which two thumbnails are compared
 _BLOCK = 8  # pixels per side of a block
-_DETAIL = 10.0  # standard deviation of the grey levels of a block with detail
+_DETAIL = 0.3  # of the picture's contrast: the least spread of a block with detail
+_FAINT, _CLEAR = 2.0, 10.0  # grey levels: less is never detail, and more always is
+_ALIKE = 0.7  # the correlation of two blocks with the same detail
+_DIFFERENT = 0.35  # of the picture's contrast: a difference that is no artefact of compression
 _SAME_SHAPE = 0.02  # by which the logarithms of the aspect ratios of two copies may differ
-_COPY, _DIFFERENT = 0.9, 0.7  # correlations: the least median of two copies; below the second a block differs
 _COLOUR = 32.0  # levels by which the mean colour of a block may differ
 _BURST = 0.4  # the least median of two shots of a burst
 _SECONDS = 3.0  # between two shots of a burst
@@ -42,7 +44,7 @@ class Likeness:
 
     Attributes:
         median: the median correlation of the blocks with detail; 1 if no block has any.
-        different: the number of blocks whose detail does not correlate, or whose colour differs.
+        different: the number of blocks whose detail or colour differs.
     """
 
     median: float
@@ -51,7 +53,7 @@ class Likeness:
     @property
     def is_copy(self) -> bool:
         """Whether one is a copy of the other: no part of it differs."""
-        return self.median >= _COPY and self.different == 0
+        return self.different == 0
 
 
 def stacks(
@@ -145,13 +147,21 @@ def likeness(left: Pixels, right: Pixels) -> Likeness:
     first, second = (_blocks(_resized(each, size)) for each in (left, right))
     recoloured = np.abs(first.mean(axis=1) - second.mean(axis=1)).max(axis=1) > _COLOUR
     grey = [each.mean(axis=2) for each in (first, second)]
-    spreads = [each.std(axis=1) for each in grey]
-    detailed = np.maximum(*spreads) >= _DETAIL
+    spread = np.maximum(*(each.std(axis=1) for each in grey))
+    contrast = float(np.quantile(spread, 0.95))  # faint writing counts as much as black one
+    detailed = spread >= np.clip(_DETAIL * contrast, _FAINT, _CLEAR)
     centred = [each - each.mean(axis=1, keepdims=True) for each in grey]
-    correlation = (centred[0] * centred[1]).mean(axis=1) / np.maximum(spreads[0] * spreads[1], 1e-6)
-    different = recoloured | (detailed & (correlation < _DIFFERENT))
+    correlation = _correlation(*centred)
+    apart = np.sqrt(np.square(centred[0] - centred[1]).mean(axis=1))
+    different = recoloured | (detailed & (correlation < _ALIKE) & (apart >= _DIFFERENT * contrast))
     median = float(np.median(correlation[detailed])) if detailed.any() else 1.0
     return Likeness(median, int(different.sum()))
+
+
+def _correlation(first: Vectors, second: Vectors) -> Vectors:
+    """Return the correlation (b,) of each row of centred numbers (b, k) with the other's; 0 for flat ones."""
+    norms = np.sqrt(np.square(first).mean(axis=1) * np.square(second).mean(axis=1))
+    return np.asarray((first * second).mean(axis=1) / np.maximum(norms, 1e-6))
 
 
 def _resized(pixels: Pixels, size: tuple[int, int]) -> NDArray[np.float32]:
