@@ -81,7 +81,7 @@ def opened(folder: Path) -> tuple[Store, Neighbours]:
 def save(folder: Path) -> None:
     store, near = opened(folder)
     near.save()
-    Judge(store).learn(cast(Embedder, Sentences()), store)
+    Judge(store).learn(cast(Embedder, Sentences()))
 
 
 class Sentences:
@@ -114,7 +114,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     def nothing_new() -> None:
         with store.write():  # as an update does
             pass
-        judge.learn(run, store)
+        judge.learn(run)
         near.save()
 
     row("opened", near.refresh)

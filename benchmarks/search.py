@@ -1,4 +1,4 @@
-"""Search in the index beside bare scans by NumPy and FAISS: single queries, one core, exact or not.
+"""Search in the index beside bare scans by NumPy and FAISS: single queries on one core.
 
 The vectors resemble those of a matcher: unit vectors in clusters of very different sizes within broader
 topics, with variance that decreases along the axes. Image queries are drawn like the images. Sentence

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.data.pairs import FeaturePairs
+from seesay.data.feature_pairs import FeaturePairs
 from seesay.errors import SeesayError
 
 ROOT = Path(__file__).parents[1]

@@ -197,6 +197,20 @@ def test_a_correction_is_told_and_taken_back(page) -> None:
     expect(status).not_to_contain_text("Showing results for")
 
 
+def test_notes_about_a_query_are_separated_and_none_begins_with_a_dot(page) -> None:
+    def noted(route) -> None:
+        notes = {"query_meant": "dog", "unknown_words": ["perro"] if "mi+perro" in route.request.url else []}
+        route.fulfill(json=route.fetch().json() | notes)
+
+    page.route("**/api/v1/search?**", noted)
+    page.goto("/?q=perro")
+    expect(page.locator("#status")).to_have_text(re.compile(r"“perro”\.? Did you mean dog\?$"))
+    ask(page, "mi perro")
+    expect(page.locator("#status")).to_have_text(
+        re.compile(r"perro”\.? Unknown: “perro” · Did you mean dog\?$")
+    )
+
+
 @pytest.mark.slow
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")

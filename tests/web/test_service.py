@@ -276,13 +276,14 @@ def test_metrics_tell_when_updates_ended_and_how(client: TestClient, photos: Pat
     assert kinds["seesay_index_update_timestamp_seconds"] == "gauge"
 
 
+@pytest.mark.parametrize("lose", [shutil.rmtree, lambda folder: os.truncate(folder / "index.sqlite", 0)])
 def test_an_index_that_cannot_be_read_leaves_the_metrics_of_the_others(
-    index_path: Path, tmp_path: Path
+    lose: Callable[[Path], None], index_path: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(index_path, tmp_path / "lost")
     served = {"whole": opened(index_path), "lost": opened(tmp_path / "lost")}
     with client_of(served) as client:
-        shutil.rmtree(tmp_path / "lost")
+        lose(tmp_path / "lost")
         families = text_string_to_metric_families(client.get("/metrics").text)
         values = {(e.name, e.labels.get("index")): e.value for family in families for e in family.samples}
     assert values["seesay_index_readable", "whole"] == 1

@@ -50,7 +50,7 @@ def data(
     else:
         console.print_corpus(summary, **words)
         console.print_left_out(corpus.issues)
-    if check and any(found["is_loss"] for found in summary["issues"].values()):
+    if check and any(found["is_omission"] for found in summary["issues"].values()):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

@@ -163,7 +163,7 @@ Where = Annotated[
     typer.Option(
         metavar="FILTER",
         help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
-        "folder:italy, orientation:portrait, width:>3000, height:600..900, added:7d.",
+        "folder:italy, name:IMG_2021, orientation:portrait, width:>3000, height:600..900, added:7d.",
     ),
 ]
 Cluster = Annotated[
@@ -179,7 +179,7 @@ Store = Annotated[
     typer.Option(
         metavar="ADDRESS",
         help="Search vectors in a database: postgresql://USER@HOST/DATABASE. The index "
-        " remembers it. By default, vectors are searched in this process.",
+        "remembers it. By default, vectors are searched in this process.",
     ),
 ]
 Rerank = Annotated[

@@ -274,9 +274,11 @@ def print_left_out(issues: Issues) -> None:
     if issues.left_out:
         tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
         _print_some(issues.left_out)
-    elif issues.losses:
+    elif issues.omissions:
         tell("Not everything is used:")
-        _print_some([f"{issues.counts[kind]} × {kind}: {issues.examples[kind][0]}" for kind in issues.losses])
+        _print_some(
+            [f"{issues.counts[kind]} × {kind}: {issues.examples[kind][0]}" for kind in issues.omissions]
+        )
 
 
 def print_info(info: Mapping[str, Any]) -> None:

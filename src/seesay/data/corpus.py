@@ -74,7 +74,7 @@ class Sentence:
         return enclosing(self.boxes)
 
 
-class Loss(str):
+class Omission(str):
     """A kind of issue by which a corpus lacks images or texts that its files list."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class Issues:
     """Data-quality issues that a reader found: the count of each kind and the first places of each.
 
     Kinds are short descriptions, such as "image listed but missing" or "empty sentence"; those that lose
-    something are a `Loss`. For tables, `rows` is the number of rows, and `left_out` has the places of
+    something are an `Omission`. For tables, `rows` is the number of rows, and `left_out` has the places of
     unusable rows.
     """
 
@@ -95,9 +95,9 @@ class Issues:
     left_out: list[str] = field(default_factory=list)
 
     @property
-    def losses(self) -> list[str]:
+    def omissions(self) -> list[str]:
         """The kinds that lose something."""
-        return [kind for kind in self.counts if isinstance(kind, Loss)]
+        return [kind for kind in self.counts if isinstance(kind, Omission)]
 
     def add(self, kind: str, where: str) -> None:
         """Count an issue, and keep the places of the first five of its kind."""

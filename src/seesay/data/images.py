@@ -55,8 +55,8 @@ class EncodedImage:
         max_pixels: the largest width × height that is accepted.
 
     Raises:
-        ImageError: from any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, of
-            or of more than `max_pixels`.
+        ImageError: from any attribute but `key`, `taken` and `facts`: not an image, truncated, damaged, or
+            of more than `max_pixels`.
         UnavailableImageError: there is not enough memory now, or the system fails otherwise.
 
     Example:

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, Loss
+from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, Omission
 from seesay.data.images import EncodedImage
 from seesay.errors import ImageError
 from seesay.progress import progress
 
-BROKEN = Loss("image that cannot be decoded")
+BROKEN = Omission("image that cannot be decoded")
 SAME_CONTENT = "image with the content of another"
 LEAK = "image with the content of one in another split"
-NOT_FINITE = Loss("row of features with NaN or infinity")
+NOT_FINITE = Omission("row of features with NaN or infinity")
 
 _BLOCK = 1024
 # Enough to find out whether an image is complete; a large JPEG is decoded at a fraction of its size.
@@ -35,7 +35,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
 
     Returns:
         Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
-        counts, such as `words_per_sentence`; and each issue's `count`, `examples` and `is_loss`.
+        counts, such as `words_per_sentence`; and each issue's `count`, `examples` and `is_omission`.
     """
     there = {image.split for image in corpus.images}
     text = "phrase" if corpus.has_boxes else "sentence"
@@ -54,7 +54,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     if check_images and any(image.source is not None for image in corpus.images):
         summary["checked"] = _check_images(corpus.images, issues)
     found = {
-        kind: {"count": count, "examples": issues.examples[kind], "is_loss": kind in issues.losses}
+        kind: {"count": count, "examples": issues.examples[kind], "is_omission": kind in issues.omissions}
         for kind, count in issues.counts.most_common()
     }
     return summary | {"issues": found}

@@ -12,7 +12,7 @@ from heapq import nsmallest
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from seesay.data.corpus import ByteSource, Issues, Loss
+from seesay.data.corpus import ByteSource, Issues, Omission
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import (
     ARCHIVE,
@@ -30,7 +30,7 @@ AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
 LINK_OUT = "a link out of the folder"
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
-UNREADABLE = Loss("file or folder that cannot be read")
+UNREADABLE = Omission("file or folder that cannot be read")
 PACKED = "archive, not read; unpack it"
 UNREAD_KIND = "file in an unsupported format"
 _SYSTEM = frozenset(

@@ -230,7 +230,7 @@ class Index(Searcher):
                 for root in seen.roots:
                     writer.put_root(root)
             report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
-            self._judge.learn(run, self.store)
+            self._judge.learn(run)
             self._save("image")
             return report
 
@@ -277,7 +277,7 @@ class Index(Searcher):
             with self.store.write() as writer:
                 removed = writer.delete_root(found[0])
                 self.thumbnails.drop(writer.drop_orphans())
-            self._judge.learn(run, self.store)
+            self._judge.learn(run)
             self._save("image")
             return removed
 

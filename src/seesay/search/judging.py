@@ -52,7 +52,7 @@ class Gallery:
         count: number of images.
         sample: ids of some of them, (s,).
         unit: standard deviation of the scores of an unrelated sentence over the images.
-        newest: the generation that wrote the last of them; -1 if it is not recorded.
+        newest: the generation that wrote the last of them; -1 of a gallery that is not stored.
     """
 
     count: int
@@ -71,7 +71,7 @@ class Gallery:
         try:
             found = json.loads(text or "null")
             sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
-            read = cls(int(found["count"]), sample, float(found["unit"]), int(found.get("newest", -1)))
+            read = cls(int(found["count"]), sample, float(found["unit"]), int(found["newest"]))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
         return read if read.count > 0 and 0 < read.unit < np.inf else None
@@ -109,15 +109,15 @@ class Judge:
                 self._read = version, gallery
             return self._read[1], self._vectors
 
-    def learn(self, run: Embedder, store: Store) -> None:
+    def learn(self, run: Embedder) -> None:
         """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
-            former = Gallery.from_json(store.background())
-            count, newest = store.count("image"), store.last_write("image")
+            former = Gallery.from_json(self._store.background())
+            count, newest = self._store.count("image"), self._store.last_write("image")
             # If none was written since and their number is the same, the images are the same.
             if count and not (former and (former.count, former.newest) == (count, newest)):
                 learned = self._learned(run, newest).to_json()
-                with store.write() as writer:
+                with self._store.write() as writer:
                     writer.set_meta(background=learned)
 
     def _learned(self, run: Embedder, newest: int = -1) -> Gallery:

@@ -25,7 +25,7 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
         self._connection = connection
         self._generation = generation
-        # A new path makes an item new to databases, which filter by it, but not to lists of vectors.
+        # A new path makes an item new to a database, which filters by it, but not to a file of vectors.
         marked = connection.execute("SELECT 1 FROM meta WHERE key LIKE 'marks-%'").fetchone()
         self._placed = str(generation) if marked else "generation"
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))

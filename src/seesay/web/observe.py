@@ -183,7 +183,7 @@ class IndexMetrics(Collector):
             labels=["index", "outcome"],
         )
         for served in self._service.served.values():
-            values = {"updating": served.updates.state().running, "readable": 0.0} | _counts(served)
+            values = {"updating": served.updates.running, "readable": 0.0} | _counts(served)
             for name, value in values.items():
                 gauges[name].add_metric([served.name], value)
             for outcome, times in served.updates.outcomes().items():

@@ -102,6 +102,11 @@ class Updates:
         lasting = {path: reason for path, (*_, reason) in self._index.store.skipped().items()}
         return dict(sorted((self._skipped | lasting).items()))
 
+    @property
+    def running(self) -> bool:
+        """Whether an update is running."""
+        return self._state.running
+
     def state(self) -> UpdateState:
         """Return the progress of the update, or the outcome of the last one."""
         with self._lock:

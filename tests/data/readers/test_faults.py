@@ -86,7 +86,7 @@ def test_whatever_is_lost_fails_the_check_in_every_format(
         main(["data", str(tmp_path), "--check", "--json", *options])
     assert ended.value.code == 1
     issues = json.loads(capsys.readouterr().out)["issues"]
-    assert sum(issue["count"] for issue in issues.values() if issue["is_loss"]) == 1
+    assert sum(issue["count"] for issue in issues.values() if issue["is_omission"]) == 1
 
 
 @pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
@@ -115,7 +115,7 @@ def test_a_sentence_is_kept_whatever_its_id(tmp_path: Path) -> None:
     assert corpus.texts() == ["a dog", "a cat", "a dog", "a cat"]
     assert corpus.issues.counts[REPEATED_ROW] == 1
     assert corpus.issues.counts[SHARED_ID] == 3
-    assert not corpus.issues.losses
+    assert not corpus.issues.omissions
 
 
 def test_an_id_of_two_images_is_reported(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_id_of_two_images_is_reported(tmp_path: Path) -> None:
     said = [{"id": 0, "image_id": 0, "caption": "a dog"}]
     (tmp_path / "captions_x.json").write_text(json.dumps({"images": images, "annotations": said}))
     issues = read_corpus(tmp_path).issues
-    assert [issues.examples[kind] for kind in issues.losses] == [
+    assert [issues.examples[kind] for kind in issues.omissions] == [
         [f"{tmp_path}/captions_x.json: images[1] b.jpg: id 0"]
     ]
 

@@ -125,7 +125,7 @@ def test_images_that_the_corpus_does_not_use_are_counted(tmp_path, photos):
     write(tmp_path, record("a.jpg", filepath="images"), record("b.jpg", filepath="v2"))
     issues = read_corpus(tmp_path).issues
     assert issues.examples[UNUSED_IMAGE] == ["more/c.jpg"]
-    assert not issues.losses
+    assert not issues.omissions
 
 
 def test_tokens_stand_in_for_raw(tmp_path, photos):

@@ -556,7 +556,7 @@ def test_a_word_for_an_empty_cell_is_no_caption(tmp_path, photos, empty):
     (tmp_path / "x.csv").write_text(f"image,caption,split\na.jpg,A dog,{empty}\nb.jpg,{empty},train\n")
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A dog"]
-    assert sum(corpus.issues.counts[kind] for kind in corpus.issues.losses) == 1
+    assert sum(corpus.issues.counts[kind] for kind in corpus.issues.omissions) == 1
 
 
 def test_a_null_caption_in_the_first_row_drops_only_that_row(tmp_path, photos):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Loss, Sentence, composed
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omission, Sentence, composed
 from seesay.data.features import FeatureRows
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
@@ -23,26 +23,26 @@ from seesay.data.sources import source_size
 from seesay.data.walk import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
 from seesay.errors import ImageError, SeesayError
 
-MISSING_IMAGE = Loss("image listed but missing, dropped with its sentences")
+MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")
 REPEATED_IMAGE = "image listed again, merged"
 REPEATED_ROW = "sentence listed again, merged"
 SHARED_ID = "id of several sentences, all kept"
 REPEATED_SENTENCE = "duplicate sentence of an image, kept"
 TWO_SPLITS = "image in two splits, first one used"
 NO_SPLIT_LISTED = "image in no split list, left out"
-UNKNOWN_IMAGE = Loss("sentence of an unknown image, dropped")
-EMPTY_SENTENCE = Loss("empty sentence, dropped")
+UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
+EMPTY_SENTENCE = Omission("empty sentence, dropped")
 NON_ASCII = "non-ASCII sentence, kept"
 NO_SENTENCES = "image without sentences, kept"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
 NOT_FIVE = "image with other than five sentences, kept"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 
-MISSING_PHRASE_IMAGE = Loss("image listed but missing, dropped with its phrases")
-UNREADABLE_IMAGE = Loss("image unreadable, dropped with its phrases")
-EMPTY_PHRASE = Loss("empty phrase, dropped")
+MISSING_PHRASE_IMAGE = Omission("image listed but missing, dropped with its phrases")
+UNREADABLE_IMAGE = Omission("image unreadable, dropped with its phrases")
+EMPTY_PHRASE = Omission("empty phrase, dropped")
 CLIPPED_BOX = "box reaches outside its image, clipped"
-OUTSIDE_BOX = Loss("box outside its image or without area, dropped")
+OUTSIDE_BOX = Omission("box outside its image or without area, dropped")
 
 _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from seesay.data.corpus import Loss
+from seesay.data.corpus import Omission
 from seesay.data.features import id_text
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import need, need_text, read_json, split_in_name
 from seesay.errors import SeesayError
 
-SHARED_IMAGE_ID = Loss("id of another image, dropped")
+SHARED_IMAGE_ID = Omission("id of another image, dropped")
 _YEAR = re.compile(r"(20\d\d)")
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seesay.data.corpus import Issues, Loss
+from seesay.data.corpus import Issues, Omission
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -24,7 +24,7 @@ from seesay.errors import SeesayError
 if TYPE_CHECKING:
     from _csv import Reader
 
-MALFORMED_LINE = Loss("malformed line, dropped")
+MALFORMED_LINE = Omission("malformed line, dropped")
 # The first name is seesay's; the others are those of well-known tables and of users for the same column.
 _IMAGES = "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png"
 _CAPTIONS = "caption captions cap sentence sentences comment text txt description title raw"

@@ -13,13 +13,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
-from seesay.data.corpus import SPLITS, Box, Loss
+from seesay.data.corpus import SPLITS, Box, Omission
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
-BAD_ANNOTATION = Loss("annotation missing, truncated or malformed, image dropped")
+BAD_ANNOTATION = Omission("annotation missing, truncated or malformed, image dropped")
 NOT_VISUAL = "non-visual phrase, left out"
 SCENE_ONLY = "phrase of the whole scene without a box, left out"
 NO_BOX = "phrase without a box, left out"

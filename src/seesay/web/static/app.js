@@ -258,7 +258,7 @@ function linkTo(state, text) {
 function tell(state, answer) {
   const { results, unknown_words: unknown, corrected_words: corrected = {}, certainty } = answer;
   const text = state.q;
-  const facts = [];
+  const notes = []; // each a list of texts and links
   let claim = null;
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length;
@@ -268,33 +268,33 @@ function tell(state, answer) {
   } else if (given?.file) claim = text ? CLAIMS[certainty](text, "your image and ") : "Most similar to your image";
   else if (idIn(text)) claim = "Most similar to this photo";
   else if (text) claim = CLAIMS[certainty](text);
-  if (text && results.length && latest?.running) facts.push(`Searched only what is indexed so far (${counted(latest.images, "photo")})`);
-  if (unknown?.length) facts.push(`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`);
-  for (const [typed, meant] of Object.entries(corrected)) facts.push(correction(typed, meant));
+  if (text && results.length && latest?.running) notes.push([`Searched only what is indexed so far (${counted(latest.images, "photo")})`]);
+  if (unknown?.length) notes.push([`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`]);
+  for (const [typed, meant] of Object.entries(corrected)) notes.push([correction(typed, meant)]);
+  notes.push(asTyped(state, answer), inEnglish(state, answer), named(state, answer));
   const told = document.createElement("strong");
   told.textContent = claim;
   told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
-  const rest = [facts.join(" · "), ...asTyped(state, answer), ...inEnglish(state, answer), ...named(state, answer)].filter(Boolean);
-  if (typeof rest[0] === "string") rest[0] = rest[0].replace(/^ · /, "");
+  const rest = notes.filter(({ length }) => length).flatMap((note, i) => (i ? [" · ", ...note] : note));
   $("status").replaceChildren(...(claim ? [told, " "] : []), ...rest);
 }
 
 // Returns a link to the English name of what was asked for in another language.
 function inEnglish(state, { query_meant: meant }) {
   if (!meant) return [];
-  return [" · Did you mean ", linkTo({ ...state, q: meant }, meant), "?"];
+  return ["Did you mean ", linkTo({ ...state, q: meant }, meant), "?"];
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
 function named({ q, ...state }, { results, certainty, where_meant: meant }) {
   if (!q || !results.length || certainty !== "nothing" || !meant) return [];
-  return [" · ", linkTo({ ...state, where: meant }, "Show photos of that name")];
+  return [linkTo({ ...state, where: meant }, "Show photos of that name")];
 }
 
 // Returns a link to the same search without corrections, if the query is a single sentence.
 function asTyped({ q, ...state }, { query: parts = [], corrected_words: corrected = {} }) {
   if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
-  return [" · ", linkTo({ ...state, q: `"${q}"` }, "Search for what I typed")];
+  return [linkTo({ ...state, q: `"${q}"` }, "Search for what I typed")];
 }
 
 // Says that no photo passes the filter, and suggests the filter that may have been meant.
