@@ -292,6 +292,22 @@ def test_an_index_that_cannot_be_read_leaves_the_metrics_of_the_others(
     assert ("seesay_index_images", "lost") not in values
 
 
+def test_an_index_that_cannot_be_read_leaves_the_list_of_the_others(
+    index_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(index_path, tmp_path / "lost")
+    lost = opened(tmp_path / "lost")
+    with client_of({"lost": lost, "whole": opened(index_path)}) as client:
+        os.truncate(tmp_path / "lost" / "index.sqlite", 0)
+        answer = client.get("/api/v1/indexes")
+        assert [each["index"] for each in answer.json()] == ["whole"]
+    assert str(lost.folder) in capfd.readouterr().err
+    (alone := Index.create(tmp_path / "alone", Colours())).close()
+    with client_of({"alone": opened(tmp_path / "alone")}) as client:
+        os.truncate(alone.folder / "index.sqlite", 0)
+        assert client.get("/api/v1/indexes").status_code == 503
+
+
 @pytest.mark.usefixtures("index_path")  # so that nobody else asks the same server
 def test_metrics_count_requests_by_route(client: TestClient) -> None:
     for _ in range(3):

@@ -198,7 +198,7 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
     for absent in report.absent:
         tell(
             f"{absent}: missing or empty; its images stay in the index. If they are gone for good: "
-            f"seesay index --out {quote(str(folder))} --forget {quote(str(absent))}"
+            f"seesay index --out {quote(str(folder))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 

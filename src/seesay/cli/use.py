@@ -57,7 +57,6 @@ def index(
         list[Path] | None,
         typer.Option(
             "--remove",
-            "--forget",
             metavar="FOLDER",
             help="Remove a folder, or a deleted subfolder, from the index. Files are not touched.",
         ),

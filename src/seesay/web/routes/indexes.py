@@ -9,7 +9,9 @@ from fastapi import APIRouter, HTTPException
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.errors import SeesayError
 from seesay.search.index import Index
+from seesay.web import log_line
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.security import API
@@ -22,8 +24,21 @@ router = APIRouter(prefix=API, tags=["indexes"])
 
 @router.get("/indexes")
 async def indexes(service: TheService) -> list[Status]:
-    """List the served indexes."""
-    return await service.run(lambda: [_status(service, served) for served in service.served.values()])
+    """List the served indexes that can be read."""
+
+    def work() -> list[Status]:
+        found, failures = list[Status](), list[SeesayError]()
+        for served in service.served.values():
+            try:
+                found.append(_status(service, served))
+            except SeesayError as failure:
+                failures.append(failure)
+                log_line(str(failure))
+        if failures and not found:
+            raise failures[0]
+        return found
+
+    return await service.run(work)
 
 
 @router.get("/status", responses=failures(404, 422))
