@@ -138,12 +138,10 @@ def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path
 
 def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
-    assert load_recipe("ground-one", changes=[f"encoders=[detector:{path.name}]"]).encoders == (
-        f"detector:{path}",
-    )
-    assert load_recipe("ground-one", changes=["encoders=[detector:none.onnx]"]).encoders == (
-        "detector:none.onnx",
-    )
+    (encoder,) = load_recipe("ground-one", changes=[f"encoders=[detector:{path.name}]"]).encoders
+    assert str(encoder) == f"detector:{path}"
+    (missing,) = load_recipe("ground-one", changes=["encoders=[detector:none.onnx]"]).encoders
+    assert str(missing) == "detector:none.onnx"
     with pytest.raises(SeesayError, match=r"name its file, detector:FILE\.onnx"):
         load_region_encoder("detector")
 

@@ -205,6 +205,7 @@ for path in sorted(root.rglob("*.py")):
 """
 # They compute with PyTorch, and are imported where it is there.
 NEED_PYTORCH = {
+    "seesay.data.feature_pairs",
     "seesay.encoders.networks",
     "seesay.encoders.networks.lite",
     "seesay.encoders.networks.sentences",
