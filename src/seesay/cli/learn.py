@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
+@opt.reads_corpora
 def train(
     context: typer.Context,
     recipe: Annotated[
@@ -43,9 +44,6 @@ def train(
         typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
@@ -70,7 +68,8 @@ def train(
         again = ["seesay", *context.obj, *(["--resume"] if can_resume(folder) and not resume else [])]
         console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
         raise SystemExit(opt.STOPPED) from None
-    console.show(TrainingSummary.load(folder), as_json, console.print_training, folder, _outside)
+    summary, outside = TrainingSummary.load(folder), bool(context.params["allow_outside"])
+    console.show(summary, as_json, console.print_training, folder, outside)
 
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
@@ -92,6 +91,7 @@ def export(
 
 
 @opt.app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
+@opt.reads_corpora
 def evaluate(
     runs: opt.Entries,
     data: opt.DataOfRuns = None,
@@ -101,9 +101,6 @@ def evaluate(
     against: opt.Against = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
     at: opt.At = None,
@@ -163,15 +160,13 @@ def evaluate(
 
 
 @opt.app.command(epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
+@opt.reads_corpora
 def report(
     runs: opt.Entries,
     data: opt.DataOfRuns = None,
     split: opt.Split = "test",
     images: opt.Images = None,
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")] = Path(
         "report.html"
     ),
@@ -210,6 +205,7 @@ def report(
 
 
 @opt.app.command(epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex")
+@opt.reads_corpora
 def compare(
     entries: opt.Entries,
     data: opt.DataOfRuns = None,
@@ -218,9 +214,6 @@ def compare(
     against: opt.Against = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     record: opt.Record = None,
     metrics: opt.Metrics = None,
     intervals: opt.Intervals = False,
@@ -265,6 +258,7 @@ def compare(
 
 
 @opt.app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
+@opt.reads_corpora
 def table(
     name: Annotated[
         str | None,
@@ -286,9 +280,6 @@ def table(
     ] = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
     seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
     change: opt.Changes = None,

@@ -14,12 +14,10 @@ from seesay.errors import SeesayError
 
 
 @opt.app.command(epilog="Example: seesay data flickr8k --check")
+@opt.reads_corpora
 def data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus has phrases with boxes.")] = False,
     images: opt.Images = None,
     check: Annotated[
@@ -55,6 +53,7 @@ def data(
 
 
 @opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
+@opt.reads_corpora
 def features(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images.")],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
@@ -62,9 +61,6 @@ def features(
     data_format: opt.Format = None,
     cluster: opt.Cluster = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
@@ -96,6 +92,7 @@ def features(
 
 
 @opt.app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
+@opt.reads_corpora
 def concepts(
     source: Annotated[
         str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
@@ -111,9 +108,6 @@ def concepts(
         int, typer.Option(min=1, help="For a corpus: the minimum number of sentences with the word.")
     ] = 5,
     data_format: opt.Format = None,
-    _outside: opt.AllowOutside = False,
-    _image_column: opt.ImageColumn = None,
-    _caption_column: opt.CaptionColumn = None,
     as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""

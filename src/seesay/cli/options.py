@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -73,50 +76,51 @@ Images = Annotated[
 ]
 
 
-def _allow_outside(context: typer.Context, wanted: bool) -> bool:
-    if wanted:
-        from seesay.data.readers.builder import reading_with
+@contextmanager
+def _reading(
+    allow_outside: Annotated[
+        bool,
+        typer.Option(
+            "--allow-outside",
+            help="Allow images that the corpus names by absolute paths or links outside its folder.",
+        ),
+    ] = False,
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The column of the table that names the images, if it is not recognised."
+        ),
+    ] = None,
+    caption_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column that holds the sentences; text also means text1, text2, and so on.",
+        ),
+    ] = None,
+) -> Iterator[None]:
+    from seesay.data.readers.builder import reading_with
 
-        context.with_resource(reading_with(outside=True))
-    return wanted
+    with reading_with(outside=allow_outside, image_column=image_column, caption_column=caption_column):
+        yield
 
 
-AllowOutside = Annotated[
-    bool,
-    typer.Option(
-        "--allow-outside",
-        callback=_allow_outside,
-        help="Allow images that the corpus names by absolute paths or links outside its folder.",
-    ),
-]
+def reads_corpora(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `_reading` to a command, behind its --format, and read corpora as they say."""
+    own, more = (signature(each, eval_str=True).parameters for each in (command, _reading))
+
+    @wraps(command)
+    def reading(**given: Any) -> None:
+        with _reading(**{name: given.pop(name) for name in more}):
+            command(**given)
+
+    options = list(own.values())
+    at = list(own).index("data_format") + 1
+    options[at:at] = more.values()
+    reading.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return reading
 
 
-def _name_column(context: typer.Context, option: typer.CallbackParam, name: str | None) -> str | None:
-    if name is not None:
-        from seesay.data.readers.builder import reading_with
-
-        context.with_resource(reading_with(**{str(option.name).strip("_"): name}))
-    return name
-
-
-ImageColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--image-column",
-        metavar="NAME",
-        callback=_name_column,
-        help="The column of the table that names the images, if it is not recognised.",
-    ),
-]
-CaptionColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--caption-column",
-        metavar="NAME",
-        callback=_name_column,
-        help="The column that holds the sentences; text also means text1, text2, and so on.",
-    ),
-]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,
