@@ -41,9 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
-    # Clients of databases raise errors, which become one line, and also log them.
-    for name in ("grpc", "psycopg"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # It raises errors, which become one line, and also logs them.
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     before, output = chosen_device(), sys.stdout
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     as_json = "--json" in given

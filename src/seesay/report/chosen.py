@@ -14,7 +14,7 @@ from seesay.data.readers.files import read_lines
 from seesay.errors import SeesayError, did_you_mean
 from seesay.protocols.subject import RunScores, RunSubject
 from seesay.report.page import Page
-from seesay.report.queries import SplitGallery, best_answers, query_with_answers
+from seesay.report.queries import Answers, SplitGallery, best_answers, query_with_answers
 from seesay.report.retrieval import Measured
 from seesay.results.formats import Table
 from seesay.results.html import Html, joined, tag
@@ -61,20 +61,26 @@ class ChosenQueries:
 
 
 def add_chosen(
-    page: Page, runs: Sequence[Measured], gallery: SplitGallery, chosen: ChosenQueries, corpus: Corpus
+    page: Page,
+    runs: Sequence[Measured],
+    answers: Sequence[Answers],
+    gallery: SplitGallery,
+    chosen: ChosenQueries,
+    corpus: Corpus,
 ) -> None:
     """Add the answers of every run to chosen queries.
 
     Args:
         page: the report.
         runs: the runs and external scores.
+        answers: of each to the chosen images, and to others.
         gallery: the images and sentences of the split.
         chosen: the queries.
         corpus: the corpus with its train split, in which unseen words are counted.
     """
     page.section("Chosen queries")
     texts = list(dict.fromkeys([*chosen.sentences, *(text for _, text in chosen.pairs)]))
-    scores = [_scores(each, texts) for each in runs]
+    scores = [_scores(each, texts) for each in runs] if texts else []
     if chosen.sentences:
         page.figure(
             "Sentences as queries, and the first three images; those that the split describes so are ticked.",
@@ -93,7 +99,10 @@ def add_chosen(
         page.figure(
             "Images as queries, and the first three sentences; the image's own are ticked.",
             *(
-                query_with_answers(gallery.pictures.show(i), [_sentences(each, i, gallery) for each in runs])
+                query_with_answers(
+                    gallery.pictures.show(i),
+                    [gallery.sentences(each.to_images[i], each.name) for each in answers],
+                )
                 for i in chosen.images
             ),
         )
@@ -115,14 +124,15 @@ def add_chosen(
 def _scores(measured: Measured, texts: Sequence[str]) -> NDArray[np.float32]:
     """Return the scores (n, m) of the split's images for sentences; NaN where external scores lack them."""
     subject = measured.subject
-    if isinstance(subject, RunSubject) and texts:
+    if isinstance(subject, RunSubject):
         inputs = replace(subject.inputs, sentences=subject.run.prepare(texts))
         return np.asarray(RunScores(subject.run, inputs).by_direction()[1], np.float32)
     known = {text: at for at, text in reversed(list(enumerate(subject.corpus.texts())))}
+    scores = subject.scores.by_direction()[1]
     found = np.full((subject.n_images, len(texts)), np.nan, np.float32)
     for at, text in enumerate(texts):
         if text in known:
-            found[:, at] = subject.scores.by_direction()[1][:, known[text]]
+            found[:, at] = scores[:, known[text]]
     return found
 
 
@@ -132,11 +142,6 @@ def _images(measured: Measured, scores: NDArray[np.float32], gallery: SplitGalle
     described = [sentence.image for sentence in gallery.corpus.sentences if sentence.text == text]
     right = np.isin(np.arange(len(scores)), described)
     return gallery.images(best_answers(scores, right), measured.name)
-
-
-def _sentences(measured: Measured, image: int, gallery: SplitGallery) -> Html:
-    scores = measured.subject.scores.by_direction()[0][image]
-    return gallery.sentences(best_answers(scores, measured.subject.owners == image), measured.name)
 
 
 def _sentence(text: str, corpus: Corpus) -> Html:

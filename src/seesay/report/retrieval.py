@@ -21,7 +21,7 @@ from seesay.protocols.score_fusion import check_same
 from seesay.protocols.subject import Subject
 from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, recall_curves
-from seesay.results.comparison import difference
+from seesay.results.comparison import differences_in
 from seesay.results.formats import Cell, Table, number, numbers
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences
@@ -78,13 +78,11 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     _add_table(page, runs, corpus)
     first, *others = runs
     if others:
-        columns = list(first.result.metrics)
-        compared = [(each.name, each.result.compare(first.result, first.name).metrics) for each in others]
-        rows = [[Cell(name), *(difference(found.get(each)) for each in columns)] for name, found in compared]
+        compared = [(each.name, each.result.compare(first.result, first.name)) for each in others]
         page.table(
             f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
             "paired randomization test. For Med r, a negative difference is better.",
-            Table(["", *columns], rows),
+            differences_in(list(first.result.metrics), compared),
         )
     curves = {
         each.name: {_SENTENCE: recall_curve(each.ranks.sentence), _IMAGE: recall_curve(each.ranks.image)}

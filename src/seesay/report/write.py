@@ -106,9 +106,10 @@ def _add_matching(
     images, sentences = sample(part)
     gallery = SplitGallery(part, _pictures(part))
     tell("queries and answers")
-    answers = [answer_queries(each, images, sentences) for each in measured]
+    asked = [*images, *(chosen.images if chosen is not None else ())]
+    answers = [answer_queries(each, asked, sentences) for each in measured]
     if chosen is not None:
-        add_chosen(page, measured, gallery, chosen, corpus)
+        add_chosen(page, measured, answers, gallery, chosen, corpus)
     gallery.add_sample(page, answers)
     for each, answered in zip(measured, answers, strict=True):
         page.section(each.name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.paired_test import PairedTest
+from seesay.protocols.base import Comparison
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
@@ -93,16 +94,25 @@ def measured_row(
 
 def differences_table(table: PaperTable) -> Table | None:
     """Return the differences of the rows from the one that they are compared with; None without any."""
-    found = [(line, row) for line in table.lines for row in line.rows if row.result.against is not None]
-    if not found:
+    compared = [
+        (f"{line.name}, seed {row.provenance.seed}" if len(line.rows) > 1 else line.name, against)
+        for line in table.lines
+        for row in line.rows
+        if (against := row.result.against) is not None
+    ]
+    if not compared:
         return None
-    columns, rows = table.columns, []
-    for line, row in found:
-        seed = f", seed {row.provenance.seed}" if len(line.rows) > 1 else ""
-        compared = row.result.against.metrics if row.result.against else {}
-        rows.append([Cell(f"{line.name}{seed}"), *(difference(compared.get(name)) for name in columns)])
-    base = next(row.result.against.name for _, row in found if row.result.against)
-    title = f"Differences from {base} on the same queries, each with its two-sided p"
+    title = f"Differences from {compared[0][1].name} on the same queries, each with its two-sided p"
+    return differences_in(table.columns, compared, title)
+
+
+def differences_in(
+    columns: Sequence[str], compared: Sequence[tuple[str, Comparison]], title: str = ""
+) -> Table:
+    """Return a table of the differences of named results from another one, with p-values."""
+    rows: list[Sequence[Cell | str]] = [
+        [name, *(difference(found.metrics.get(each)) for each in columns)] for name, found in compared
+    ]
     return Table(["", *columns], rows, title=title)
 
 
