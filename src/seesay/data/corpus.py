@@ -157,11 +157,16 @@ class Corpus:
         """Whether its sentences are phrases with boxes."""
         return any(sentence.boxes for sentence in self.sentences)
 
+    @property
+    def splits(self) -> set[str]:
+        """The names of the splits that have images."""
+        return {image.split for image in self.images}
+
     def split(self, name: str) -> Corpus:
         """Return one split of the corpus; raise SeesayError if it has no images."""
         rows = [at for at, image in enumerate(self.images) if image.split == name]
         if not rows:
-            there = ", ".join(sorted({image.split for image in self.images})) or "none"
+            there = ", ".join(sorted(self.splits)) or "none"
             what = (
                 "" if self.sentences else " It has images without sentences; training needs a table of them."
             )

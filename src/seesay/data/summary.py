@@ -37,14 +37,15 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
         Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
         counts, such as `words_per_sentence`; and each issue's `count`, `examples` and `is_omission`.
     """
-    there = {image.split for image in corpus.images}
     text = "phrase" if corpus.has_boxes else "sentence"
     summary: dict[str, Any] = {
         "corpus": corpus.name,
         "root": str(corpus.root),
         "images": len(corpus.images),
         f"{text}s": len(corpus.texts()),
-        "splits": {split: _split_summary(corpus.split(split), text) for split in SPLITS if split in there},
+        "splits": {
+            split: _split_summary(corpus.split(split), text) for split in SPLITS if split in corpus.splits
+        },
     }
     issues = deepcopy(corpus.issues)
     if corpus.features is not None:

@@ -92,7 +92,7 @@ class Subject:
             SeesayError: the corpus has none.
         """
         whole = self.whole or self.corpus
-        if "train" not in {image.split for image in whole.images}:
+        if "train" not in whole.splits:
             raise SeesayError(
                 f"{whole.root}: has no train split, in which the protocol counts words; name the corpus "
                 f"of training."

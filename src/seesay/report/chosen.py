@@ -146,7 +146,7 @@ def _images(measured: Measured, scores: NDArray[np.float32], gallery: SplitGalle
 
 def _sentence(text: str, corpus: Corpus) -> Html:
     """Return a sentence and, if the corpus has a train split, its words that do not occur there."""
-    if "train" not in {image.split for image in corpus.images}:
+    if "train" not in corpus.splits:
         return tag("q", text)
     counts = word_counts(corpus.split("train").texts())
     unseen = [word for word in dict.fromkeys(tokenize(text)) if not counts[word]]

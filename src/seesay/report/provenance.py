@@ -125,7 +125,7 @@ def _about_run(run: Run) -> list[tuple[str, str]]:
 def data_digest(corpus: Corpus, split: str) -> str:
     """Return a digest of the measured split and of val, on which weights are chosen: images, texts, boxes."""
     digest = hashlib.blake2b(digest_size=16)
-    for name in sorted({split, "val"} & {image.split for image in corpus.images}):
+    for name in sorted({split, "val"} & corpus.splits):
         _add_split(digest, corpus.split(name))
     return digest.hexdigest()
 

@@ -106,7 +106,7 @@ def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> Non
     lengths = np.array([len(tokenize(text)) for text in texts], np.int64)
     bins = bins_of(lengths, {span(*each): each for each in equal_bins(lengths)})
     _add_bins(page, runs, bins, "words of the sentence", "the length of the sentence")
-    if "train" not in {image.split for image in corpus.images}:
+    if "train" not in corpus.splits:
         page.text("The corpus has no train split, so it is not known how rare a word is in training.")
         return
     rarest = rarest_words(texts, word_counts(corpus.split("train").texts()))

@@ -242,7 +242,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
 
 
 def provenance_of(
-    run: Sequence[Entry], combine: str | None, seconds: float, commit: str | None
+    entries: Sequence[Entry], combine: str | None, seconds: float, commit: str | None
 ) -> Provenance:
     """Return the provenance of a row that `evaluate` measured with these arguments.
 
@@ -251,8 +251,8 @@ def provenance_of(
     """
     from seesay.runs.run import Run
 
-    rows = [provenance(each, seconds, commit) for each in run if isinstance(each, Run)]
-    if len(rows) < len(run):
+    rows = [provenance(each, seconds, commit) for each in entries if isinstance(each, Run)]
+    if len(rows) < len(entries):
         raise SeesayError(
             "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
         )

@@ -128,7 +128,7 @@ def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
     times in training (`N`), of `sentences` with such a word, and of their `images`; `frequencies` are those
     of all words in training, most frequent first. Empty unless both splits exist.
     """
-    if not {"train", "test"} <= {image.split for image in corpus.images}:
+    if not {"train", "test"} <= corpus.splits:
         return {}
     counts, test = word_counts(corpus.split("train").texts()), corpus.split("test")
     texts, owners = test.texts(), test.image_of_sentence()
@@ -151,11 +151,10 @@ def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
 
     `unseen_test` is the percentage of words in test sentences that do not occur in training.
     """
-    splits = {image.split for image in corpus.images}
-    if "train" not in splits:
+    if "train" not in corpus.splits:
         return {}
     counts = word_counts(corpus.split("train").texts())
-    test = word_counts(corpus.split("test").texts() if "test" in splits else [])
+    test = word_counts(corpus.split("test").texts() if "test" in corpus.splits else [])
     unseen = sum(n for word, n in test.items() if word not in counts)
     once = sum(n == 1 for n in counts.values())
     return {"words": len(counts), "once": once, "unseen_test": 100 * unseen / max(test.total(), 1)}

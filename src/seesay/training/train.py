@@ -136,7 +136,7 @@ def _begin(
 ) -> tuple[Run, Task]:
     """Prepare the task and the matcher, and write the folder except for the weights."""
     split = corpus.split("train")
-    vocabulary, concepts = learned_words(recipe, corpus.split("train").texts())
+    vocabulary, concepts = learned_words(recipe, split.texts())
     if start_from is not None:
         vocabulary, encoder = start_from.vocabulary, start_from.sentence_encoder
     if resume and (out / VOCABULARY).exists():

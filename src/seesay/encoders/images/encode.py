@@ -150,7 +150,6 @@ def fill_stores(
     encoders: Sequence[ImageEncoder],
     folder: Path,
     images: Sequence[CorpusImage],
-    decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> Filled:
     """Encode the images that are missing in the stores under `folder`.
 
@@ -160,7 +159,6 @@ def fill_stores(
         encoders: the encoders whose stores are filled.
         folder: the parent folder of the stores.
         images: the images to encode.
-        decoded: decodes the bytes of an image, given its name and the shorter side in pixels that suffices.
 
     Example:
         >>> from pathlib import Path
@@ -180,7 +178,7 @@ def fill_stores(
     claims: dict[str, object] = {}
 
     def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
-        return missing_features(list(sources.values()), stores, claims, some, decoded)
+        return missing_features(list(sources.values()), stores, claims, some)
 
     filled = fill("Encoding", images, CHUNK, work, partial(store_features, stores), STORED_AT_ONCE)
     filled.stores = of_encoders
@@ -235,7 +233,6 @@ def missing_features(
     stores: Sequence[FeatureStore | SortedKeys],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
-    decoded: Callable[[bytes, str, int], Pixels] = decode,
 ) -> tuple[Filled, Features]:
     """Encode those of a few images that are missing; return new keys and their features for each encoder.
 
@@ -244,7 +241,6 @@ def missing_features(
         stores: the content keys that can be skipped, for each encoder.
         claims: marks the images that a thread encodes, by content key; shared by all threads.
         images: the images to encode.
-        decoded: see `fill_stores`.
     """
     side, chunk = decoded_side(encoders), Filled()
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
@@ -254,7 +250,7 @@ def missing_features(
             key = content_key(data)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error for each of its names, so images are claimed after decoding.
-            pixels = decoded(data, image.name, side).view(SharedPixels) if lacking else None
+            pixels = decode(data, image.name, side).view(SharedPixels) if lacking else None
         except ImageError as error:
             chunk.errors.append(error)
             chunk.keys.append(None)
