@@ -79,6 +79,15 @@ def test_a_server_finds_files_by_their_names_and_opens_none(folder: Path) -> Non
         assert client.get("/api/v1/search", params={"q": "/etc/passwd.jpg"}).status_code == 422
 
 
+@pytest.mark.parametrize("asked", [('"IMG_2021.png"', "IMG_2021.png"), ("IMG_2021.png", '"IMG_2021.png"')])
+def test_a_name_in_quotes_is_another_query_for_a_server_that_remembers_queries(
+    folder: Path, asked: tuple[str, str]
+) -> None:
+    with TestClient(create_app(opened(folder, Quiet())), base_url="http://127.0.0.1:8000") as client:
+        counts = {q: len(client.get("/api/v1/search", params={"q": q}).json()["results"]) for q in asked}
+    assert counts == {'"IMG_2021.png"': 6, "IMG_2021.png": 1}
+
+
 @pytest.mark.parametrize(
     ("query", "meant"),
     [

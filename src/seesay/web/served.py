@@ -23,6 +23,7 @@ from seesay.web.updates import Updates
 T = TypeVar("T")
 V = TypeVar("V")
 
+_Key = tuple[str, tuple[str, ...], int]
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each
 
@@ -63,7 +64,7 @@ class Served:
         self.name, self.index = name, index
         self.updates = Updates(index, photos, name)
         self._uploads: Recent[str, Vector] = Recent()  # so that further pages need no upload
-        self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
+        self._asked: Recent[_Key, PreparedQuery] = Recent()
         self._stacked: tuple[int, list[list[int]]] | None = None  # with the generation
         self._lock = threading.Lock()
 
@@ -127,7 +128,10 @@ class Served:
         return file
 
 
-def _key(query: Query, generation: int) -> tuple[str, int]:
-    """Return the cache key of a query: its text and, if it names images of the index, the generation."""
+def _key(query: Query, generation: int) -> _Key:
+    """Return the cache key of a query: its text and, if it names images of the index, the generation.
+
+    The text of a sentence like IMG_2021.jpg has quotes, which do not mean that it may not be corrected.
+    """
     of_index = any(isinstance(part.term, Indexed) for part in query.parts)
-    return str(query), generation if of_index else 0
+    return str(query), tuple(query.unquoted), generation if of_index else 0
