@@ -33,8 +33,7 @@ from seesay.runs.sentences import rows_of_each
 SPLIT = "{split}"  # in a file's name: replaced by the split's, to name files of val and test at once
 PAIR = ("images", "sentences")
 
-Table = NDArray[Any]  # maybe memory-mapped
-Named = tuple[str, Table]  # a table and its name in errors
+Named = tuple[str, Matrix]  # a table and its name in errors
 
 _NOT_TENSORS = "something else than tensors"
 _FAILURES = (OSError, ValueError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile)
@@ -67,7 +66,7 @@ def read_tables(path: Path) -> list[Named]:
     raise SeesayError(f"{path}: contains {names}; expected one table, or 'images' and 'sentences'.")
 
 
-def _checked(values: Any, where: str) -> Table:
+def _checked(values: Any, where: str) -> Matrix:
     table = as_array(values, where, kinds="fiubcOSUMmV")
     if table.ndim != 2 or table.dtype.kind not in "fiu":
         raise SeesayError(
@@ -190,7 +189,7 @@ def _is_array(values: object) -> bool:
     return hasattr(values, "__array__") or hasattr(values, "detach")
 
 
-def _check_sides(name: str, tables: Sequence[Table], part: Corpus, count: int) -> None:
+def _check_sides(name: str, tables: Sequence[Matrix], part: Corpus, count: int) -> None:
     """Check that embeddings have one width, and that images are first; `count` is the sentences' number."""
     rows, columns = tables[0], tables[-1]
     if rows.shape[1] != columns.shape[1]:
