@@ -10,8 +10,8 @@ import pytest
 
 from seesay.data.corpus import Issues
 from seesay.data.readers import read_corpus
+from seesay.data.readers.finder import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
 from seesay.data.sources import FileSource
-from seesay.data.walk import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
 from seesay.errors import SeesayError
 from seesay.search.contents import check_images
 from tests.linear import check_linear

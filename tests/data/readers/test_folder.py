@@ -4,7 +4,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import reading_with
-from seesay.data.walk import NOT_FOLLOWED, UNREAD_KIND
+from seesay.data.readers.finder import NOT_FOLLOWED, UNREAD_KIND
 from seesay.errors import SeesayError
 from seesay.search.contents import contents_of
 

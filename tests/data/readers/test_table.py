@@ -22,9 +22,9 @@ from seesay.data.readers.files import (
     split_in_name,
     without_number,
 )
+from seesay.data.readers.finder import OUTSIDE
 from seesay.data.readers.table import SEVERAL_IN_ONE
 from seesay.data.summary import summarise
-from seesay.data.walk import OUTSIDE
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs

@@ -19,8 +19,8 @@ from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omi
 from seesay.data.features import FeatureRows
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
+from seesay.data.readers.finder import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
 from seesay.data.sources import source_size
-from seesay.data.walk import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")

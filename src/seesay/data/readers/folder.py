@@ -7,9 +7,10 @@ from pathlib import Path
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
 from seesay.data.readers.files import tables_in
+from seesay.data.readers.finder import corpus_files
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
-from seesay.data.walk import corpus_files, walk_files
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 

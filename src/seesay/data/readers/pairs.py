@@ -16,9 +16,10 @@ from pathlib import Path
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder, read_options
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
+from seesay.data.readers.finder import corpus_files
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
-from seesay.data.walk import corpus_files, walk_files
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 OTHER_FILE = "file that is neither an image nor the text of one, not read"
