@@ -5,12 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seesay.data.corpus import ByteSource
 from seesay.data.headers import HEAD, read_range
 from seesay.data.images import EncodedImage
 from seesay.data.raw import is_raw
 from seesay.errors import ImageError, UnavailableImageError, first_line
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import ByteSource
 
 MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
 

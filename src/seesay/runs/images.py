@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from seesay.data.corpus import LONE_SURROGATE
+from seesay.data.characters import LONE_SURROGATE
 from seesay.data.pixels import in_srgb, to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device

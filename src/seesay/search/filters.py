@@ -24,7 +24,7 @@ from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from typing import Self
 
-from seesay.data.corpus import LONE_SURROGATE
+from seesay.data.characters import LONE_SURROGATE
 from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500

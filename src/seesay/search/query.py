@@ -19,7 +19,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import LONE_SURROGATE, composed
+from seesay.data.characters import LONE_SURROGATE, composed
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
 from seesay.text.tokens import QUOTED, replace_words

@@ -15,7 +15,7 @@ from typing import Literal
 
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
-from seesay.data.corpus import composed
+from seesay.data.characters import composed
 from seesay.text.tokens import LETTERS
 
 

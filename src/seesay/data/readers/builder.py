@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omission, Sentence, composed
+from seesay.data.characters import composed
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omission, Sentence
 from seesay.data.features import FeatureRows
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
