@@ -37,3 +37,8 @@ def test_a_name_imports_the_module_that_has_it_and_no_other() -> None:
         "assert 'seesay.data.corpus' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_index_of_photos_is_imported_without_corpora() -> None:
+    code = "import sys, seesay.search.index; assert 'seesay.data.corpus' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,15 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.tokens import tokenize, without_accents
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import Corpus
 
 UNKNOWN = 0
 

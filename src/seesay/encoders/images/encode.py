@@ -13,12 +13,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from seesay.arrays import Pixels
-from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
 from seesay.encoders.stores import (
@@ -30,6 +29,9 @@ from seesay.encoders.stores import (
 )
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import CorpusImage
 
 CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
