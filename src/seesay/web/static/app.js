@@ -468,7 +468,7 @@ function fail(failure) {
   const isFiltered = failure.status === 422 && read().where;
   const retry = failure.status === undefined || failure.status >= 500 ? ["Try again", () => render(true)] : null;
   const action = isFiltered ? ["Clear filters", () => go({ where: null })] : retry;
-  say(failure.status === 422 ? "Check what you typed" : "Something went wrong", failure.message, { action, role: "alert" });
+  say(failure.status === 422 && !given?.file ? "Check what you typed" : "Something went wrong", failure.message, { action, role: "alert" });
 }
 
 async function takeFile(file) {

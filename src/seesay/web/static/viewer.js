@@ -27,7 +27,7 @@ function datedBy({ time, dated_by: by }) {
 export class Viewer {
   // `imagesNow()` returns the images to step through; `placeInStack(image)` is a text or null; `onClose(image)` is called when the dialog is closed.
   constructor(dialog, { imagesNow, placeInStack, onEnd, onMissing, onClose }) {
-    Object.assign(this, { dialog, imagesNow, placeInStack, onEnd, onMissing, onClose });
+    Object.assign(this, { dialog, imagesNow, placeInStack, onEnd, onMissing, onClose, steps: Promise.resolve() });
     const find = (selector) => dialog.querySelector(selector);
     this.picture = find("figure img");
     this.path = find("#viewer-path");
@@ -119,7 +119,12 @@ export class Viewer {
     return [images, images.findIndex((each) => each.id === this.image?.id)];
   }
 
-  async step(by) {
+  // Steps one after the other, so that no key is lost while an image is asked for.
+  step(by) {
+    this.steps = this.steps.then(() => this.move(by)).catch(() => {}); // what cannot be loaded is told elsewhere
+  }
+
+  async move(by) {
     const [images, at] = this.place();
     const there = at < 0 ? undefined : images[at + by];
     if (there && there.id === undefined) await this.onMissing([there]);
