@@ -35,7 +35,7 @@ tests-alone: .venv/.dev
 
 test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
 	@tools/chromium.sh
-	@$(BIN)/pip install -q -e '.[cluster,parquet]' || \
+	@$(BIN)/pip install -q -e '.[cluster]' || \
 	    echo "No Ray for this Python: the tests of clusters are skipped."
 	$(BIN)/pytest -m "slow or browser"
 
