@@ -78,8 +78,8 @@ def test_evaluate_with_other_runs(scenes: Path, towers: tuple[str, str], tmp_pat
     assert [row["encoder"] for row in rows if row["recipe"] == clip] == [named]
 
 
-def test_table_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
-    alone = seesay("table", towers[0], "--data", scenes).stdout
+def test_compare_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    alone = seesay("compare", towers[0], "--data", scenes).stdout
     assert towers[0] in alone
     page = tmp_path / "report.html"
     seesay("report", towers[0], "seesay-small", "--data", scenes, "--out", page)

@@ -171,7 +171,7 @@ def test_a_run_brings_its_encoder_along(
     index = Index.create(tmp_path / "index", run)
     index.update_images(photos)
     assert index.search(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
-    (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
+    (moved / f"encoder-{name.weights}.safetensors").unlink()
     kept_encoder.cache_clear()
     with pytest.raises(SeesayError, match=r"the weights of encoder .* are missing"):
         Run.load(str(moved)).embed_images([image])

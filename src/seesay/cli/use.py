@@ -221,9 +221,10 @@ def _only(here: list[Path]) -> Path:
 
 def _ranking_run(name: str) -> Run:
     """Load a run whose scores can order the hits of another."""
-    from seesay.runs.run import Run, check_one_score
+    from seesay.runs.load import load_run
+    from seesay.runs.run import check_one_score
 
-    run = Run.load(name)
+    run = load_run(name)
     check_one_score(run)
     return run
 

@@ -216,7 +216,8 @@ def misfits(recipe: Recipe) -> Misfits:
 def _input_misfits(recipe: Recipe) -> Misfits:
     if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
-    if (fusion := getattr(recipe.matcher, "fusion", None)) is not None:
+    fusion = getattr(recipe.matcher, "fusion", None)
+    if fusion is not None and recipe.arrays == ("pooled",):  # other arrays say themselves what they are
         yield from _fusion_misfits(fusion, recipe.encoders)
     if recipe.regions is not None and len(recipe.encoders) > 1:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"

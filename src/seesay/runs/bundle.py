@@ -109,6 +109,9 @@ def _copy_files(source: Path, target: Path) -> None:
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
+    for network in filter(Path.is_file, (source / NETWORKS).glob("*.onnx")):  # of a run exported before
+        (target / NETWORKS).mkdir(exist_ok=True)
+        shutil.copyfile(network, target / NETWORKS / network.name)
     encoders = {*config.encoders, *filter(None, [config.sentence_encoder])}
     for encoder in encoders:
         if encoder.file:
