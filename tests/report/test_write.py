@@ -8,22 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.paths import check_file
-from seesay.protocols.evaluate import evaluate, open_entries
+from seesay.protocols.base import PROTOCOLS, Content
+from seesay.protocols.evaluate import evaluate, open_entries, subject_of
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
-from seesay.report.internals import concept_scores
-from seesay.report.provenance import data_digest
-from seesay.report.queries import answer_queries, sample
-from seesay.report.retrieval import measure_all
+from seesay.report.queries import Queries, RankedAnswer
 from seesay.report.write import FORMATS, short_names, write_report
 from seesay.runs.inputs import Inputs, split_inputs
-from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from tests.report.made import Elements
 
@@ -57,7 +53,7 @@ def test_it_needs_nothing_beside_it(request, made: str) -> None:
 def test_its_sections(page: Elements) -> None:
     named = [heading["text"] for heading in page.of("h2")]
     runs = ["common", "fused", "attends", "reads", "concepts"]
-    assert named == ["Recall", "By sentence", "Queries and answers", *runs, "Where it comes from"]
+    assert named == ["Recall", "Queries and answers", *runs, "Where it comes from"]
 
 
 def test_its_recalls_are_those_that_are_measured(
@@ -73,14 +69,20 @@ def test_its_recalls_are_those_that_are_measured(
 
 
 def test_right_answers_are_ticked_and_no_others(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
-    names = ["common", "fused", "attends", "reads"]
-    measured = measure_all([runs[n] for n in names], names, corpus, "test", lambda _: None)
-    images, sentences = sample(corpus.split("test"))
+    """Every answer says its rank, and as many answers are ticked as the scores say are right."""
+    split = corpus.split("test")
+    owners, numbers = split.image_of_sentence(), np.arange(len(split.images))
+    texts = split.texts()
     shown = []
-    for each in measured:
-        found = answer_queries(each, images, sentences)
-        shown += [found.to_sentences[j] for j in [*sentences, *found.hardest_sentences]]
-        shown += [found.to_images[i] for i in [*images, *found.hardest_images]]
+    for name in ("common", "fused", "attends", "reads"):
+        subject = subject_of(runs[name], corpus, "test", PROTOCOLS["standard"])
+        by_image, by_sentence = subject.scores.by_direction()
+        for queries in (Queries.random(split), Queries.hardest(split, subject.retrieval_sample().ranks)):
+            shown += [RankedAnswer.of(by_image[i], owners == i) for i in queries.images]
+            shown += [
+                RankedAnswer.of(by_sentence[:, texts.index(text)], np.isin(numbers, images))
+                for text, images in queries.sentences
+            ]
     assert len(page.of("span", class_="tick")) == sum(sum(each.right) for each in shown)
     assert sorted(e["text"].split("rank ")[1] for e in page.of("p", class_="who")) == sorted(
         f"{each.rank:,}" for each in shown
@@ -91,54 +93,11 @@ def test_a_tick_is_a_word_for_who_does_not_see_it(page: Elements) -> None:
     assert {tick["aria-label"] for tick in page.of("span", class_="tick")} == {"right"}
 
 
-def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
-    images = sample(corpus.split("test"))[0]
-    inputs = inputs_of(runs["reads"], corpus)
-    found = concept_scores(runs["reads"], inputs, images)
-    assert found is not None
-    words, scores = found
-    predictor = runs["concepts"]
-    with torch.inference_mode():
-        logits = predictor.matcher(torch.from_numpy(inputs_of(predictor, corpus).features[images]))
-    np.testing.assert_allclose(scores, torch.sigmoid(logits), rtol=1e-5)
-    assert list(words) == list(predictor.vocabulary.words)
-    lists = [page.of("ul", class_="scores")[i]["text"] for i in range(len(images))]
-    for told, row in zip(lists, scores, strict=True):
-        assert words[int(row.argmax())] in told
-    assert concept_scores(runs["common"], inputs, images) is None
-
-
-def test_gates_are_those_of_the_fusion(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
-    run, inputs = runs["fused"], inputs_of(runs["fused"], corpus)
-    images, sentences = gate_values(run, inputs) or ((), ())
-    assert (len(images), len(sentences)) == (len(inputs.features), len(inputs.sentences))
-    assert sentences.std() > 0
-    t, text = sentences.max(), inputs.corpus.texts()[int(sentences.argmax())]
-    cells = [cell["text"] for cell in page.of("td")]
-    assert any(th["text"] == f"{t:.3f}" for th in page.of("th", scope="row"))
-    assert text in cells
-
-
-def test_each_step_of_attention_is_framed(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
-    images = sample(corpus.split("test"))[0]
-    steps = page.of("div", class_="steps")
-    assert len(steps) == len(images)
-    features = torch.from_numpy(inputs_of(runs["attends"], corpus).features[images])
-    p = runs["attends"].matcher.saliencies(features)
-    for told, row in zip(steps, p, strict=True):
-        assert told["text"] == "".join(f"step {t + 1}: {float(each.max()):.2f}" for t, each in enumerate(row))
-    frames = page.of("rect", class_="over found")
-    assert len(frames) == 3 * p.shape[0] * p.shape[1]
-    # The boxes of the run's own encoder, a grid, in thousandths of the image.
-    sizes = {(frame["width"], frame["height"]) for frame in frames}
-    assert sizes <= {(side, side) for side in ("333", "500", "750", "1000")}
-
-
 def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
     told = {dt["text"] for dt in page.of("dt")}
-    assert {"hash of the data", "versions", "machine", "commit", "seed", "recipe", "departures"} <= told
+    assert {"digest", "versions", "machine", "commit", "seed", "recipe", "departures"} <= told
     values = [dd["text"] for dd in page.of("dd")]
-    assert any(value.startswith(data_digest(corpus, "test")) for value in values)
+    assert any(value.startswith(Content.of(corpus.split("test")).digest) for value in values)
     assert "0123456789" in values
     recipes = [pre["text"] for pre in page.of("pre")]
     assert recipes == [dump_recipe(run.recipe) for run in runs.values()]
@@ -222,10 +181,11 @@ def test_queries_that_cannot_be_asked_are_refused_before_anything_is_measured(
         )
 
 
-def test_without_train_there_is_no_rarity(corpus: Corpus, tmp_path: Path, runs: dict[str, Run]) -> None:
+def test_a_corpus_without_a_train_split_has_a_report(
+    corpus: Corpus, tmp_path: Path, runs: dict[str, Run]
+) -> None:
     write_report([runs["common"]], corpus.split("test"), "test", tmp_path / "o.html", lambda _: None)
     text = (tmp_path / "o.html").read_text(encoding="utf-8")
-    assert "no train split" in text
     assert "Ke et al." not in text  # no paper has a row of that corpus
     assert "Differences of the other runs" not in text
 

@@ -146,6 +146,18 @@ def proposal_scores(run: Run, inputs: Inputs) -> list[NDArray[np.float32]]:
     return found
 
 
+def best_box(subject: RunSubject, phrase: int) -> NDArray[np.float32] | None:
+    """Return the best box (4,) of a phrase, by its number; None if its image has no proposals."""
+    inputs = subject.inputs
+    image = inputs.corpus.sentences[phrase].image
+    if not inputs.proposals[image]:
+        return None
+    (scores,) = _scores_in(image, subject.run, inputs, np.array([phrase]))
+    (boxes,) = ranked_boxes(subject.run, [inputs.regions[image].boxes[: inputs.proposals[image]]], [scores])
+    best: NDArray[np.float32] = boxes[scores.argmax()]
+    return best
+
+
 def _scores_in(image: int, run: Run, inputs: Inputs, phrases: NDArray[np.int64]) -> NDArray[np.float32]:
     """Score p phrases, by number, for the proposals of an image, (p, r)."""
     assert run.recipe.regions is not None

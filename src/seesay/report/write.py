@@ -9,20 +9,20 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import check_file, writing
-from seesay.protocols.base import PROTOCOLS, Result
+from seesay.protocols.base import PROTOCOLS, Content, Result
 from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
 from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.table import corpus_title
-from seesay.report.chosen import ChosenQueries, add_chosen
 from seesay.report.grounding import add_boxes, add_grounding, ground_all
-from seesay.report.internals import add_internals
 from seesay.report.page import Page, Pictures
-from seesay.report.provenance import add_provenance, add_training, split_size
-from seesay.report.queries import SplitGallery, answer_queries, sample
-from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_all
+from seesay.report.provenance import add_provenance
+from seesay.report.queries import SEED, Gallery, Queries
+from seesay.report.retrieval import Tell, add_recalls, measure_all
+from seesay.report.training import add_training
 from seesay.results.formats import Table, numbers
 from seesay.runs.run import Run
+from seesay.text.vocabulary import word_counts
 
 FORMATS = (".html",)
 _MAX_NAMED = 4  # runs in the title
@@ -52,7 +52,7 @@ def write_report(
         out: the file to write.
         tell: called with a line before each step.
         commit: the commit of the source, to name in the report.
-        queries: a file of further queries, one a line, see `ChosenQueries`.
+        queries: a file of further queries, one a line, see `Queries`.
 
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
@@ -62,9 +62,10 @@ def write_report(
         raise SeesayError(
             f"{queries}: queries are asked of captioned images, but {corpus.root} holds phrases."
         )
-    chosen = ChosenQueries.read(queries, corpus.split(split)) if queries is not None else None
+    if queries is not None:
+        Queries.read(queries, corpus.split(split))  # before anything is measured
     names = short_names(entries)
-    about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
+    about = f"Split {split}: {Content.of(corpus.split(split))}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
     page = Page(f"{title} on {corpus_title(corpus.name)}", about)
     runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
@@ -73,12 +74,11 @@ def write_report(
             raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
         results = _add_grounding(page, runs, corpus, split, tell)
     else:
-        results = _add_matching(page, entries, names, corpus, split, tell, chosen)
+        results = _add_matching(page, entries, names, corpus, split, tell, queries)
         for name, run in runs.items():
             if protocol_for([run]).name == _CONCEPTS:
                 tell(name)
                 results[name] = _add_concepts(page, run, name, corpus, split)
-    tell("hash of the data")
     add_provenance(page, runs, corpus, split, commit)
     with writing(out) as beside:
         beside.write_text(page.html(), encoding="utf-8")
@@ -92,7 +92,7 @@ def _add_matching(
     corpus: Corpus,
     split: str,
     tell: Tell,
-    chosen: ChosenQueries | None,
+    queries: Path | None,
 ) -> dict[str, Result]:
     """Add the entries that match images with sentences."""
     both = zip(entries, names, strict=True)
@@ -101,30 +101,47 @@ def _add_matching(
         return {}
     measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
     add_recalls(page, measured, corpus.name)
-    add_by_sentence(page, measured, corpus)
     part = measured[0].subject.corpus
-    images, sentences = sample(part)
-    gallery = SplitGallery(part, _pictures(part))
+    words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
+    gallery = Gallery(part, _pictures(part), words)
     tell("queries and answers")
-    asked = [*images, *(chosen.images if chosen is not None else ())]
-    answers = [answer_queries(each, asked, sentences) for each in measured]
-    if chosen is not None:
-        add_chosen(page, measured, answers, gallery, chosen, corpus)
-    gallery.add_sample(page, answers)
-    for each, answered in zip(measured, answers, strict=True):
+    if queries is not None:
+        page.section("Chosen queries")
+        gallery.add(
+            page,
+            measured,
+            Queries.read(queries, part),
+            "Sentences as queries, and the first three images; those that the split describes so are ticked.",
+            "Images as queries, and the first three sentences; the image's own are ticked.",
+        )
+    page.section("Queries and answers")
+    page.text(
+        f"Random queries (seed {SEED}), the same for every run. Correct results are framed and ticked. The "
+        "rank is that of the correct result; for an image, that of its best sentence."
+    )
+    gallery.add(
+        page,
+        measured,
+        Queries.random(part),
+        "Sentences as queries, with the images they describe, and the first three images.",
+        "Images as queries, and the first three sentences.",
+    )
+    for each in measured:
         page.section(each.name)
         if isinstance(each.subject, RunSubject):
             add_training(page, each.subject.run)
-        gallery.add_hardest(page, answered)
-        if isinstance(each.subject, RunSubject):
-            add_internals(page, each.subject.run, each.subject.inputs, gallery.pictures, images)
+        gallery.add(
+            page,
+            [each],
+            Queries.hardest(part, each.subject.retrieval_sample().ranks),
+            f"The sentences whose image {each.name} ranks worst, with that image.",
+            f"The images whose best sentence {each.name} ranks worst.",
+        )
     return {each.name: each.result for each in measured}
 
 
 def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> Result:
-    subject = subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS])
-    assert isinstance(subject, RunSubject)
-    result = measure(subject, _CONCEPTS)
+    result = measure(subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS]), _CONCEPTS)
     page.section(name)
     page.table(
         f"The prediction of {result.about['concepts']} concepts, in percent: mean average precision over "
@@ -135,8 +152,6 @@ def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -
         ),
     )
     add_training(page, run)
-    part = subject.inputs.corpus
-    add_internals(page, run, subject.inputs, _pictures(part), sample(part)[0])
     return result
 
 
@@ -150,7 +165,7 @@ def _add_grounding(
     page.section("Training")
     for each in grounded:
         page.heading(each.name)
-        add_training(page, each.run)
+        add_training(page, each.subject.run)
     return {each.name: each.result for each in grounded}
 
 

@@ -1,0 +1,125 @@
+"""Training curves in a report, as SVG with the page's colours: legible on any screen and in print.
+
+Series differ in marker as well as in colour.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.report.page import Page
+from seesay.results.html import Html
+from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary, is_finished
+from seesay.training.epochs import read_history, val_curves
+
+Series = Mapping[str, NDArray[np.float64]]
+
+_SIZE = (7.2, 2.7)  # inches; the width of a printed page
+_COLOURS = 6  # series-0 to series-5 of the page's style
+_MARKERS = "osD^vP"
+
+# Placeholders for the page's variables until the plot is drawn.
+_INK, _FAINT = "#010101", "#020202"
+_VARIABLES = {_INK: "var(--ink)", _FAINT: "var(--line)"} | {
+    f"#0300{i:02x}": f"var(--series-{i})" for i in range(_COLOURS)
+}
+_STYLE: dict[Any, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), _FAINT),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "svg.fonttype"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+    **dict(zip(("font.size", "grid.linewidth", "lines.markersize"), (9, 0.7, 4.5), strict=True)),
+    "axes.grid.axis": "y",
+    "text.parse_math": False,  # a name may contain a dollar sign
+}
+
+
+def add_training(page: Page, run: Run) -> None:
+    """Add the training curves, or a line that says why there are none."""
+    history = read_history(run.folder)
+    summary = TrainingSummary.load(run.folder) if is_finished(run.folder) else None
+    if len(history) < 2:
+        if summary is not None and summary.members:
+            page.text(f"Composed of {', '.join(summary.members)}, each trained separately.")
+        else:
+            page.text("There are no curves, because the run has no record of its epochs.")
+        return
+    # CCA has no epochs; its history has an entry for each ridge.
+    ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
+    xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
+    x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
+    best = summary.best_epoch if summary else None
+    kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)
+    order = np.argsort(x, kind="stable")
+    curves_on_val = val_curves([history[i] for i in order])
+    # A single line has no legend.
+    alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val), '')} "
+    val = {name: np.array(line, np.float64) for name, line in curves_on_val.items()}
+    losses = np.array([history[i].loss for i in order], np.float64)
+    curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
+    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
+    page.figure(
+        f"{what}: the mean loss, and metrics on val. The dotted line marks {xlabel} {x[kept]:g}, which was "
+        "kept.",
+        training_curves(
+            x[order].tolist(), xlabel, curves, x[kept], f"Curves over {xlabel}. At the end: {last}."
+        ),
+    )
+
+
+def training_curves(
+    x: Sequence[float], xlabel: str, panels: Mapping[str, Series], kept: float, alt: str
+) -> Html:
+    """Draw panels of lines over epochs or ridges, and mark the one that was kept.
+
+    Args:
+        x: epochs or ridges.
+        xlabel: which of both.
+        panels: by the label of its y axis, the lines of a panel by name.
+        kept: of `x`.
+        alt: describes the figure in words.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    out = io.StringIO()
+    with rc_context(_STYLE | {"svg.hashsalt": alt}):  # ids that are unique on the page, and reproducible
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        every = figure.subplots(1, len(panels), squeeze=False).ravel()
+        for axes, (ylabel, lines) in zip(every, panels.items(), strict=True):
+            for number, (name, line) in enumerate(lines.items()):
+                colour, marker = f"#0300{number % _COLOURS:02x}", _MARKERS[number % len(_MARKERS)]
+                axes.plot(x, line, color=colour, marker=marker, label=name)
+            axes.axvline(kept, color=_INK, linewidth=0.8, linestyle=":")
+            axes.set(xlabel=xlabel, ylabel=ylabel)
+            if xlabel == "epoch":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            else:
+                axes.set_xscale("log")
+        handles, labels = every[-1].get_legend_handles_labels()
+        if len(labels) > 1:
+            figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return _for_page(out.getvalue(), alt)
+
+
+def _for_page(drawn: str, alt: str) -> Html:
+    """Return Matplotlib's SVG as an element that scales, without its own ids and with the page's colours."""
+    drawn = drawn[drawn.index("<svg") :].replace("\n", " ")
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn)
+    drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # these ids are the same in every figure
+    drawn = re.sub(r"> +<", "><", drawn)
+    for stand_in, variable in _VARIABLES.items():
+        drawn = drawn.replace(stand_in, variable)
+    opening = f'<svg role="img" aria-label="{escape(alt)}"'
+    return Html(opening + re.sub(r' (?:width|height)="[\d.]+pt"', "", drawn.removeprefix("<svg"), count=2))
