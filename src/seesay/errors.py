@@ -48,6 +48,7 @@ _EXTRAS = {
     },
     "cluster": {"ray": "Ray"},
     "parquet": {"pyarrow": "pyarrow"},
+    "xlsx": {"openpyxl": "openpyxl"},
     "postgresql": {"psycopg": "PostgreSQL's client"},
     "hub": {
         "ftfy": "ftfy",

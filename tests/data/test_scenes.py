@@ -6,6 +6,7 @@ import pytest
 
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import OTHER_FILE
 from seesay.data.scenes import (
     COLOURS,
     GROUNDS,
@@ -31,7 +32,7 @@ def test_the_corpus_can_be_read(tmp_path):
     assert corpus.name == "scenes"
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
     assert (np.bincount(corpus.image_of_sentence()) == 5).all()
-    assert not corpus.issues.counts
+    assert corpus.issues.counts == {OTHER_FILE: 1}  # of phrases, or of sentences
 
 
 def test_the_same_seed_gives_the_same_files_and_more_scenes_keep_the_first(tmp_path):
@@ -85,7 +86,7 @@ def test_the_box_holds_what_is_drawn_and_no_more(shape, size):
 def test_phrases_name_what_is_in_their_boxes(tmp_path):
     write_scenes(tmp_path, 30, seed=5)
     corpus = read_corpus(tmp_path, phrases=True)
-    assert not corpus.issues.counts
+    assert corpus.issues.counts == {OTHER_FILE: 1}  # of phrases, or of sentences
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
     assert {image.size for image in corpus.images} == {(WIDTH, HEIGHT)}
     for phrase in corpus.sentences:

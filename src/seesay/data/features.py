@@ -123,7 +123,7 @@ def _is_region_file(path: Path) -> bool:
                 return {"features.npy"} < set(archive.namelist())
         except (OSError, zipfile.BadZipFile):
             return False
-    return path.suffix == ".npy" and _ids_beside(path).is_file()
+    return path.suffix == ".npy" and ids_beside(path).is_file()
 
 
 def load_array(path: Path) -> NDArray[Any]:
@@ -176,7 +176,7 @@ def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
 
 def _ids_of(path: Path) -> list[str]:
     """Read the ids of an array from the text file beside it, one per line."""
-    beside = _ids_beside(path)
+    beside = ids_beside(path)
     try:
         lines = beside.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
@@ -184,5 +184,6 @@ def _ids_of(path: Path) -> list[str]:
     return [id_text(line.strip()) for line in lines if line.strip()]
 
 
-def _ids_beside(path: Path) -> Path:
+def ids_beside(path: Path) -> Path:
+    """Return the file of the ids of an array."""
     return path.with_name(f"{path.stem}_ids.txt")

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from seesay.cli import main
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import REPEATED_ROW, SHARED_ID
+from seesay.data.readers.builder import NO_SENTENCES, OTHER_FILE, REPEATED_ROW, SHARED_ID, UNUSED_IMAGE
+from seesay.data.readers.finder import PACKED, UNREAD_KIND
 from seesay.errors import SeesayError
 from tests.data.readers.conftest import jpeg
 
@@ -44,6 +46,21 @@ def jsonl(folder: Path, image: str, text: str | None) -> None:
     (folder / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
 
+def xlsx(folder: Path, image: str, text: str | None) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="pip install 'seesay[xlsx]'")
+    book = openpyxl.Workbook()
+    for row in (["image", "caption"], ["a.jpg", GOOD], [image, text]):
+        book.active.append(row)
+    book.save(folder / "x.xlsx")
+
+
+def parquet(folder: Path, image: str, text: str | None) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    write_table(pa.table({"image": ["a.jpg", image], "caption": [GOOD, text]}), folder / "x.parquet")
+
+
 def pairs(folder: Path, image: str, text: str | None) -> None:
     for name, said in (("a.jpg", GOOD), (image, text)):
         (folder / name).with_suffix(".txt").write_text(said or "")
@@ -67,7 +84,7 @@ def entities(folder: Path, image: str, text: str | None) -> None:
         )
 
 
-SENTENCES = (karpathy, coco, token, csv, jsonl, pairs)
+SENTENCES = (karpathy, coco, token, csv, jsonl, xlsx, parquet, pairs)
 PHRASES = (phrase_table, entities)
 FAULTS = {"no image": ("gone.jpg", GOOD), "no text": ("b.jpg", None), "blank text": ("b.jpg", " ")}
 
@@ -100,6 +117,36 @@ def test_nothing_is_lost_where_nothing_is_wrong(
     with pytest.raises(SystemExit) as ended:
         main(["data", str(tmp_path), "--check", "--json", *options])
     assert ended.value.code == 0
+
+
+def precomp(folder: Path, image: str, text: str | None) -> None:
+    for name in (image, "a.jpg"):
+        (folder / name).unlink()
+    np.save(folder / "test_ims.npy", np.eye(2))
+    (folder / "test_caps.txt").write_text(f"{GOOD}\n{text}\n")
+
+
+def parquet_with_images(folder: Path, image: str, text: str | None) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    for name in (image, "a.jpg"):
+        (folder / name).unlink()
+    rows = {"image": [{"bytes": jpeg(name), "path": name} for name in ("a.jpg", image)]}
+    write_table(pa.table(rows | {"caption": [GOOD, text]}), folder / "x.parquet")
+
+
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, precomp, parquet_with_images])
+def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) -> None:
+    for name in ("a.jpg", "b.jpg", "sub/c.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(jpeg(name))
+    for name in ("LICENSE.md", "film.mp4", "more.tar"):
+        (tmp_path / name).write_bytes(b"")
+    write(tmp_path, "b.jpg", "a cat")
+    counts = read_corpus(tmp_path, phrases=write in PHRASES).issues.counts
+    unused = NO_SENTENCES if write is pairs else UNUSED_IMAGE
+    assert [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, PACKED)] == [1, 1, 1, 1]
 
 
 def test_a_sentence_is_kept_whatever_its_id(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import reading_with
+from seesay.data.readers.builder import OTHER_FILE, reading_with
 from seesay.data.readers.finder import NOT_FOLLOWED, UNREAD_KIND
 from seesay.errors import SeesayError
 from seesay.search.contents import contents_of
@@ -16,7 +16,7 @@ def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
     assert [image.name for image in corpus.images] == ["a.jpg", "b.JPG", "trip/day 1/c.png"]
     assert {image.split for image in corpus.images} == {"test"}
     assert not corpus.sentences
-    assert not corpus.issues.counts
+    assert corpus.issues.counts == {OTHER_FILE: 1}
 
 
 def test_kinds_that_cannot_be_read_are_counted(tmp_path, photos):

@@ -15,15 +15,10 @@ from seesay.data.readers.builder import (
     TWO_SPLITS,
     reading_with,
 )
-from seesay.data.readers.files import (
-    MALFORMED_LINE,
-    TableFormat,
-    seeded_splits,
-    split_in_name,
-    without_number,
-)
+from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.data.readers.finder import OUTSIDE
 from seesay.data.readers.table import SEVERAL_IN_ONE
+from seesay.data.readers.tables import TableFormat, without_number
 from seesay.data.summary import summarise
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
@@ -220,7 +215,8 @@ def test_what_numbered_columns_share(column, expected):
             "a.jpg,A dog\nb.jpg,A cat\n",
             r"no header but 'a.jpg, a dog'; add a first line.*--image-column and --cap",
         ),
-        ("x.xlsx", "PK", "a spreadsheet, which is not read; save it as CSV"),
+        ("x.ods", "PK", r"a spreadsheet, which is not read; save it as CSV or \.xlsx"),
+        ("x.xlsx", "PK", r"x\.xlsx: damaged, or not an \.xlsx file"),
     ],
 )
 def test_a_table_beside_photos_is_never_ignored(tmp_path, photos, name, text, message):
@@ -399,7 +395,7 @@ def test_jsonl_issues(tmp_path, photos, content):
     ("text", "message"),
     [
         (b"image,caption,split\na.jpg,A,tset\n", r"t\.csv:2: split 'tset' is unknown"),
-        (b"image,caption\na.jpg,caf\xe9\n", r"t\.csv:2: byte 0xe9"),
+        (b"image,caption\na.jpg,caf\xc3\xa9 \xe9\n", r"t\.csv:2: byte 0xe9"),
         (
             b"look,words\na.jpg,A\n",
             r"t\.csv:1: no column image, caption; it has the columns look, words",
@@ -504,7 +500,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
         (gzip.compress(b"who\tcap1\n", mtime=0), "no column image; it has the columns who, cap1"),
         (gzip.compress(b"image\tcap1\tsplit\na\tA dog\tmiddle\n", mtime=0), "split 'middle'"),
         (gzip.compress(b"image\tcap1\n", mtime=0), "nothing left"),
-        (gzip.compress(b"image\tcap1\na\t\xff\n", mtime=0), "byte 0xff is not UTF-8"),
+        (gzip.compress(b"image\tcap1\na\t\x81\n", mtime=0), "byte 0x81 is not UTF-8"),
     ],
 )
 def test_tables_that_cannot_be_read(tmp_path, data, said):

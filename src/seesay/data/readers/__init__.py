@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers.builder import CorpusBuilder, reading_with
-from seesay.data.readers.files import tables_in
+from seesay.data.readers.tables import tables_in
 from seesay.data.suffixes import ARCHIVE, unpacking, unread_kind
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
@@ -122,6 +122,7 @@ class Reader(ABC):
             SeesayError: the corpus cannot be read.
         """
         builder = CorpusBuilder(path, images)
+        builder.uses(*self.files(path))
         self.add(path, builder)
         return builder.finish()
 

@@ -35,6 +35,7 @@ UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
 EMPTY_SENTENCE = Omission("empty sentence, dropped")
 NON_ASCII = "non-ASCII sentence, kept"
 NO_SENTENCES = "image without sentences, kept"
+OTHER_FILE = "file in the folder that the corpus does not use"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
 NOT_FIVE = "image with other than five sentences, kept"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
@@ -114,6 +115,7 @@ class CorpusBuilder:
         self._identified: set[tuple[int | str, int | None, str]] = set()
         self._position: dict[str, int] = {}
         self._missing: set[str] = set()
+        self._used: set[Path] = set()
         self._named: dict[ByteSource, str] = {}  # a file may be listed with and without its suffix
 
     @cached_property
@@ -130,11 +132,16 @@ class CorpusBuilder:
         splits: dict[str, str] = {}
         for file, name in lists:
             split = canonical_split(name, str(file))
+            self.uses(file)
             for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
                 image = line.strip()
                 if image and splits.setdefault(stem(image), split) != split:
                     self.issues.add(TWO_SPLITS, f"{file}:{number} {image}")
         return splits
+
+    def uses(self, *files: Path) -> None:
+        """Count files of the folder as read; the others are reported."""
+        self._used.update(files)
 
     def has(self, name: str) -> bool:
         """Return True if an image of that name was added."""
@@ -280,8 +287,12 @@ class CorpusBuilder:
         images, sentences = self._split(self._images), tuple(self._sentences)
         if sentences and not has_boxes:
             self._count_sentences()
-        for path in self.finder.unused() if "finder" in vars(self) else ():
-            self.issues.add(UNUSED_IMAGE, path)
+        if "finder" in vars(self) or self._path.is_dir():
+            for path in self.finder.unused():
+                self.issues.add(UNUSED_IMAGE, path)
+        for file in self.finder.others if self._path.is_dir() and self._images_root is None else ():
+            if file not in self._used:
+                self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
         _, *columns = read_options()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from seesay.data.corpus import ByteSource, Issues, Omission
+from seesay.data.corpus import Issues, Omission
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import ARCHIVE, IMAGE_SUFFIXES, LEFT_OUT, is_image, unpacking, unread_kind
 from seesay.data.walk import LINK_OUT, walk_files
@@ -27,30 +26,6 @@ _DEPTH = 8  # parts of a path that are compared if its beginning does not exist 
 _LAST = chr(0x10FFFF)  # sorts after every other character
 
 
-def corpus_files(root: Path, issues: Issues, outside: bool, linked: bool = False) -> Iterator[Path]:
-    """Iterate over the files of a corpus that may be read; see `walk_files`.
-
-    Links that lead out, archives, unreadable files and those of formats that are not read count as issues.
-    """
-
-    def problem(path: Path, reason: str, _unread: bool) -> None:
-        if reason in LEFT_OUT:
-            issues.add(f"{reason}, left out", str(path))
-        elif reason == LINK_OUT:
-            issues.add(NOT_FOLLOWED, str(path))
-        else:
-            issues.add(UNREADABLE, f"{path}: {reason}")
-
-    for path in walk_files(root, problem, linked=linked, outside=outside):
-        kind = unread_kind(path.name)
-        if kind is None:
-            yield path
-        elif kind == ARCHIVE:
-            issues.add(PACKED, unpacking(path))
-        else:
-            issues.add(UNREAD_KIND, str(path))
-
-
 class _Known(NamedTuple):
     """An image below a root.
 
@@ -62,7 +37,7 @@ class _Known(NamedTuple):
 
     spelled: str
     path: str
-    source: ByteSource
+    source: FileSource
 
 
 _Images = dict[str, list[_Known]]
@@ -77,29 +52,40 @@ class ImageFinder:
 
     Args:
         root: the folder.
-        issues: counts ambiguous names, absolute paths that lead outside, and what `corpus_files` leaves out.
+        issues: counts ambiguous names, absolute paths and links that lead outside, archives, unreadable files
+            and those of formats that are not read.
         outside: whether absolute paths and links may lead out of the folder.
+
+    Attributes:
+        others: the files that are neither images nor counted as issues.
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
         self._root, self._issues = root, issues
-        self._by_path: dict[str, ByteSource] = {}
+        self._by_path: dict[str, FileSource] = {}
         self._by_name: _Images = {}
-        self._used: set[ByteSource] = set()
+        self._used: set[FileSource] = set()
         self._ordered: dict[int, tuple[list[tuple[str, int]], _Images]] = {}
         self._follows = outside
+        self._all = list[tuple[str, FileSource]]()
+        self.others = list[Path]()
         folder = root if self._follows else root.resolve()
-        for path in corpus_files(folder, issues, outside, linked=True):
-            if is_image(path):
-                below = path.relative_to(folder)
-                self._add(below.as_posix(), FileSource(root / below))
+        for path in walk_files(folder, self._problem, linked=True, outside=outside):
+            below, kind = path.relative_to(folder), unread_kind(path.name)
+            if kind is not None:
+                issues.add(*((PACKED, unpacking(path)) if kind == ARCHIVE else (UNREAD_KIND, str(path))))
+            elif is_image(path):
+                self._all.append((below.as_posix(), FileSource(root / below)))
+                self._add(*self._all[-1])
+            else:
+                self.others.append(root / below)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no image at all."""
         return not self._by_name
 
-    def find(self, name: str, folder: str = "") -> ByteSource | None:
+    def find(self, name: str, folder: str = "") -> FileSource | None:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
         absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path)  # noqa: PTH113
@@ -113,11 +99,24 @@ class ImageFinder:
             self._issues.add(OUTSIDE, name)
         return found
 
+    def take_all(self) -> list[tuple[str, FileSource]]:
+        """Return all images, by their paths below the root; all of them count as used."""
+        self._used.update(source for _, source in self._all)
+        return self._all
+
     def unused(self) -> list[str]:
         """The paths of images below the root that no name has found."""
         return [path for path, source in self._by_path.items() if source not in self._used]
 
-    def _by_end(self, key: str) -> ByteSource | None:
+    def _problem(self, path: Path, reason: str, _unread: bool) -> None:
+        if reason in LEFT_OUT:
+            self._issues.add(f"{reason}, left out", str(path))
+        elif reason == LINK_OUT:
+            self._issues.add(NOT_FOLLOWED, str(path))
+        else:
+            self._issues.add(UNREADABLE, f"{path}: {reason}")
+
+    def _by_end(self, key: str) -> FileSource | None:
         """Find an image by the longest end of a name that is the end of any path."""
         for end in _ends(key):
             for images, spelled in ((self._by_name, end), (self._by_folded, end.casefold())):
@@ -129,7 +128,7 @@ class ImageFinder:
         """Whether a path is inside the root, or paths may lead anywhere."""
         return self._follows or path.resolve().is_relative_to(self._root.resolve())
 
-    def _linked(self, key: str) -> ByteSource | None:
+    def _linked(self, key: str) -> FileSource | None:
         """An image by a path with links, whose folder was walked by another path."""
         path = self._root / key
         if "/" not in key or path.suffix.lower() not in IMAGE_SUFFIXES:
@@ -150,7 +149,7 @@ class ImageFinder:
                     found.setdefault(spelled.rpartition("/")[2], []).append(_Known(spelled, path, source))
         return found
 
-    def _look_up(self, images: _Images, end: str, is_whole: bool = True) -> ByteSource | None:
+    def _look_up(self, images: _Images, end: str, is_whole: bool = True) -> FileSource | None:
         """The first image whose path ends so; ambiguous if others do, unless `end` is its whole path."""
         candidates = self._ending(images.get(end.rpartition("/")[2], []), end)
         exact = is_whole and [image.spelled == end for image in candidates] == [True, False]
@@ -174,7 +173,7 @@ class ImageFinder:
             known[end] = [images[at] for at in nsmallest(2, (at for _, at in ordered[first:last]))]
         return known[end]
 
-    def _add(self, path: str, source: ByteSource) -> None:
+    def _add(self, path: str, source: FileSource) -> None:
         path = _key(path)
         self._by_path.setdefault(path, source)
         self._by_name.setdefault(path.rpartition("/")[2], []).append(_Known(path, path, source))

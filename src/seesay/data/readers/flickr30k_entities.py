@@ -68,6 +68,7 @@ class Flickr30kEntitiesReader(Reader):
 
 
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
+    builder.uses(annotations)
     try:
         annotation = _parse(annotations.read_bytes())
     except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: bad encoding

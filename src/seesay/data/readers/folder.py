@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder, read_options
-from seesay.data.readers.files import tables_in
-from seesay.data.readers.finder import corpus_files
-from seesay.data.sources import FileSource
+from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.tables import tables_in
 from seesay.data.suffixes import is_image
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -32,7 +30,5 @@ class FolderReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
-        root = path.resolve()
-        for file in corpus_files(root, builder.issues, read_options().outside):
-            if is_image(file):
-                builder.image(file.relative_to(root).as_posix(), "test", FileSource(file))
+        for name, source in builder.finder.take_all():
+            builder.image(name, "test", source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from seesay.data.features import RegionFiles, find_region_files
+from seesay.data.features import RegionFiles, find_region_files, ids_beside
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, need_text, read_json
@@ -38,6 +38,7 @@ class KarpathyReader(Reader):
         name = document.get("dataset")
         builder.name = name if isinstance(name, str) else file.stem
         arrays = find_region_files(file.parent)
+        builder.uses(*arrays, *map(ids_beside, arrays))
         features = RegionFiles(arrays) if arrays else None
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"

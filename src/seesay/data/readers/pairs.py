@@ -8,21 +8,19 @@ folder's name gives the split (`train-0001/`, `test/0/`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder, read_options
+from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
-from seesay.data.readers.finder import corpus_files
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
-OTHER_FILE = "file that is neither an image nor the text of one, not read"
 _TEXTS = (".txt", ".caption", ".cap", ".json")
 _PEEK = 64
 
@@ -41,53 +39,51 @@ class PairsReader(Reader):
 
     def recognises(self, path: Path) -> bool:
         files = walk_files(path.resolve()) if path.is_dir() else ()
-        pairs = (pair for folder in _folders(files) for pair in _pairs(folder).items())
-        texts = (text for image, texts in pairs if image is not None for text in texts)
+        paired = _pairs(files)
+        texts = (text for image, texts in paired.items() if image is not None for text in texts)
         return any(map(_has_sentences, islice(texts, _PEEK)))
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of {self.looks_like}.")
-        root = path.resolve()
-        for folder in _folders(corpus_files(root, builder.issues, read_options().outside)):
-            texts_of = _pairs(folder)
-            split = split_in_name(folder[0].parent.relative_to(root).as_posix())
-            for image in filter(is_image, folder):
-                _add(image, image.relative_to(root).as_posix(), texts_of.pop(image, []), split, builder)
-            others = [file for file in folder if not (is_image(file) or _is_text(file))]
-            for file in (*texts_of.get(None, []), *others):
-                kind = UNKNOWN_IMAGE if _is_text(file) and _has_sentences(file) else OTHER_FILE
-                builder.issues.add(kind, str(file))
-
-
-def _folders(files: Iterable[Path]) -> Iterator[list[Path]]:
-    """Group files by their folder."""
-    folders = defaultdict[Path, list[Path]](list)
-    for file in files:
-        folders[file.parent].append(file)
-    yield from folders.values()
+        images = builder.finder.take_all()
+        texts_of = _pairs([*(source.path for _, source in images), *builder.finder.others])
+        for name, source in images:
+            _add(source, name, texts_of.get(source.path, []), builder)
+        for text in texts_of.get(None, []):
+            if _has_sentences(text):
+                builder.uses(text)
+                builder.issues.add(UNKNOWN_IMAGE, str(text))
 
 
 def _is_text(file: Path) -> bool:
     return file.suffix.lower() in _TEXTS
 
 
-def _pairs(folder: Iterable[Path]) -> dict[Path | None, list[Path]]:
-    """Return the texts of each image of a folder, and by None those of no image."""
-    named, keyed = dict[str, Path](), defaultdict[str, list[Path]](list)
-    for image in filter(is_image, folder):
-        named.setdefault(image.stem, image)
-        named.setdefault(image.name, image)
-        keyed[image.name.partition(".")[0]].append(image)
+def _pairs(files: Iterable[Path]) -> dict[Path | None, list[Path]]:
+    """Return the texts of each image, and by None those of no image."""
+    named, keyed, texts = dict[Path, Path](), defaultdict[Path, list[Path]](list), list[Path]()
+    for file in files:
+        if _is_text(file):
+            texts.append(file)
+        elif is_image(file):
+            named.setdefault(file.with_suffix(""), file)
+            named.setdefault(file, file)
+            keyed[_up_to_dot(file)].append(file)
     texts_of = defaultdict[Path | None, list[Path]](list)
-    for text in filter(_is_text, folder):
-        alike = keyed.get(text.name.partition(".")[0], [])
-        texts_of[named.get(text.stem) or (alike[0] if len(alike) == 1 else None)].append(text)
-    return dict(texts_of)
+    for text in texts:
+        alike = keyed.get(_up_to_dot(text), [])
+        texts_of[named.get(text.with_suffix("")) or (alike[0] if len(alike) == 1 else None)].append(text)
+    return texts_of
 
 
-def _add(image: Path, name: str, texts: list[Path], split: str | None, builder: CorpusBuilder) -> None:
-    captions: list[str] = []
+def _up_to_dot(file: Path) -> Path:
+    return file.with_name(file.name.partition(".")[0])
+
+
+def _add(image: FileSource, name: str, texts: list[Path], builder: CorpusBuilder) -> None:
+    captions, split = list[str](), split_in_name(str(PurePath(name).parent))
+    builder.uses(*texts)
     for text in sorted(texts, key=_is_json):
         try:
             found, own_split = _read(text)
@@ -98,9 +94,9 @@ def _add(image: Path, name: str, texts: list[Path], split: str | None, builder: 
             captions = captions if captions and _is_json(text) else captions + found
             if not captions:
                 builder.issues.add(MALFORMED_LINE, f"{text}: no caption")
-    at = builder.image(name, split, FileSource(image))
+    at = builder.image(name, split, image)
     for caption in captions:
-        builder.sentence(caption, at, str(image))
+        builder.sentence(caption, at, str(image.path))
 
 
 def _is_json(text: Path) -> bool:

@@ -30,7 +30,8 @@ from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import Box
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split
+from seesay.data.readers.tables import TableFormat
 
 GUESSED_SIZE = "box on an image of guessed size outside train, left out"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))

@@ -52,6 +52,7 @@ def _add_split(builder: CorpusBuilder, file: Path, rows: NDArray[np.generic], st
     stem = file.name.removesuffix(_SUFFIX)
     split = canonical_split("test" if stem == "testall" else stem, str(file))
     captions = file.with_name(f"{stem}_caps.txt")
+    builder.uses(captions)
     lines = read_lines(captions)
     for first, from_line, to_line in _images(rows, len(lines), captions):
         at = builder.image(f"{stem}/{first}", split, row=start + first)

@@ -1,37 +1,52 @@
-"""Tables of sentences: CSV, TSV, JSON lines or a JSON list, optionally gzipped, with or without images."""
+"""Tables of sentences, with images beside them, inside them (Parquet), or without images."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from seesay.data.corpus import Issues, Omission
 from seesay.data.features import id_text
+from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder, read_options
-from seesay.data.readers.files import (
-    CAPTION_COLUMNS,
-    IMAGE_COLUMNS,
-    MALFORMED_LINE,
-    TableFormat,
-    canonical_split,
-    parse_json,
-    split_in_name,
-    tables_in,
-    without_number,
-)
-from seesay.errors import SeesayError
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, parse_json, split_in_name
+from seesay.data.readers.parquet import ParquetCell
+from seesay.data.readers.tables import TableFormat, tables_in, without_number
+from seesay.data.walk import walk_files
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"
+NO_CAPTION = Omission("HTML, an address or a word for an empty cell, which is no caption, dropped")
+MOST_COMPARED = 4 << 30
+"""The most bytes of a file's images to compare, in addition to 16 times its size: rows can share an image."""
+# The first name is seesay's; the others are those of well-known tables and of users for the same column.
+_IMAGES = (
+    "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png images"
+)
+_CAPTIONS = "caption captions cap sentence sentences comment text txt description title raw"
+_IMAGE_COLUMNS = (*_IMAGES.split(), "image src", "photo", "picture", "bild", "foto", "datei", "dateiname")
+_CAPTION_COLUMNS = (*_CAPTIONS.split(), "beschreibung", "bildunterschrift", "satz")
+_SHOWN = 80  # characters of what is no caption
 _NAME = "name"  # of what an image shows, where a table has no captions
+_NO_CAPTION = re.compile(
+    r"\s*(?:#(?:N/?A|NULL!|REF!|VALUE!|NAME\?|DIV/0!|NUM!)|n/?a|-+|\u2013|\u2014|(?:https?://|www\.)\S+)\s*$",
+    re.IGNORECASE,
+)
+_NEXT_ADDRESS = re.compile(r",\s*(?=https?://)")
+_TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
 def _format() -> TableFormat:
-    _, image, caption = read_options()
+    options = read_options()
+    image, caption = options.image_column, options.caption_column
     return TableFormat(
-        (image.strip().lower(),) if image else IMAGE_COLUMNS,
-        (caption.strip().lower(),) if caption else (*CAPTION_COLUMNS, _NAME),
+        (image.strip().lower(),) if image else _IMAGE_COLUMNS,
+        (caption.strip().lower(),) if caption else (*_CAPTION_COLUMNS, _NAME),
         unless="phrase",
         advice="Name the right ones with --image-column and --caption-column.",
     )
@@ -49,11 +64,11 @@ class TableReader(Reader):
     """
 
     name = "table"
-    looks_like = "CSV, TSV or JSON with image and caption, image and cap1, cap2, …, or image and name"
+    looks_like = "CSV, TSV, JSON or Excel with image and caption, image and cap1, cap2, …, or image and name"
     order = 50
 
     def files(self, path: Path) -> list[Path]:
-        return _format().files(path)
+        return [file for file in _format().files(path) if file.suffix.lower() != ".parquet"]
 
     def find(self, path: Path, single: bool = False) -> list[Path]:
         """Return the tables that fit, or else all tables, so that the error names their columns."""
@@ -71,8 +86,25 @@ class TableReader(Reader):
             _read_table(file, split, builder)
 
 
+@register_reader
+class ParquetReader(Reader):
+    """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's path."""
+
+    name = "parquet"
+    looks_like = "*.parquet with an image and a caption per row"
+    order = 75
+
+    def files(self, path: Path) -> list[Path]:
+        files = [path] if path.is_file() else walk_files(path, outside=True)
+        return sorted(file for file in files if file.suffix.lower() == ".parquet")
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        for file in self.find(path):
+            _read_table(file, split_in_name(file.relative_to(builder.root).as_posix()), builder)
+
+
 def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
-    table = _format()
+    table, names = _format(), _Names(file, builder.root)
     for where, row in table.rows(file, builder.issues):
         image, *_ = _values(row, table.columns[0]) or [None]
         captions = _values(row, [column for column in table.columns[1] if column != _NAME])
@@ -81,20 +113,37 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
             captions = [_sentences_of_name(captions[0])] if len(captions) == 1 else captions
         captions = [text for cell in captions for text in _listed(cell)]
         if isinstance(image, str | int | float) and not isinstance(image, bool):
-            image = id_text(image)
+            image = _file_name(id_text(image))
         if not _well_formed(image, captions, row.get("split")):
             builder.issues.leave_out(MALFORMED_LINE, where)
             continue
-        name = row.get("split") or ""
-        own = canonical_split(name, where) if name.strip() else split
-        if row.get("cap1") is not None and builder.finder.is_empty:
-            at: int | None = builder.image(image.strip(), own)
+        said = row.get("split") or ""
+        own = canonical_split(said, where) if said.strip() else split
+        if isinstance(image, ParquetCell):
+            at: int | None = builder.image(image := names.of(cell := image), own, cell)
+        elif row.get("cap1") is not None and builder.finder.is_empty:
+            at = builder.image(image, own)
         else:
-            at = builder.find_image(image.strip(), own, where)
-        for caption in captions:
-            if "|" in caption:
-                builder.issues.add(SEVERAL_IN_ONE, where)
-        builder.row(captions, at, image.strip(), where)
+            at = builder.find_image(image, own, where)
+        builder.row([each for each in captions if _is_caption(each, where, builder.issues)], at, image, where)
+
+
+def _is_caption(text: str, where: str, issues: Issues) -> bool:
+    if "|" in text:
+        issues.add(SEVERAL_IN_ONE, where)
+    if _NO_CAPTION.match(text) or _TAG.search(text):
+        issues.add(NO_CAPTION, f"{where}: {' '.join(text.split())[:_SHOWN]}")
+        return False
+    return True
+
+
+def _file_name(image: str) -> str:
+    """Return the name of an image; of addresses, as shops export them, the path of the first one."""
+    image = image.strip()
+    with suppress(ValueError):
+        if image.startswith(("https://", "http://")):
+            return urlsplit(_NEXT_ADDRESS.split(image, 1)[0]).path
+    return image
 
 
 def _listed(cell: Any) -> list[Any]:
@@ -106,9 +155,10 @@ def _listed(cell: Any) -> list[Any]:
 
 
 def _well_formed(image: Any, captions: Any, split: Any) -> bool:
-    named = isinstance(image, str) and image.strip() and isinstance(split, str | None)
+    named = isinstance(image, ParquetCell) or (isinstance(image, str) and image)
     return (
         bool(named and captions)
+        and isinstance(split, str | None)
         and isinstance(captions, list)
         and all(isinstance(text, str) for text in captions)
     )
@@ -130,3 +180,53 @@ def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
         if values := [row[column] for column in columns if row[column] is not None]:
             return values
     return []
+
+
+class _Names:
+    """Names the images in a Parquet file, below the file's own name.
+
+    Several rows may have the same image, each with one of its sentences. But images of different folders can
+    also have the same name, since the library `datasets` keeps only the last part of their paths. Images with
+    the same name are therefore compared by content, and those that differ from the first are named after
+    their rows.
+    """
+
+    def __init__(self, file: Path, root: Path) -> None:
+        self._below = file.relative_to(root).with_suffix("").as_posix()
+        self._left = MOST_COMPARED + 16 * file.stat().st_size
+        self._first: dict[str, ParquetCell | None] = {}  # None once it was compared
+        self._contents: dict[tuple[str, str], str] = {}
+
+    def of(self, cell: ParquetCell) -> str:
+        """Return the name of an image, which it shares only with equal images.
+
+        Raises:
+            SeesayError: the images with one name are too large to be compared.
+            UnavailableImageError: one of them cannot be read now.
+        """
+        own = cell.own
+        row = f"{self._below}/{cell.group:05d}-{cell.row:06d}/{own}".rstrip("/")  # no `own` contains a slash
+        if not own:
+            return f"{row}/image"
+        first = self._first.setdefault(own, cell)
+        if first is cell:
+            return f"{self._below}/{own}"
+        if first is not None:
+            self._contents[own, self._content(first)] = f"{self._below}/{own}"
+            self._first[own] = None
+        return self._contents.setdefault((own, self._content(cell)), row)
+
+    def _content(self, cell: ParquetCell) -> str:
+        try:
+            data = cell.read()
+        except UnavailableImageError:
+            raise
+        except ImageError:
+            return f"{cell.group} {cell.row}"  # an image without content equals no other
+        self._left -= len(data)
+        if self._left < 0:
+            raise SeesayError(
+                f"{cell.path}: images of several rows have one name, and are too many to compare; write one "
+                "row for each image, with a list of its sentences."
+            )
+        return content_key(data)

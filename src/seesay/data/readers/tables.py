@@ -1,0 +1,334 @@
+"""Tables as rows by column name: CSV and its relatives, JSON lines, a JSON list, Excel and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from seesay.data.corpus import Issues
+from seesay.data.readers import parquet
+from seesay.data.readers.files import (
+    MALFORMED_LINE,
+    check_expansion,
+    decode_text,
+    is_utf16,
+    json_kind,
+    parse_json,
+    read_bytes,
+    with_line_feeds,
+)
+from seesay.data.suffixes import IMAGE_SUFFIXES
+from seesay.errors import SeesayError, first_line, naming_extras
+
+WINDOWS = "table that is not UTF-8, read as Windows-1252"
+PICTURE_IN_SHEET = "picture inside a sheet, not read; save it as a file"
+_SPANNING = "row over several lines, kept; is a quotation mark missing?"
+_DELIMITED = (".csv", ".tsv", ".txt")
+_UNREAD = (".xls", ".ods")
+_SUFFIXES = (*_DELIMITED, ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
+_PEEK = 1 << 16
+_IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
+_ABSENT = frozenset(("nan", "none", "null"))  # as programs write an empty cell
+_SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
+
+_Record = tuple[str, dict[str, Any] | str]
+"""The place of a row, and its cells by column, or what is wrong with it."""
+
+
+class TableFormat:
+    """A table with certain columns, whose names are in lower case.
+
+    Args:
+        *columns: the names that each column may have.
+        unless: a column that such a table does not have.
+        advice: the end of the error message about a missing column.
+    """
+
+    def __init__(self, *columns: tuple[str, ...], unless: str = "", advice: str = "") -> None:
+        self.columns, self.unless, self.advice = columns, unless, advice
+
+    def fits(self, file: Path) -> bool:
+        """Return True if the header or the first record of a file has the columns."""
+        if not _is_named_like_a_table(file) or _suffix(file) in _UNREAD:
+            return False
+        try:
+            if _suffix(file) == ".parquet":
+                names = parquet.column_names(file)
+            elif _suffix(file) == ".xlsx":
+                names = _numbered(map(_text_of, next(_sheet(file), [])))
+            else:
+                head = read_bytes(file, _PEEK)
+                names = _names(head.decode("utf-16" if is_utf16(head) else "utf-8-sig", "replace"), file)
+        except (SeesayError, csv.Error):
+            return False
+        return self.unless not in names and not self._missing(names)
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
+        found = sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
+        # A JSON file may be an export of the table beside it.
+        return [file for file in found if _suffix(file) != ".json"] or found
+
+    def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.
+
+        A cell with a word for "empty" is None.
+
+        Raises:
+            SeesayError: the file cannot be read, or lacks a column.
+        """
+        names, records = self._opened(file, issues)
+        if missing := self._missing(names):
+            there = ", ".join(names) or "none, the file is empty"
+            if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
+                wrong = f"no header but '{there}'; add a first line such as image,caption."
+            else:
+                wrong = f"no column {', '.join(missing)}; it has the columns {there}."
+            raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
+        for where, record in records:
+            issues.rows += 1
+            if isinstance(record, str):
+                issues.leave_out(MALFORMED_LINE, f"{where}: {record}")
+            else:
+                yield (
+                    where,
+                    {
+                        name: None if isinstance(cell, str) and cell.strip().lower() in _ABSENT else cell
+                        for name, cell in record.items()
+                    },
+                )
+
+    def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[_Record]]:
+        """Return the names of the columns, and the rows, which are not read yet."""
+        suffix = _suffix(file)
+        if suffix in _UNREAD:
+            raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV or .xlsx.")
+        if suffix == ".parquet":
+            names = parquet.column_names(file)
+            return names, parquet.rows(file, [name for name in names if self._wants(name)])
+        if suffix == ".xlsx":
+            _count_pictures(file, issues)
+            cells = _sheet(file)
+            names = _numbered(map(_text_of, next(cells, [])))
+            return names, _sheet_rows(cells, names, file)
+        data = read_bytes(file)
+        text = _decoded(data, file, issues)
+        names = _names(text, file)
+        if suffix == ".json":
+            listed = parse_json(text, file)
+            if not isinstance(listed, list):
+                raise SeesayError(f"{file}: {json_kind(listed)}, not a list of objects.")
+            return names, (_json_row(f"{file}: [{at}]", record) for at, record in enumerate(listed))
+        if suffix == ".jsonl":
+            return names, _json_lines(text, file)
+        joined = None  # of two columns, the one without the image may have unquoted delimiters
+        if len(names) == 2:
+            joined = 1 if names[0] in self.columns[0] else 0
+        return names, _delimited_rows(text, names, joined, is_utf16(data), file, issues)
+
+    def _missing(self, names: list[str]) -> list[str]:
+        there = {*names, *map(without_number, names)}
+        return [column[0] for column in self.columns if there.isdisjoint(column)]
+
+    def _wants(self, name: str) -> bool:
+        wanted = {"split", *(each for column in self.columns for each in column)}
+        return not wanted.isdisjoint((name, without_number(name)))
+
+
+@lru_cache(1024)
+def without_number(column: str) -> str:
+    """Return the name that numbered columns share: "caption" for "caption1" and "caption_2"."""
+    stem = column.rstrip("0123456789")
+    return stem[:-1] if stem != column and stem.endswith((" ", "_", "-")) else stem
+
+
+def tables_in(path: Path) -> list[Path]:
+    """Return the path itself if it is a table of any columns, or the tables in a folder, sorted by name.
+
+    A .txt file is one if a line begins with an image's name and a delimiter; JSON and Parquet have readers
+    that say what is missing.
+    """
+    files = [path] if path.is_file() else path.iterdir()
+    named = [each for each in files if _is_named_like_a_table(each) and _suffix(each) != ".json"]
+    return sorted(
+        file for file in named if _suffix(file) != ".txt" or _IMAGE_CELL.search(read_bytes(file, _PEEK))
+    )
+
+
+def _suffix(file: Path) -> str:
+    return Path(file.name.lower().removesuffix(".gz")).suffix
+
+
+def _is_named_like_a_table(file: Path) -> bool:
+    return not file.name.startswith((".", "~$")) and _suffix(file) in _SUFFIXES and file.is_file()
+
+
+def _decoded(data: bytes, file: Path, issues: Issues) -> str:
+    """Decode a table that Excel on Windows may have written in its own encoding.
+
+    A text with any letter beyond ASCII in UTF-8 is UTF-8, however damaged.
+    """
+    try:
+        return decode_text(data, file)
+    except SeesayError:
+        if is_utf16(data) or any(letter > "\x7f" for letter in data.decode(errors="ignore")):
+            raise
+        with suppress(UnicodeDecodeError):
+            text = with_line_feeds(data.decode("cp1252"))
+            issues.add(WINDOWS, str(file))
+            return text
+        raise
+
+
+def _names(text: str, file: Path) -> list[str]:
+    """Return the names of the columns of a text, or of its beginning."""
+    text = with_line_feeds(text)
+    try:
+        if _suffix(file) == ".json":
+            return _keys(_first_of(text))
+        if _suffix(file) == ".jsonl":
+            return next((_keys(row) for _, row in _json_lines(text, file) if isinstance(row, dict)), [])
+        header = _header_of(text)
+        return _numbered(next(csv.reader([header.rstrip("\r")], delimiter=_delimiter(header)), []))
+    except csv.Error as error:
+        raise SeesayError(f"{file}:1: malformed table ({error}).") from error
+
+
+def _header_of(text: str) -> str:
+    """Return the line with the names, behind one that tells a spreadsheet its delimiter."""
+    start = found.end() if (found := _SEPARATOR.match(text)) else 0
+    return text[start:].split("\n", 1)[0]
+
+
+def _delimiter(header: str) -> str:
+    return max("\t,|;", key=header.count)
+
+
+def _numbered(cells: Iterable[str]) -> list[str]:
+    """Return the names of columns in lower case; the second "caption" is "caption2"."""
+    cells = [cell.strip().lower() for cell in cells]
+    names, taken, numbers = list[str](), set(cells), dict[str, int]()
+    for cell in cells:
+        name = cell
+        while cell in numbers and name in taken:
+            numbers[cell] += 1
+            name = f"{cell}{numbers[cell]}"
+        numbers.setdefault(cell, 1)
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _keys(record: object) -> list[str]:
+    return [key.strip().lower() for key in record] if isinstance(record, dict) else []
+
+
+def _first_of(text: str) -> object:
+    """Return the first element of a JSON list, whose text may end after it; None for other text."""
+    inside = text.lstrip()
+    if not inside.startswith("["):
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(inside[1:].lstrip())[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json_row(where: str, record: object) -> _Record:
+    if not isinstance(record, dict):
+        return where, "not a JSON object"
+    return where, {key.strip().lower(): value for key, value in record.items()}
+
+
+def _json_lines(text: str, file: Path) -> Iterator[_Record]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            record = None
+            with suppress(SeesayError):
+                record = parse_json(line, file)
+            yield _json_row(f"{file}:{number}", record)
+
+
+def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
+    """Return whether quotation marks enclose cells, which then fit, span lines or double marks inside."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    return all(len(row) == columns for row in rows if row) and ('""' in text or len(rows) < text.count("\n"))
+
+
+def _delimited_rows(
+    text: str, names: list[str], joined: int | None, is_quoted: bool, file: Path, issues: Issues
+) -> Iterator[_Record]:
+    """Iterate over the rows of a text with delimiters.
+
+    `joined` is the column that takes surplus cells; `is_quoted` says that quotation marks enclose cells.
+    """
+    delimiter, number = _delimiter(_header_of(text)), 1
+    is_text = delimiter in "\t|" and not is_quoted and not _is_quoted(text, delimiter, len(names))
+    quoting: Any = csv.QUOTE_NONE if is_text else csv.QUOTE_MINIMAL
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    try:
+        for _ in range(2 if _SEPARATOR.match(text) else 1):
+            next(reader, [])
+        number = reader.line_num + 1
+        for row in reader:
+            where, start, number = f"{file}:{number}", number, reader.line_num + 1
+            if not any(cell.strip() for cell in row):
+                continue
+            if number - start > 1 and any(delimiter in cell.partition("\n")[2] for cell in row):
+                issues.add(_SPANNING, where)
+            if joined is not None and len(row) > 2:
+                at = joined or len(row) - 1
+                row = [delimiter.join(row[:at]), delimiter.join(row[at:])]
+            if len(row) == len(names):
+                yield where, dict(zip(names, row, strict=True))
+            else:
+                yield where, f"{len(row)} columns, not {len(names)}"
+    except csv.Error as error:
+        raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
+
+
+def _sheet(file: Path) -> Iterator[list[Any]]:
+    """Iterate over the rows of an Excel file's first sheet."""
+    with naming_extras():
+        from openpyxl import load_workbook
+    try:
+        with zipfile.ZipFile(file) as archive:
+            check_expansion(file, sum(each.file_size for each in archive.infolist()))
+        book = load_workbook(file, read_only=True, data_only=True)
+        try:
+            yield from map(list, book.worksheets[0].iter_rows(values_only=True))
+        finally:
+            book.close()
+    except SeesayError:
+        raise
+    except Exception as error:  # openpyxl raises nearly anything on damaged files
+        raise SeesayError(f"{file}: damaged, or not an .xlsx file ({first_line(error)}).") from error
+
+
+def _sheet_rows(rows: Iterable[list[Any]], names: list[str], file: Path) -> Iterator[_Record]:
+    for number, row in enumerate(rows, start=2):
+        if any(cell is not None for cell in row):
+            cells = [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row]
+            yield f"{file}:{number}", dict(zip(names, cells, strict=False))
+
+
+def _text_of(cell: object) -> str:
+    return "" if cell is None else str(cell)
+
+
+def _count_pictures(file: Path, issues: Issues) -> None:
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if name.startswith("xl/media/"):
+                issues.add(PICTURE_IN_SHEET, f"{file}: {name}")
