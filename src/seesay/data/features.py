@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
-_READ = ("features", *_IDS)  # of the arrays in an archive
+_READ = ("features", "boxes", "img_wh", *_IDS)  # of the arrays in an archive
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _MOST_GROWTH = 100  # times the compressed size; real features do not reach it
 _UNREADABLE = (  # what NumPy raises for damaged files
@@ -132,6 +132,22 @@ def load_array(path: Path) -> NDArray[Any]:
         return _checked(np.load(path, mmap_mode="c", allow_pickle=False), path)
     except _UNREADABLE as error:
         raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
+
+
+def array_beside(path: Path, name: str) -> NDArray[Any] | None:
+    """Return another array of an archive, or the one of `<stem>_<name>.npy` beside an array; None if missing.
+
+    Raises:
+        SeesayError: it cannot be read, or is not an array of numbers.
+    """
+    if path.suffix != ".npz":
+        beside = path.with_name(f"{path.stem}_{name}.npy")
+        return load_array(beside) if beside.is_file() else None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return _checked(archive[name], path) if name in archive else None
+    except _UNREADABLE as error:
+        raise SeesayError(f"{path}: its array '{name}' cannot be read ({error}).") from error
 
 
 def _checked(array: object, path: Path) -> NDArray[Any]:
