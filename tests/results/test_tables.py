@@ -114,7 +114,7 @@ def test_a_row_that_failed_keeps_its_place():
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_terminal_shows_every_figure(table, width):
     console = Console(file=io.StringIO(), width=width)
-    console.print(table.table().terminal(boxed=False))
+    console.print(table.table().terminal())
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown

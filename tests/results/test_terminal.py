@@ -12,6 +12,7 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.protocols.base import Options, Result
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
+from seesay.results.formats import Section, Table
 from seesay.results.terminal import print_result
 from seesay.runs.scores import MatrixScores
 from tests.results.made import composition, grounding, k_shot
@@ -31,11 +32,22 @@ def drawn(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(60, 180)) + 2 * np.equal(OWNERS, np.arange(60)[:, None])
 
 
-def printed(result: Result, *about, width: int = 80) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    print_result(result, *about, console=console)
-    text = console.file.getvalue()
+class Printed(str):
+    """What is printed, and the tables in it."""
+
+    tables: list[Table]
+
+
+def printed(result: Result, *about, width: int = 80) -> Printed:
+    console, tables, terminal = Console(file=io.StringIO(), width=width), [], Table.terminal
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Table, "terminal", lambda table: terminal(tables.append(table) or table))
+        print_result(result, *about, console=console)
+    text = Printed(console.file.getvalue())
+    text.tables = tables
     assert max(len(line) for line in text.splitlines()) <= width
+    for row in rows(text):
+        assert all(cell in flat(text) for cell in row)
     return text
 
 
@@ -43,8 +55,9 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+def rows(text: Printed) -> list[list[str]]:
+    listed = (row for table in text.tables for row in table.rows if not isinstance(row, Section))
+    return [list(map(str, row)) for row in listed]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +108,7 @@ def test_a_comparison_has_the_other_difference_interval_and_p():
     result = mine.model_copy(update={"against": mine.compare(theirs, "other")})
     text = printed(result)
     assert "Compared with other on the same queries" in flat(text)
-    found = {row[0]: row for row in rows(text[text.index("Compared") :])}
+    found = {row[0]: row for row in rows(text) if len(row) == 7}
     assert list(found) == list(result.metrics)
     for column, row in found.items():
         each = result.against.metrics[column]

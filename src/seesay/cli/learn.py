@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,29 +16,24 @@ from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from seesay.recipes.table import TableDefinition
+    from seesay.results.formats import Table
     from seesay.results.tables import PaperTable
 
 
-@opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
 def train(
     context: typer.Context,
     recipe: Annotated[
         str,
         typer.Argument(metavar="RECIPE", help="A recipe's name or YAML file; `seesay recipes` lists them."),
     ],
-    data: Annotated[
-        Path,
-        typer.Option(help="The corpus: a folder, or a JSON or CSV file; by default the current folder."),
-    ] = opt.HERE,
+    data: opt.Data = opt.HERE,
+    *,
+    reading: opt.Reading,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
     change: opt.Changes = None,
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
-    images: opt.Images = None,
-    data_format: opt.Format = None,
     start_from: Annotated[
         str | None,
         typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
@@ -46,8 +41,10 @@ def train(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
-    from seesay.data.readers import read_corpus
+    """Train a matcher on captioned images, or on phrases with boxes; the result is a run.
+
+    The corpus is by default the current folder.
+    """
     from seesay.recipes.load import learns_phrases, load_recipe, settings_line
     from seesay.runs.load import load_run
     from seesay.runs.summary import TrainingSummary
@@ -55,7 +52,7 @@ def train(
     from seesay.training.train import train as run_training
 
     start = load_run(start_from) if start_from is not None else None
-    corpus = read_corpus(data, phrases=learns_phrases(recipe), images=images, format=data_format)
+    corpus = reading.read(data or opt.HERE, phrases=learns_phrases(recipe))
     console.print_left_out(corpus.issues)
     console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
@@ -68,11 +65,11 @@ def train(
         again = ["seesay", *context.obj, *(["--resume"] if can_resume(folder) and not resume else [])]
         console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
         raise SystemExit(opt.STOPPED) from None
-    summary, outside = TrainingSummary.load(folder), bool(context.params["allow_outside"])
-    console.show(summary, as_json, console.print_training, folder, outside)
+    summary = TrainingSummary.load(folder)
+    console.show(summary, as_json, console.print_training, folder, reading.allow_outside)
 
 
-@opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
+@opt.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
 def export(
     run: opt.Run,
     out: Annotated[
@@ -90,27 +87,49 @@ def export(
         console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
-@opt.app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
 def evaluate(
     runs: opt.Entries,
-    data: opt.DataOfRuns = None,
+    data: opt.Data = None,
+    *,
+    reading: opt.Reading,
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
-    combine: opt.Combine = None,
+    combine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="Measure several RUNs as one: mean (of standardised scores), or learned (with weights "
+            "chosen on val; name score files scores-{split}.npy).",
+        ),
+    ] = None,
     against: opt.Against = None,
-    images: opt.Images = None,
-    data_format: opt.Format = None,
-    iou: opt.Iou = None,
-    boxes: opt.Boxes = None,
-    at: opt.At = None,
+    iou: Annotated[
+        Literal["plummer", "mdetr"] | None,
+        typer.Option(
+            help="For grounding: plummer (default) computes IoU on inclusive pixels, mdetr on the annotated "
+            "coordinates."
+        ),
+    ] = None,
+    boxes: Annotated[
+        Literal["merged", "any"] | None,
+        typer.Option(
+            help="For grounding: if a phrase has several boxes, compare with their enclosing box (merged, "
+            "the default) or with any of them."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="K,...", help="For retrieval: also measure recall at these K, such as 20,50."),
+    ] = None,
     record: opt.Record = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Measure a run, or several as one, on a split, with 95 % intervals.
 
-    The published row of the same system is shown beside it, if there is one.
+    The corpus is by default that of training. The published row of the same system is shown beside the
+    result, if there is one.
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
@@ -125,14 +144,13 @@ def evaluate(
     )
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
-    from seesay.runs.summary import open_corpus_of
 
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
     if record is not None:
         provenance_of(entries, combine, 0, None)  # refuses files of scores at once
     loaded = [entry for entry in entries if isinstance(entry, Run)]
-    corpus = open_corpus_of(loaded, data, images, data_format)
+    corpus = reading.read_of(entries, data)
     if record is not None:
         make_record(record, corpus.name)
     result = measure(
@@ -159,14 +177,13 @@ def evaluate(
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
 
 
-@opt.app.command(epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
 def report(
     runs: opt.Entries,
-    data: opt.DataOfRuns = None,
+    data: opt.Data = None,
+    *,
+    reading: opt.Reading,
     split: opt.Split = "test",
-    images: opt.Images = None,
-    data_format: opt.Format = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write; an earlier report is replaced.")] = Path(
         "report.html"
     ),
@@ -182,19 +199,20 @@ def report(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
+    """Write an HTML report of runs: recalls, queries with answers, training and provenance.
+
+    The corpus is by default that of training.
+    """
     from seesay.paths import check_file, check_output
     from seesay.protocols.evaluate import open_entries
     from seesay.report.write import FORMATS, write_report
     from seesay.results.html import is_page
     from seesay.results.rows import source_commit
-    from seesay.runs.run import Run
-    from seesay.runs.summary import open_corpus_of
 
     check_file(out, FORMATS)  # before anything is computed
     check_output(out, [data or "", queries or "", *runs], overwrite, is_page)
     entries = open_entries(runs)
-    corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
+    corpus = reading.read_of(entries, data)
     commit = source_commit(opt.HERE.resolve())
     results = write_report(entries, corpus, split, out, console.tell, commit, queries)
     if as_json:
@@ -204,61 +222,110 @@ def report(
         print(out)
 
 
-@opt.app.command(epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex")
-@opt.reads_corpora
+@dataclass(frozen=True)
+class TableOutput:
+    """How a table is shown and written."""
+
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC,...",
+            help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
+        ),
+    ] = None
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Show the 95 % interval of each value of a single seed.")
+    ] = False
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json."),
+    ] = None
+    overwrite: opt.Overwrite = False
+    as_json: opt.Json = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to show; empty for those of the table."""
+        return tuple(name.strip() for name in self.metrics.split(",")) if self.metrics else ()
+
+    @property
+    def draws(self) -> int:
+        """The bootstrap draws of each value: none if no interval is shown or written."""
+        from seesay.metrics.bootstrap import RESAMPLES
+
+        written = self.out is not None and self.out.suffix.lower() == ".json"
+        return RESAMPLES if self.intervals or self.as_json or written else 0
+
+    def check(self, *read: str | Path | None) -> None:
+        """Check before anything is measured that the file can be written, and is none that is read."""
+        from seesay.paths import check_output
+        from seesay.results.tables import check_format
+
+        if self.out is not None:
+            check_format(self.out)
+            check_output(self.out, [each for each in read if each is not None], self.overwrite)
+
+    def show(self, table: PaperTable, below: Table | None = None) -> None:
+        """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
+        from seesay.results.tables import write_table
+
+        table.intervals = self.intervals
+        if self.out is not None:
+            write_table(table, self.out)
+        if self.as_json:
+            console.print_json(table)
+        else:
+            console.print_tables(table.table(), below)
+        if table.failures:
+            raise typer.Exit(opt.NOTHING_FOUND)
+
+
+@opt.command(epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex")
 def compare(
     entries: opt.Entries,
-    data: opt.DataOfRuns = None,
+    data: opt.Data = None,
+    *,
+    reading: opt.Reading,
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
     against: opt.Against = None,
-    images: opt.Images = None,
-    data_format: opt.Format = None,
     record: opt.Record = None,
-    metrics: opt.Metrics = None,
-    intervals: opt.Intervals = False,
-    out: opt.TableFile = None,
-    overwrite: opt.Overwrite = False,
+    output: TableOutput,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    as_json: opt.Json = False,
 ) -> None:
     """Show runs and other models' scores side by side, with their differences from the first.
 
-    Runs that differ only in their seed share a row. Published rows of the same corpus stand beside them.
+    Runs that differ only in their seed share a row. Published rows of the same corpus stand beside them. The
+    corpus is by default that of training.
     """
-    from rich.console import Group
-
-    from seesay.paths import check_output
     from seesay.protocols.evaluate import open_entries, open_entry
     from seesay.results.comparison import compare_entries, differences_table
     from seesay.results.rows import make_record, source_commit
-    from seesay.results.tables import check_format
-    from seesay.runs.run import Run
-    from seesay.runs.summary import open_corpus_of
 
-    if out is not None:
-        check_format(out)  # before anything is measured
-        read = [each for each in (data, images, against) if each is not None]
-        check_output(out, [*read, *entries], overwrite)
+    output.check(data, reading.images, against, *entries)
     opened = open_entries(entries)
     other = open_entry(against) if against is not None else None
-    corpus = open_corpus_of([e for e in opened if isinstance(e, Run)], data, images, data_format)
-    if out is not None:
-        check_output(out, [corpus.root], overwrite)  # which the runs name
+    corpus = reading.read_of(opened, data)
+    output.check(corpus.root)  # which the runs name
     if record is not None:
         make_record(record, corpus.name)
     commit = source_commit(opt.HERE.resolve())
-    columns, draws = _columns(metrics), _draws(intervals, out, as_json)
     shown = compare_entries(
-        opened, corpus, split, protocol, console.tell, other, record, commit, columns, draws
+        opened,
+        corpus,
+        split,
+        protocol,
+        console.tell,
+        against=other,
+        record=record,
+        commit=commit,
+        metrics=output.columns,
+        resamples=output.draws,
     )
-    differences = differences_table(shown)
-    below = [differences.terminal(boxed=False)] if differences is not None else []
-    _show_table(shown, intervals, out, as_json, lambda table: Group(table, *below))
+    output.show(shown, differences_table(shown))
 
 
-@opt.app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
 def table(
     name: Annotated[
         str | None,
@@ -266,10 +333,9 @@ def table(
             metavar="TABLE", help="The name of a table or its YAML file. Without it, the tables are listed."
         ),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The corpus to train and measure on. Without it, recorded rows are shown."),
-    ] = None,
+    data: opt.Data = None,
+    *,
+    reading: opt.Reading,
     results: Annotated[
         Path | None,
         typer.Option(
@@ -278,8 +344,6 @@ def table(
             "rows included in seesay. By default the corpus of the table.",
         ),
     ] = None,
-    images: opt.Images = None,
-    data_format: opt.Format = None,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
     seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
     change: opt.Changes = None,
@@ -291,54 +355,47 @@ def table(
         bool, typer.Option("--train/--no-train", help="Train missing and unfinished runs.")
     ] = True,
     record: opt.Record = None,
-    metrics: opt.Metrics = None,
-    intervals: opt.Intervals = False,
-    out: opt.TableFile = None,
-    overwrite: opt.Overwrite = False,
+    output: TableOutput,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    as_json: opt.Json = False,
 ) -> None:
     """Show the recipes of a paper's table beside its published rows.
 
-    With --data, missing runs are trained and measured; run it again to resume.
+    With --data, missing runs are trained and measured on that corpus; run it again to resume. Without it,
+    recorded rows are shown.
     """
     from seesay.recipes.table import list_tables, parse_numbers
 
     if name is None:
         of_one: dict[str, object] = {"--data": data, "--results": results, "--rows": rows, "--set": change}
-        of_one |= {"--record": record, "--metrics": metrics, "--intervals": intervals, "--out": out}
+        of_one |= {"--record": record, "--metrics": output.metrics, "--intervals": output.intervals}
+        of_one |= {"--out": output.out}
         opt.refuse(of_one, "is for a table; name one.")
-        console.show_names([(each.name, each.title) for each in list_tables()], as_json)
+        console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
-    from seesay.data.readers import read_corpus
-    from seesay.paths import check_output
     from seesay.results.rows import make_record, recorded_rows, source_commit
-    from seesay.results.tables import check_format, recorded_table
+    from seesay.results.tables import recorded_table
 
-    if out is not None:
-        check_format(out)  # before anything is trained
-        read = [each for each in (data, images, results, name) if each is not None]
-        check_output(out, read, overwrite)
-    numbers, columns = parse_numbers(seeds, "--seeds"), _columns(metrics)
+    output.check(data, reading.images, results, name)
+    numbers = parse_numbers(seeds, "--seeds")
     definition = _definition(name, rows)
     if data is None:
-        needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": intervals}
+        needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": output.intervals}
         needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
         opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
         is_file = results is None or results.is_file() or results.suffix == ".jsonl"
         rows_of = results if is_file else recorded_rows(str(results))
-        shown = recorded_table(definition, rows_of, split, columns)
+        shown = recorded_table(definition, rows_of, split, output.columns)
     else:
         from seesay.training.table import TableRuns, measure_table
 
         opt.refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
-        corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+        corpus = reading.read(data, phrases=definition.grounds)
         if record is not None:
             make_record(record, corpus.name)
-        commit, draws = source_commit(opt.HERE.resolve()), _draws(intervals, out, as_json)
-        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, draws)
-        shown = measure_table(runs, numbers, console.tell, record, columns)
-    _show_table(shown, intervals, out, as_json)
+        commit = source_commit(opt.HERE.resolve())
+        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, output.draws)
+        shown = measure_table(runs, numbers, console.tell, record, output.columns)
+    output.show(shown)
 
 
 def _definition(name: str, rows: str | None) -> TableDefinition:
@@ -349,33 +406,3 @@ def _definition(name: str, rows: str | None) -> TableDefinition:
     if not is_table(name) and (Path(name).exists() or name in {run.name for run in included_runs()}):
         raise SeesayError(f"{name} is no table; to show runs and scores: seesay compare {shlex.quote(name)}")
     return load_table(name).only([row.strip() for row in rows.split(",")] if rows else ())
-
-
-def _columns(metrics: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in metrics.split(",")) if metrics else ()
-
-
-def _draws(intervals: bool, out: Path | None, as_json: bool) -> int:
-    """Return the bootstrap draws of a table: none if no interval is shown or written."""
-    from seesay.metrics.bootstrap import RESAMPLES
-
-    return RESAMPLES if intervals or as_json or (out is not None and out.suffix.lower() == ".json") else 0
-
-
-def _show_table(
-    shown: PaperTable,
-    intervals: bool,
-    out: Path | None,
-    as_json: bool,
-    framed: Callable[[Group], Group] = lambda table: table,
-) -> None:
-    """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
-    from seesay.results.tables import write_table
-
-    shown.intervals = intervals
-    if out is not None:
-        write_table(shown, out)
-    on_screen = framed(shown.table().terminal(boxed=False))
-    console.show(shown, as_json, lambda _: console.wide().print(on_screen))
-    if shown.failures:
-        raise typer.Exit(opt.NOTHING_FOUND)

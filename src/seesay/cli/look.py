@@ -13,13 +13,11 @@ from seesay.cli import printing as console
 from seesay.errors import SeesayError
 
 
-@opt.app.command(epilog="Example: seesay data flickr8k --check")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay data flickr8k --check")
 def data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
-    data_format: opt.Format = None,
+    reading: opt.Reading,
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus has phrases with boxes.")] = False,
-    images: opt.Images = None,
     check: Annotated[
         bool,
         typer.Option(help="Also decode every image; exit with status 1 if anything is broken or dropped."),
@@ -30,13 +28,12 @@ def data(
     as_json: opt.Json = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.readers import read_corpus
     from seesay.data.summary import summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
     from seesay.encoders.sentences.similar import similar_summary
     from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
 
-    corpus = read_corpus(folder, phrases=phrases, images=images, format=data_format)
+    corpus = reading.read(folder, phrases)
     summary = summarise(corpus, check)
     words: dict[str, Mapping[str, Any]] = {}
     if not corpus.has_boxes:
@@ -52,19 +49,17 @@ def data(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
-@opt.reads_corpora
+@opt.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
 def features(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images.")],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
-    data_format: opt.Format = None,
+    reading: opt.Reading,
     cluster: opt.Cluster = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
-    from seesay.data.readers import read_corpus
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.cluster import fill_stores_on_cluster
@@ -74,7 +69,7 @@ def features(
 
     check_folder(out, has_stores(out))
     chosen = load_image_encoder(encoder, default_device())
-    images = read_corpus(folder.resolve() if cluster else folder, data_format).images
+    images = reading.read(folder.resolve() if cluster else folder).images
     if cluster:
         report = fill_stores_on_cluster([chosen], out, images, cluster)
     else:
@@ -91,8 +86,7 @@ def features(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
-@opt.reads_corpora
+@opt.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
 def concepts(
     source: Annotated[
         str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
@@ -107,11 +101,11 @@ def concepts(
     min_count: Annotated[
         int, typer.Option(min=1, help="For a corpus: the minimum number of sentences with the word.")
     ] = 5,
-    data_format: opt.Format = None,
+    *,
+    reading: opt.Reading,
     as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
-    from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
     from seesay.encoders.spec import is_two_tower
     from seesay.runs.config import RUN
@@ -132,12 +126,12 @@ def concepts(
         opt.refuse({"-k": k}, "is for a corpus or an image; a run's concepts are all listed.")
         vocabulary = run_concepts(load_run(source))
     else:
-        train = read_corpus(Path(source), data_format).split("train")
+        train = reading.read(Path(source)).split("train")
         vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
     console.show(vocabulary, as_json, console.print_concepts)
 
 
-@opt.app.command()
+@opt.command()
 def recipes(as_json: opt.Json = False) -> None:
     """List the recipes and the corpora that they have settings for."""
     from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
@@ -150,7 +144,7 @@ def recipes(as_json: opt.Json = False) -> None:
         console.show_names([(name, f"{about} ({', '.join(corpora)})") for name, about, corpora in rows])
 
 
-@opt.app.command()
+@opt.command()
 def encoders(as_json: opt.Json = False) -> None:
     """List the image encoders."""
     from seesay.encoders.images.base import list_encoders
@@ -158,7 +152,7 @@ def encoders(as_json: opt.Json = False) -> None:
     console.show_names(list_encoders(), as_json)
 
 
-@opt.app.command()
+@opt.command()
 def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = opt.RUNS,
     as_json: opt.Json = False,

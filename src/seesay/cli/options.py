@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seesay import __version__
 from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import Corpus
+    from seesay.protocols.evaluate import Entry
 
 app = typer.Typer(
     name="seesay",
@@ -46,12 +50,35 @@ def _seesay(
     """Match images with sentences, and phrases with regions: train, evaluate, search, serve."""
 
 
+def command(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command; a parameter that is a dataclass stands for its fields, which are options."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        own = signature(function, eval_str=True).parameters
+        groups: dict[str, Any] = {
+            name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
+        }
+
+        @wraps(function)
+        def grouped(**given: Any) -> None:
+            for name, group in groups.items():
+                given[name] = group(**{field: given.pop(field) for field in signature(group).parameters})
+            function(**given)
+
+        options: list[Parameter] = []
+        for name, each in own.items():
+            several = signature(groups[name], eval_str=True).parameters if name in groups else {name: each}
+            options += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in several.values()]
+        grouped.__signature__ = Signature(options)  # type: ignore[attr-defined]
+        return app.command(**settings)(grouped)
+
+    return register
+
+
 NOTHING_FOUND = 1  # exit code
-HERE = Path()
-GROUND_RUN = "seesay-ground"
-SHORTLIST = 100
-RUNS = Path("runs")
 STOPPED = 130  # the exit code after Ctrl-C, by convention
+HERE = Path()
+RUNS = Path("runs")
 
 Run = Annotated[
     str,
@@ -66,76 +93,13 @@ Entries = Annotated[
         "IMAGES.npy,SENTENCES.npy (also .npz or .pt).",
     ),
 ]
-ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
-
-DataOfRuns = Annotated[Path | None, typer.Option("--data", help="The corpus; by default that of training.")]
-Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not detected.")]
-Images = Annotated[
-    Path | None, typer.Option("--images", help="The folder of the images, if they are not beside the corpus.")
-]
-
-
-@contextmanager
-def _reading(
-    allow_outside: Annotated[
-        bool,
-        typer.Option(
-            "--allow-outside",
-            help="Allow images that the corpus names by absolute paths or links outside its folder.",
-        ),
-    ] = False,
-    image_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The column of the table that names the images, if it is not recognised."
-        ),
-    ] = None,
-    caption_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column that holds the sentences; text also means text1, text2, and so on.",
-        ),
-    ] = None,
-) -> Iterator[None]:
-    from seesay.data.readers.builder import reading_with
-
-    with reading_with(outside=allow_outside, image_column=image_column, caption_column=caption_column):
-        yield
-
-
-def reads_corpora(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `_reading` to a command, behind its --format, and read corpora as they say."""
-    own, more = (signature(each, eval_str=True).parameters for each in (command, _reading))
-
-    @wraps(command)
-    def reading(**given: Any) -> None:
-        with _reading(**{name: given.pop(name) for name in more}):
-            command(**given)
-
-    options = list(own.values())
-    at = list(own).index("data_format") + 1
-    options[at:at] = more.values()
-    reading.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    return reading
-
-
+Data = Annotated[Path | None, typer.Option(help="The corpus: a folder, or a JSON or CSV file.")]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,
     typer.Option(
-        help="standard, shared-sentences, coco-1k, coco-5k, sentence-to-sentence, composition, no-match, "
-        "many-matches, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts for a run of "
-        "concepts."
-    ),
-]
-Combine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOW",
-        help="Measure several RUNs as one: mean (of standardised scores), or learned (with weights "
-        "chosen on val; name score files scores-{split}.npy).",
+        help="How to measure, such as coco-1k or k-shot; a wrong name lists all. By default standard, "
+        "grounding for phrases, or concepts for a run that predicts them."
     ),
 ]
 Against = Annotated[
@@ -144,31 +108,10 @@ Against = Annotated[
         metavar="RUN", help="Compare with this run on the same queries: differences, intervals, p-values."
     ),
 ]
-Iou = Annotated[
-    Literal["plummer", "mdetr"] | None,
-    typer.Option(
-        help="For grounding: plummer (default) computes IoU on inclusive pixels, mdetr on the annotated "
-        "coordinates."
-    ),
-]
-Boxes = Annotated[
-    Literal["merged", "any"] | None,
-    typer.Option(
-        help="For grounding: if a phrase has several boxes, compare with their enclosing box (merged, the "
-        "default) or with any of them."
-    ),
-]
-At = Annotated[
-    str | None,
-    typer.Option(metavar="K,...", help="For retrieval: also measure recall at these K, such as 20,50."),
-]
-Where = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILTER",
-        help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
-        "folder:italy, name:IMG_2021, orientation:portrait, width:>3000, height:600..900, added:7d.",
-    ),
+Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe: epochs=5."),
 ]
 Cluster = Annotated[
     str | None,
@@ -177,54 +120,6 @@ Cluster = Annotated[
         help="Encode on a Ray cluster: auto for the cluster of this machine, ray://HOST:PORT, or local to "
         "start one here.",
     ),
-]
-Store = Annotated[
-    str,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Search vectors in a database: postgresql://USER@HOST/DATABASE. The index "
-        "remembers it. By default, vectors are searched in this process.",
-    ),
-]
-Rerank = Annotated[
-    str | None,
-    typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
-]
-Root = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="The folder of the images, if the index was made elsewhere or the folder was moved; NAME=FOLDER "
-        "for several.",
-    ),
-]
-Shortlist = Annotated[
-    int,
-    typer.Option(
-        min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
-    ),
-]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        metavar="METRIC,...",
-        help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
-    ),
-]
-Intervals = Annotated[
-    bool, typer.Option("--intervals", help="Show the 95 % interval of each value of a single seed.")
-]
-TableFile = Annotated[
-    Path | None, typer.Option(help="Also write the table: .md, .tex (LaTeX with booktabs), .csv or .json.")
-]
-Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe: epochs=5."),
-]
-Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
-GroundRun = Annotated[
-    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
 ]
 Device = Annotated[
     str | None,
@@ -238,9 +133,47 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existin
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def check_shortlist(shortlist: int, rerank: str | None) -> None:
-    """Raise a SeesayError if a shortlist is given that nothing re-ranks."""
-    refuse({"--shortlist": rerank is None and shortlist != SHORTLIST}, "is for --rerank RUN; name the run.")
+@dataclass(frozen=True)
+class Reading:
+    """How a corpus is read."""
+
+    images: Annotated[
+        Path | None, typer.Option(help="The folder of the images, if they are not beside the corpus.")
+    ] = None
+    format: Annotated[str | None, typer.Option(help="The corpus's format, if it is not detected.")] = None
+    allow_outside: Annotated[
+        bool,
+        typer.Option(
+            "--allow-outside",
+            help="Allow images that the corpus names by absolute paths or links outside its folder.",
+        ),
+    ] = False
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The column of the table that names the images, if it is not recognised."
+        ),
+    ] = None
+    caption_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column that holds the sentences; text also means text1, text2, and so on.",
+        ),
+    ] = None
+
+    def read(self, path: Path, phrases: bool = False) -> Corpus:
+        """Read a corpus."""
+        from seesay.data.readers import read_corpus
+
+        return read_corpus(path, phrases=phrases, **asdict(self))
+
+    def read_of(self, entries: Sequence[Entry], path: Path | None) -> Corpus:
+        """Read the corpus that entries are measured on, by default that of their training."""
+        from seesay.runs.run import Run
+        from seesay.runs.summary import open_corpus_of
+
+        return open_corpus_of([each for each in entries if isinstance(each, Run)], path, **asdict(self))
 
 
 def refuse(options: Mapping[str, object], because: str) -> None:

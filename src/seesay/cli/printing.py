@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from seesay.data.corpus import Corpus, Issues
     from seesay.grounding import Grounding
+    from seesay.results.formats import Table
     from seesay.runs.bundle import Bundle
     from seesay.runs.config import RunConfig
     from seesay.runs.predictions import SeenConcept
@@ -201,6 +202,13 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
             f"seesay index --out {quote(str(folder))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
+
+
+def print_tables(*tables: Table | None) -> None:
+    """Print tables, one below the other."""
+    from rich.console import Group
+
+    wide().print(Group(*(table.terminal() for table in tables if table is not None)))
 
 
 def tell(line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -28,13 +28,82 @@ if TYPE_CHECKING:
 SUFFIX = ".seesay"
 """The end of the name of an index's folder, by which the only one here is found."""
 
+_GROUND_RUN = "seesay-ground"
+_SHORTLIST = 100
+
+ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
+Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
+Store = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Search vectors in a database: postgresql://USER@HOST/DATABASE. The index "
+        "remembers it. By default, vectors are searched in this process.",
+    ),
+]
+Root = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="The folder of the images, if the index was made elsewhere or the folder was moved; NAME=FOLDER "
+        "for several.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How many results are shown, and a run that ranks the best of them again."""
+
+    k: Count = 10
+    rerank: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
+    ] = None
+    shortlist: Annotated[
+        int,
+        typer.Option(
+            min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
+        ),
+    ] = _SHORTLIST
+
+    @property
+    def candidates(self) -> int:
+        """The number of results to find."""
+        return self.k if self.rerank is None else max(self.k, self.shortlist)
+
+    def run(self) -> Run | None:
+        """Load the run whose scores rank again, if one is named."""
+        from seesay.runs.load import load_run
+        from seesay.runs.run import check_one_score
+
+        if self.rerank is None:
+            opt.refuse({"--shortlist": self.shortlist != _SHORTLIST}, "is for --rerank RUN; name the run.")
+            return None
+        run = load_run(self.rerank)
+        check_one_score(run)
+        return run
+
+    def reordered(self, found: Answer, ids: Sequence[int], scores: NDArray[np.float32]) -> Answer:
+        """Return the best hits by new scores (n,) of `ids`; hits without one, of missing files, come last."""
+        import numpy as np
+
+        if not np.isfinite(scores).all():
+            raise SeesayError("--rerank: a score is not finite; the weights of the run are damaged.")
+        console.tell(f"{len(ids)} re-ranked.")
+        hits, known = {hit.id: hit for hit in found}, set(ids)
+        best = [replace(hits[ids[i]], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+        return found.with_hits([*best, *(hit for hit in found if hit.id not in known)][: self.k])
+
+
 _INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay
 
 Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
 """
 
 
-@opt.app.command(epilog=_INDEX_EXAMPLES)
+@opt.command(epilog=_INDEX_EXAMPLES)
 def index(
     out: Annotated[Path, typer.Option(help="The folder of the index, which is created or updated.")],
     photos: Annotated[
@@ -69,8 +138,8 @@ def index(
             "such as 'trip/*.png'. The index remembers it; '' for none.",
         ),
     ] = None,
-    root: opt.Root = None,
-    store: opt.Store = "",
+    root: Root = None,
+    store: Store = "",
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
@@ -138,7 +207,7 @@ Other queries: photo.jpg; "photo.jpg + at night"; "2*sunset + beach - people"; "
 """
 
 
-@opt.app.command(epilog=_SEARCH_EXAMPLES)
+@opt.command(epilog=_SEARCH_EXAMPLES)
 def search(
     given: Annotated[
         list[str],
@@ -149,32 +218,36 @@ def search(
             "sentence in double quotes is not corrected.",
         ),
     ],
-    k: opt.Count = 10,
-    where: opt.Where = None,
-    rerank: opt.Rerank = None,
-    shortlist: opt.Shortlist = opt.SHORTLIST,
-    store: opt.Store = "",
+    *,
+    ranking: Ranking,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILTER",
+            help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
+            "folder:italy, name:IMG_2021, orientation:portrait, width:>3000, height:600..900, added:7d.",
+        ),
+    ] = None,
+    store: Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the images that fit a sentence, an image or a combination; print probability and path."""
     from seesay.search import Index
 
-    opt.check_shortlist(shortlist, rerank)
+    run = ranking.run()
     folder, query = _index_and_query(given)
     asked = _query(query)
+    if run is not None and (len(asked.parts) > 1 or not asked.sentences):
+        raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
     with Index.open(folder, store=store) as opened:
-        if rerank is None:
-            answer = opened.search(asked, k, where)
-        else:
-            if len(asked.parts) > 1 or not asked.sentences:
-                raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
-            run, ready = _ranking_run(rerank), opened.prepare(asked)
-            found = opened.search(ready, max(k, shortlist), where)
-            files = {hit.id: file for hit in found if (file := opened.file_at(str(hit.path))) is not None}
+        ready = opened.prepare(asked)
+        answer = opened.search(ready, ranking.candidates, where)
+        if run is not None:
+            files = {hit.id: file for hit in answer if (file := opened.file_at(str(hit.path))) is not None}
             scores = run.score(list(files.values()), ready.query.sentences)[:, 0]
-            answer = _reordered(found, list(files), scores, k)
-        console.show_answer(answer, opened, query, as_json, rerank is not None)
+            answer = ranking.reordered(answer, list(files), scores)
+        console.show_answer(answer, opened, query, as_json, run is not None)
         if answer.query_meant:
             console.tell(f"Did you mean: {answer.query_meant}?")
         if answer and answer.where_meant:
@@ -219,28 +292,6 @@ def _only(here: list[Path]) -> Path:
     )
 
 
-def _ranking_run(name: str) -> Run:
-    """Load a run whose scores can order the hits of another."""
-    from seesay.runs.load import load_run
-    from seesay.runs.run import check_one_score
-
-    run = load_run(name)
-    check_one_score(run)
-    return run
-
-
-def _reordered(found: Answer, ids: Sequence[int], scores: NDArray[np.float32], k: int) -> Answer:
-    """Return the `k` best hits by new scores (n,) of `ids`; hits without one, of missing files, come last."""
-    import numpy as np
-
-    if not np.isfinite(scores).all():
-        raise SeesayError("--rerank: a score is not finite; the weights of the run are damaged.")
-    console.tell(f"{len(ids)} re-ranked.")
-    hits, known = {hit.id: hit for hit in found}, set(ids)
-    best = [replace(hits[ids[i]], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
-    return found.with_hits([*best, *(hit for hit in found if hit.id not in known)][:k])
-
-
 def _query(text: str) -> Query:
     """Parse a query; if it is the name of an image file, it means that image, whatever signs it contains."""
     from seesay.data.headers import file_format
@@ -252,29 +303,26 @@ def _query(text: str) -> Query:
     return Query.parse(text)
 
 
-@opt.app.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
+@opt.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
-    folder: opt.IndexFolder,
-    image: opt.ImageFile,
-    k: opt.Count = 10,
-    rerank: opt.Rerank = None,
-    shortlist: opt.Shortlist = opt.SHORTLIST,
-    store: opt.Store = "",
+    folder: IndexFolder,
+    image: ImageFile,
+    *,
+    ranking: Ranking,
+    store: Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; print score and sentence."""
     from seesay.search import Index
 
-    opt.check_shortlist(shortlist, rerank)
+    run = ranking.run()
     with Index.open(folder, store=store) as opened:
-        if rerank is None:
-            answer = opened.sentences_for(image, k)
-        else:
-            run, found = _ranking_run(rerank), opened.sentences_for(image, max(k, shortlist))
-            scores = run.score([image], [str(hit.text) for hit in found])[0]
-            answer = _reordered(found, [hit.id for hit in found], scores, k)
-        console.show_answer(answer, opened, str(image), as_json, rerank is not None)
+        answer = opened.sentences_for(image, ranking.candidates)
+        if run is not None:
+            scores = run.score([image], [str(hit.text) for hit in answer])[0]
+            answer = ranking.reordered(answer, [hit.id for hit in answer], scores)
+        console.show_answer(answer, opened, str(image), as_json, run is not None)
     if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
@@ -283,9 +331,9 @@ def sentences(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
+@opt.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
-    image: opt.ImageFile,
+    image: ImageFile,
     sentence: Annotated[
         str,
         typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
@@ -294,7 +342,7 @@ def ground(
         list[str] | None,
         typer.Option(
             metavar="RUN",
-            help=f"The run of a grounding recipe that locates phrases; by default {opt.GROUND_RUN}. Repeat "
+            help=f"The run of a grounding recipe that locates phrases; by default {_GROUND_RUN}. Repeat "
             "it to compare runs, drawn side by side.",
         ),
     ] = None,
@@ -313,7 +361,7 @@ def ground(
         check_file(out, FORMATS)  # before anything is computed
         check_output(out, [image], overwrite)
     data = FileSource(image).read()
-    names = run or [opt.GROUND_RUN]
+    names = run or [_GROUND_RUN]
     found = {name: load_grounder(name).ground(data, str(image), sentence, k) for name in names}
     if out is not None:
         write_groundings(data, str(image), found, out)
@@ -327,8 +375,8 @@ def ground(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog="Example: seesay info pictures.seesay")
-def info(folder: opt.IndexFolder, as_json: opt.Json = False) -> None:
+@opt.command(epilog="Example: seesay info pictures.seesay")
+def info(folder: IndexFolder, as_json: opt.Json = False) -> None:
     """Show an index: folders, run, counts, size, last change, and files that could not be read."""
     from seesay.search import Index
 
@@ -346,7 +394,7 @@ Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 """
 
 
-@opt.app.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
+@opt.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
 def serve(
     folders: Annotated[
         list[Path] | None,
@@ -358,10 +406,12 @@ def serve(
         str, typer.Option(help="The address to listen on; 0.0.0.0 for phones, too.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
-    ground: opt.GroundRun = opt.GROUND_RUN,
+    ground: Annotated[
+        str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
+    ] = _GROUND_RUN,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
-    root: opt.Root = None,
-    store: opt.Store = "",
+    root: Root = None,
+    store: Store = "",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer to this name, such as photos.example.org."),
@@ -436,7 +486,7 @@ def serve(
     run_server(indexes, host, port, options, ready)
 
 
-@opt.app.command(epilog="Example: seesay token > token; seesay serve --host 0.0.0.0 --token-file token")
+@opt.command(epilog="Example: seesay token > token; seesay serve --host 0.0.0.0 --token-file token")
 def token() -> None:
     """Print a new token for seesay serve --token-file, short enough to type on a phone."""
     from seesay.web.security import new_token

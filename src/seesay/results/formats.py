@@ -170,24 +170,21 @@ class Table:
         parts = tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *body)
         return tag("table", *parts)
 
-    def terminal(self, boxed: bool = True) -> Group:
-        """Return the table for a terminal, in a box or, if it is wide, without lines between columns."""
-        from rich.box import HEAVY_HEAD, SIMPLE_HEAD
+    def terminal(self) -> Group:
+        """Return the table for a terminal, without lines between columns."""
+        from rich.box import SIMPLE_HEAD
         from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
 
         title = Text(self.title) if self.title else None
-        if boxed:
-            shown = RichTable(title=title, title_justify="left", box=HEAVY_HEAD)
-        else:
-            shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+        shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
         # A long name is broken, or it would leave no room for the figures.
         names = [len(_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
-        short = not boxed and max(names, default=0) <= _NAME
+        short = max(names, default=0) <= _NAME
         for at, each in enumerate(self.headings):
             side: Literal["left", "right"] = "left" if at in self.words else "right"
-            heading = _as_text(_cell(each), boxed=True)
+            heading = _as_text(_cell(each))
             shown.add_column(heading, justify=side, no_wrap=short and at == 0, overflow="fold")
         notes = []
         for row in self.rows:
@@ -197,7 +194,7 @@ class Table:
                     shown.add_row(Text(row.title, style="bold"))
                 notes += [f"{row.title}, paper: {row.sources}."] if row.sources else []
             else:
-                shown.add_row(*(_as_text(_cell(each), boxed) for each in row))
+                shown.add_row(*(_as_text(_cell(each)) for each in row))
         return Group(shown, *(Text(note) for note in (*notes, *self.notes)))
 
 
@@ -218,15 +215,15 @@ def _as_html(cell: Cell) -> Html:
     return joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
 
 
-def _as_text(cell: Cell, boxed: bool) -> Text:
-    """Return a cell for a terminal; without spaces if there are no boxes, so that fourteen columns fit."""
+def _as_text(cell: Cell) -> Text:
+    """Return a cell for a terminal, without spaces, so that fourteen columns fit."""
     from rich.text import Text
 
-    text = Text(cell.text if boxed else cell.text.replace(" ± ", "±"), "dim" * cell.dim)
+    text = Text(cell.text.replace(" ± ", "±"), "dim" * cell.dim)
     if cell.bold:
         text.style = "bold not dim"
     if cell.small:
-        text.append(f" {cell.small}" if boxed else f" {cell.small.replace(', ', ',')}", "not bold dim")
+        text.append(f" {cell.small.replace(', ', ',')}", "not bold dim")
     return text
 
 

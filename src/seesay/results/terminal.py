@@ -49,7 +49,9 @@ def print_result(
     title = f"{result.split}: {', '.join((*sizes, result.protocol))}"
     parts: list[RenderableType] = [Text(title, "italic"), _metrics_table(rows).terminal()]
     if result.against is not None or any(result.intervals.get(name) for name in result.row):
-        parts.append(_uncertainty_table(result).terminal())
+        compared = f"Compared with {result.against.name} on the same queries; " if result.against else ""
+        title = f"{compared}95 % intervals, the images drawn with all their queries"
+        parts += [Text(title, "italic"), _uncertainty_table(result).terminal()]
     lines = [*result.notes, *(what_differs(result, published, differences) if published else ())]
     if result.i2t:
         lines.append("Sentence retrieval is i2t (S), its queries are images; image retrieval is t2i (I).")
@@ -81,9 +83,6 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
 def _uncertainty_table(result: Result) -> Table:
     """Return a table with the interval of each metric, and its difference from the other result."""
     compared = result.against
-    title = "95 % intervals, the images drawn with all their queries"
-    if compared is not None:
-        title = f"Compared with {compared.name} on the same queries; {title}"
     lines = []
     for name, value in result.row.items():
         ends, found = result.intervals.get(name), compared.metrics.get(name) if compared else None
@@ -96,7 +95,7 @@ def _uncertainty_table(result: Result) -> Table:
             cells += [_plain(found.theirs), signed, _interval(found.interval, " to "), p]
         lines.append(cells)
     headings = ["", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())]
-    return Table(headings, [[*each, *[""] * (len(headings) - len(each))] for each in lines], title=title)
+    return Table(headings, [[*each, *[""] * (len(headings) - len(each))] for each in lines])
 
 
 def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:

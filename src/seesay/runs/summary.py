@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import read_options
 from seesay.errors import SeesayError
 from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
@@ -187,11 +186,12 @@ def trained_on(run: Run) -> CorpusPlace:
 
 
 def open_corpus_of(
-    runs: Sequence[Run], data: Path | None = None, images: Path | None = None, format: str | None = None
+    runs: Sequence[Run], data: Path | None = None, allow_outside: bool = False, **options: Any
 ) -> Corpus:
     """Open the corpus to measure on: the one named, or the one that all runs were trained on.
 
-    Without runs, as for external scores, it must be named.
+    Without runs, as for external scores, it must be named. `options` are those of `read_corpus`; those that
+    are None are as in training.
 
     Raises:
         SeesayError: it cannot be read, or the runs have no common corpus.
@@ -201,7 +201,7 @@ def open_corpus_of(
         raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
     phrases = True in grounds
     if data is not None:
-        return read_corpus(data, phrases=phrases, images=images, format=format)
+        return read_corpus(data, phrases=phrases, allow_outside=allow_outside, **options)
     if not runs:
         raise SeesayError("Score files have no corpus; name it with --data.")
     places = {trained_on(run) for run in runs if not run.pretrained}
@@ -212,13 +212,6 @@ def open_corpus_of(
         roots = ", ".join(sorted(place.root for place in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     place = places.pop()
-    beside = Path(place.images) if place.images else None
-    named = read_options()  # of this call; the others are as in training
-    return read_corpus(
-        Path(place.root),
-        phrases=phrases,
-        images=images or beside,
-        format=format or place.format,
-        image_column=named.image_column or place.image_column,
-        caption_column=named.caption_column or place.caption_column,
-    )
+    as_trained = place.model_dump(exclude={"name", "root"})
+    given = {name: value for name, value in options.items() if value is not None}
+    return read_corpus(place.root, phrases=phrases, allow_outside=allow_outside, **(as_trained | given))
