@@ -108,7 +108,8 @@ def test_a_comparison_has_the_other_difference_interval_and_p():
     result = mine.model_copy(update={"against": mine.compare(theirs, "other")})
     text = printed(result)
     assert "Compared with other on the same queries" in flat(text)
-    found = {row[0]: row for row in rows(text) if len(row) == 7}
+    assert "difference" in text.tables[1].headings
+    found = {row[0]: row for row in text.tables[1].rows}
     assert list(found) == list(result.metrics)
     for column, row in found.items():
         each = result.against.metrics[column]
