@@ -19,6 +19,7 @@ from seesay.data.images import EncodedImage
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
 from seesay.errors import ImageError, SeesayError
+from seesay.paths import open_file
 from seesay.search import filters, query
 from seesay.search.filters import Filter
 from seesay.search.query import Query
@@ -170,7 +171,8 @@ def test_the_time_of_reading_other_headers_is_linear(tmp_path: Path, name: str) 
             image = EncodedImage(data, "a")
             _ = image.facts, image.size
         file.write_bytes(data)
-        file_format(file)
+        with open_file(file) as opened:
+            file_format(opened)
 
     parse(start + end)
     check_linear(parse, lambda size: start + repeated * (size // len(repeated)) + end, 256_000)

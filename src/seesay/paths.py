@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,47 @@ def _sweep_folders(parent: Path, name: str) -> None:
 def is_folder(path: Path) -> bool:
     """Return whether a folder is there; False if its disk or network does not answer."""
     return os.path.isdir(path)  # noqa: PTH112 — is_dir raises errors of an unavailable disk or network
+
+
+def open_file(path: Path, inside: Path | None = None) -> FileIO:
+    """Open a regular file for reading.
+
+    Check and read this one descriptor: the name may belong to another file a moment later. A pipe in its
+    place is refused instead of waited for.
+
+    Args:
+        path: of the file.
+        inside: a folder that the file must not leave. Links to files inside it are followed; each folder on
+            the way is opened in the one before, so that a link that appears meanwhile leads nowhere.
+
+    Raises:
+        OSError: the file is missing, cannot be read, is not a regular one, or is not inside the folder.
+    """
+    file = FileIO(path, opener=lambda name, _: _descriptor(Path(name), inside))
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _descriptor(path: Path, inside: Path | None) -> int:
+    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+    if inside is None:
+        return os.open(path, flags)
+    root, real = Path(os.path.realpath(inside)), Path(os.path.realpath(path))
+    if not real.is_relative_to(root) or real == root:
+        raise FileNotFoundError(errno.ENOENT, "not in its folder", str(path))
+    if os.open not in os.supports_dir_fd:  # Windows
+        return os.open(real, flags)
+    *folders, name = real.relative_to(root).parts
+    walk = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+    with ExitStack() as stack:
+        at = os.open(root, walk)
+        stack.callback(os.close, at)
+        for folder in folders:
+            at = os.open(folder, walk | os.O_NOFOLLOW, dir_fd=at)
+            stack.callback(os.close, at)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
 
 
 def file_digest(path: Path) -> str:

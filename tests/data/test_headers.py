@@ -11,6 +11,7 @@ from PIL.PngImagePlugin import PngImageFile
 from pillow_heif import register_heif_opener
 
 from seesay.data.decoders import facts_of
+from seesay.paths import open_file
 
 
 def _png(with_exif: bool) -> bytes:
@@ -26,7 +27,7 @@ def test_a_png_is_asked_without_decoding_it(tmp_path: Path, monkeypatch: pytest.
     found = {}
     for name, data in {"with": _png(with_exif=True), "without": _png(with_exif=False)}.items():
         (tmp_path / name).write_bytes(data)
-        found[name] = facts_of(tmp_path / name)
+        found[name] = facts_of(open_file(tmp_path / name))
     assert found == {"with": {"camera": "NIKON D90"}, "without": {}}
     assert not decoded
 
@@ -38,7 +39,7 @@ def test_a_chunk_after_the_pixels_of_a_png_is_not_looked_for(tmp_path: Path) -> 
     chunk, rest = data[start:end], data[:start] + data[end:]
     last = rest.index(b"IEND") - 4
     (tmp_path / "late.png").write_bytes(rest[:last] + chunk + rest[last:])
-    assert facts_of(tmp_path / "late.png") == {}
+    assert facts_of(open_file(tmp_path / "late.png")) == {}
 
 
 @pytest.mark.parametrize("format", ["HEIF", "AVIF", "WEBP", "JPEG"])
@@ -56,7 +57,8 @@ def test_a_header_that_a_library_in_c_reads_is_read_in_another_process(tmp_path:
         "Image.open = lambda *given, **options: opened.append(given) or before(*given, **options)",
         "from seesay.data.decoders import facts_of",
         "from seesay.data.headers import file_format",
-        "file = Path(sys.argv[1])",
+        "from seesay.paths import open_file",
+        "file = open_file(Path(sys.argv[1]))",
         "print(file_format(file), facts_of(file), len(opened))",
     ]
     command = [sys.executable, "-c", "\n".join(asked), str(tmp_path / "photo")]
@@ -71,4 +73,4 @@ def test_what_only_begins_like_a_photo_has_no_facts(tmp_path: Path) -> None:
         ("c", b"\0\0\0\0ftyp"),
     ):
         (tmp_path / name).write_bytes(head)
-        assert facts_of(tmp_path / name) == {}
+        assert facts_of(open_file(tmp_path / name)) == {}

@@ -24,6 +24,7 @@ from seesay.data.headers import MAX_PIXELS, file_format
 from seesay.data.images import EncodedImage, content_key, decode
 from seesay.data.sources import MAX_BYTES, FileSource, source_size
 from seesay.errors import ImageError, UnavailableImageError
+from seesay.paths import open_file
 
 
 def photo(width=60, height=40, seed=0):
@@ -681,8 +682,8 @@ def test_a_header_made_to_take_long_is_refused(
     with pytest.raises(ImageError, match="designed to take long"):
         image.pixels()
     (tmp_path / "slow.jpg").write_bytes(data)
-    assert file_format(tmp_path / "slow.jpg") is None
-    assert facts_of(tmp_path / "slow.jpg") == {}
+    assert file_format(open_file(tmp_path / "slow.jpg")) is None
+    assert facts_of(open_file(tmp_path / "slow.jpg")) == {}
 
 
 def test_a_long_header_of_a_photo_is_read(tmp_path: Path) -> None:
@@ -695,7 +696,7 @@ def test_a_long_header_of_a_photo_is_read(tmp_path: Path) -> None:
     assert (image.size, image.taken) == ((60, 40), "2019-06-30T12:00:00")
     assert image.pixels().shape == (40, 60, 3)
     (tmp_path / "long.jpg").write_bytes(data)
-    assert facts_of(tmp_path / "long.jpg") == {"taken": "2019-06-30T12:00:00"}
+    assert facts_of(open_file(tmp_path / "long.jpg")) == {"taken": "2019-06-30T12:00:00"}
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "TIFF"])

@@ -13,6 +13,7 @@ from seesay.data.images import EncodedImage, decode
 from seesay.data.sources import FileSource, source_size
 from seesay.data.suffixes import CAN_READ_RAW, IMAGE_SUFFIXES, unread_lines
 from seesay.errors import ImageError, install_command
+from seesay.paths import open_file
 from seesay.search import Index
 from tests.data.dng import dng, stripes
 from tests.search.colours import Colours
@@ -77,12 +78,12 @@ def test_raw_photos_are_searched_beside_others(tmp_path: Path) -> None:
         assert index.search("green", k=1)[0].path == "a.DNG"
         assert index.search("blue", k=1)[0].path == "d.tif"
         assert len(list((tmp_path / "index" / "thumbnails").rglob("*.jpg"))) == 3
-    assert [file_format(file) for file in map(photos.joinpath, ("a.DNG", "b.nef", "d.tif"))] == [
+    assert [file_format(open_file(file)) for file in map(photos.joinpath, ("a.DNG", "b.nef", "d.tif"))] == [
         "RAW",
         "RAW",
         "TIFF",
     ]
-    assert facts_of(photos / "a.DNG")["camera"] == "Seesay Test camera"
+    assert facts_of(open_file(photos / "a.DNG"))["camera"] == "Seesay Test camera"
     assert source_size(FileSource(photos / "a.DNG"), "a.DNG") == (720, 480)
 
 
@@ -101,8 +102,8 @@ def test_a_raw_photo_that_is_no_tiff_is_opened_in_another_process(
     facts = PHOTOS.facts
     monkeypatch.setattr(PHOTOS, "facts", lambda data, name: asked.append(name) or facts(data, name))
     (tmp_path / "a.raf").write_bytes(head + bytes(3000))
-    assert file_format(tmp_path / "a.raf") == "RAW"
-    assert facts_of(tmp_path / "a.raf") == {}
+    assert file_format(open_file(tmp_path / "a.raf")) == "RAW"
+    assert facts_of(open_file(tmp_path / "a.raf")) == {}
     assert asked == ["a.raf"]
 
 

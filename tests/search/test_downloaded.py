@@ -58,8 +58,8 @@ def test_no_key_leads_out_of_the_folder_of_thumbnails(tmp_path: Path) -> None:
     (tmp_path / "there" / "index").mkdir(parents=True)
     thumbnails = Thumbnails(tmp_path / "there" / "index" / "thumbnails", "identity")
     key = content_key(source.read_bytes())
-    made = thumbnails.get(key, source)
-    assert thumbnails.get("../../pictures/wedding", source) == made  # and not the other picture
+    made = thumbnails.get(key, source.read_bytes)
+    assert thumbnails.get("../../pictures/wedding", source.read_bytes) == made  # and not the other picture
     thumbnails.drop(["../../pictures/wedding"])
     assert other.exists()
 
@@ -81,12 +81,12 @@ def test_thumbnails_that_came_with_an_index_are_not_shown(
 ) -> None:
     with opened(folder) as index:
         (item,) = index.store.items().values()
-        made = index.thumbnails.get(item.key, photos / "red.png")
+        made = index.thumbnails.get(item.key, (photos / "red.png").read_bytes)
     for file in (folder / "thumbnails").rglob("*.jpg"):
         file.write_bytes(b"of somebody else")
     monkeypatch.setenv("SEESAY_CACHE", str(folder.parent / "cache of another user"))
     with Index.open(folder, Colours(), root=photos) as index:
-        assert index.thumbnails.get(item.key, photos / "red.png") == made
+        assert index.thumbnails.get(item.key, (photos / "red.png").read_bytes) == made
 
 
 @pytest.mark.parametrize("linked", ["file", "folder", "all"])
@@ -101,7 +101,7 @@ def test_links_among_the_thumbnails_are_not_followed(
         place.symlink_to(away, target_is_directory=away.is_dir())
         secret = away / file.relative_to(place) if away.is_dir() else away
         secret.write_bytes(b"secret")
-        assert index.thumbnails.get(item.key, photos / str(item.path)) != b"secret"
+        assert index.thumbnails.get(item.key, (photos / str(item.path)).read_bytes) != b"secret"
         index.thumbnails.drop([item.key])
         assert secret.read_bytes() == b"secret"
 

@@ -77,7 +77,7 @@ def test_the_readme_of_a_package_index_leads_to_the_documentation_or_nowhere(tmp
 def test_licences_are_known_and_ask_nothing_of_seesay() -> None:
     lines = [
         "numpy 2  BSD-3-Clause",
-        "zipstream-ng 1  LGPL-3.0",
+        "psycopg 3  LGPL-3.0-only",
         "mystery 1  not stated",
         "x 1  GPL-3.0-only",
     ]

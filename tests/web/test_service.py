@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from io import FileIO
 from itertools import product
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_head_is_get_without_the_body(client: TestClient) -> None:
 def test_head_of_an_archive_reads_no_file(client: TestClient, monkeypatch) -> None:
     read: list[object] = []
     monkeypatch.setattr(
-        "seesay.web.routes.images.zipped", lambda files: (read.append(each) for each in files)
+        "seesay.web.routes.images.zipped", lambda files, _: (read.append(each) for each in files)
     )
     head = client.head("/api/v1/images/archive?id=1&id=2")
     assert (head.status_code, head.headers["content-type"]) == (200, "application/zip")
@@ -70,7 +71,7 @@ def test_a_disk_that_fails_is_no_error_of_the_server(
     def failing(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), "/photos/red.png")
 
-    monkeypatch.setattr(Index, "file_of", failing)
+    monkeypatch.setattr(Index, "open_image", failing)
     failed = client.get("/api/v1/images/1/original")
     assert (failed.status_code, "/photos" in failed.text) == (503, False)
     assert "Input/output error: '/photos/red.png'" in capsys.readouterr().err
@@ -540,7 +541,7 @@ def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
 def test_an_archive_is_bounded_and_looked_at_in_a_thread(index_path: Path, monkeypatch) -> None:
     threads = []
 
-    def format_of(file: Path) -> str:
+    def format_of(file: FileIO) -> str:
         threads.append(threading.current_thread().name)
         return "PNG"
 
@@ -549,7 +550,7 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(index_path: Path, monke
         refused = client.get("/api/v1/images/archive?id=1&id=2")
     assert (refused.status_code, "request fewer" in refused.json()["detail"]) == (422, True)
     assert len(threads) == 2
-    assert all(name.startswith("seesay-picture") for name in threads)
+    assert all(name.startswith("seesay-file") for name in threads)
 
 
 @pytest.mark.parametrize("watch", [False, True])

@@ -17,6 +17,7 @@ with atheris.instrument_imports(include=["PIL", "seesay.data"]):
     from PIL import Image
     from seesay.data import decoders, headers, images
     from seesay.errors import ImageError
+    from seesay.paths import open_file
 import warnings
 warnings.filterwarnings("ignore")
 corpus = Path(sys.argv[-1])
@@ -36,7 +37,8 @@ def one(data):
         except ImageError:
             pass
     file.write_bytes(data)
-    headers.file_format(file), decoders.facts_of(file)
+    with open_file(file) as opened:
+        headers.file_format(opened), decoders.facts_of(opened)
 atheris.Setup(sys.argv, one)
 atheris.Fuzz()
 """

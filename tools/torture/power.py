@@ -291,7 +291,7 @@ def updates(stage: Stage, outcome: Outcome) -> tuple[Recorder, Trial]:
             found = {(item.path, item.key) for item in index.store.items().values()}
             outcome.check(found == contents, f"{what}: other than the folder: {found ^ contents}")
             for name, key in contents:
-                Image.open(io.BytesIO(index.thumbnails.get(key, photos / name))).load()
+                Image.open(io.BytesIO(index.thumbnails.get(key, (photos / name).read_bytes))).load()
 
     return recorder, check
 

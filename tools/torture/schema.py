@@ -14,6 +14,7 @@ from seesay.cli.printing import visible
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.index import Index
+from seesay.search.store import Item
 from tests.search.colours import Colours, gallery
 from tools.torture.base import Outcome, Stage, attack
 
@@ -47,10 +48,15 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "skipped": lambda index, _: index.store.skipped(),
     "not read": lambda index, _: index.store.not_read(),
     "roots": lambda index, _: [index.absent(), *map(index.file_at, ["red.png", "a/../../x"])],
-    "files": lambda index, _: [index.file_of(item) for item in index.store.items().values()],
+    "files": lambda index, _: [_opened(index, item) for item in index.store.items().values()],
     "update": lambda index, photos: index.update_images(photos),
     "readable": lambda index, _: index.check_readable(),
 }
+
+
+def _opened(index: Index, item: Item) -> None:
+    with suppress(OSError):
+        index.open_image(item).close()
 
 
 def tables(file: Path) -> dict[str, list[str]]:

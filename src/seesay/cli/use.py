@@ -295,10 +295,11 @@ def _only(here: list[Path]) -> Path:
 def _query(text: str) -> Query:
     """Parse a query; if it is the name of an image file, it means that image, whatever signs it contains."""
     from seesay.data.headers import file_format
+    from seesay.paths import open_file
     from seesay.search import Query
 
-    with suppress(OSError, ValueError):  # not a valid file name
-        if Path(text).is_file() and file_format(Path(text)) is not None:
+    with suppress(OSError, ValueError), open_file(Path(text)) as file:  # not a valid file name
+        if file_format(file) is not None:
             return Query.of(Path(text))
     return Query.parse(text)
 

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -27,7 +28,7 @@ from PIL import Image
 import seesay
 from seesay.data.headers import LIBRARY_FORMATS, MAX_PIXELS, facts, file_format, opened_header, tags_of
 from seesay.data.images import EncodedImage, Photo, content_key
-from seesay.data.sources import FileSource
+from seesay.data.sources import read_image
 from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
 
@@ -46,7 +47,7 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
     return PHOTOS.decode(data, name, min_side, key=key)
 
 
-def facts_of(file: Path) -> dict[str, str]:
+def facts_of(file: FileIO) -> dict[str, str]:
     """Read how a photo was taken; see `headers.facts`. Empty if it cannot be read.
 
     The pixels are not decoded, so in a PNG only chunks before them count. If only a C library reads the
@@ -57,9 +58,10 @@ def facts_of(file: Path) -> dict[str, str]:
             # The PNG plugin's own getexif decodes the image, since the chunk may follow the pixels.
             return facts(tags_of(Image.Image.getexif(image)))
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        is_apart = file.suffix.lower() in RAW_SUFFIXES or file_format(file) in LIBRARY_FORMATS
-    with suppress(ImageError):
-        return PHOTOS.facts(FileSource(file).read(), file.name) if is_apart else {}
+        path = Path(str(file.name))
+        is_apart = path.suffix.lower() in RAW_SUFFIXES or file_format(file) in LIBRARY_FORMATS
+    with suppress(ImageError, OSError):
+        return PHOTOS.facts(read_image(file), path.name) if is_apart else {}
     return {}
 
 

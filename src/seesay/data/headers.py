@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from fractions import Fraction
 from functools import cache
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -70,24 +71,25 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 
 
 @contextmanager
-def opened_header(path: Path) -> Iterator[Image.Image]:
-    """Open an image file and read its header, in Python.
+def opened_header(file: FileIO) -> Iterator[Image.Image]:
+    """Read the header of an image file, in Python; the file stays open.
 
     Raises any error if it is not an image, or its header is only read by a C library (`library_format`).
     """
-    with _opened(path) as file:
-        if found := library_format(file.peek(_BRANDS)):
-            raise ImageError(f"{path}: {found}, which is not opened here.")
-        yield _open(file)  # also opens a raw photo that is a TIFF, whose EXIF is that of the camera
+    with _bounded(file) as image:
+        if found := library_format(image.peek(_BRANDS)):
+            raise ImageError(f"{file.name}: {found}, which is not opened here.")
+        yield _open(image)  # also opens a raw photo that is a TIFF, whose EXIF is that of the camera
 
 
-def file_format(path: Path) -> str | None:
+def file_format(file: FileIO) -> str | None:
     """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None for other files."""
+    name = str(file.name)
     try:
-        if path.suffix.lower() in RAW_SUFFIXES and is_raw(read_range(path, 0, HEAD), path.name):
-            return "RAW"
-        with _opened(path) as file:
-            return library_format(file.peek(_BRANDS)) or _open(file).format
+        with _bounded(file) as image:
+            if Path(name).suffix.lower() in RAW_SUFFIXES and is_raw(image.peek(HEAD), name):
+                return "RAW"
+            return library_format(image.peek(_BRANDS)) or _open(image).format
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         return None
 
@@ -109,15 +111,16 @@ def library_format(head: bytes) -> str | None:
     return "AVIF" if brands & {b"avif", b"avis"} else "HEIF"
 
 
-def _opened(path: Path) -> _Bounded:
-    return _Bounded(io.FileIO(path))
-
-
-def read_range(path: Path, start: int, size: int) -> bytes:
-    """Read `size` bytes of a file, or fewer if it ends earlier."""
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read(size)
+@contextmanager
+def _bounded(file: FileIO) -> Iterator[_Bounded]:
+    """Yield a file from its beginning, where it is again afterwards."""
+    file.seek(0)
+    image = _Bounded(file)
+    try:
+        yield image
+    finally:
+        image.detach()
+        file.seek(0)
 
 
 def open_bounded(data: bytes) -> Image.Image:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from seesay.data.sources import FileSource
 from seesay.encoders.images.cluster import DONE, Columns, check_same, done_on_cluster
 from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import SortedKeys, sources_of
@@ -37,7 +37,7 @@ def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
     uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())
 
     def made(
-        place: Callable[[str], Path], files: Mapping[str, State], known: Collection[str]
+        place: Callable[[str], FileSource], files: Mapping[str, State], known: Collection[str]
     ) -> Iterator[Made]:
         items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
         shared = *named, SortedKeys(known)

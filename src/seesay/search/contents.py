@@ -10,6 +10,7 @@ from fnmatch import translate
 from pathlib import Path
 from shlex import quote
 
+from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -60,12 +61,12 @@ class Contents:
         self.unread |= {here if place == "." else prefix + place for place in other.unread}
         self.not_read[root.name] = other.not_read[""]
 
-    def file(self, path: str) -> Path:
-        """Return the file of a path in these folders."""
+    def file(self, path: str) -> FileSource:
+        """Return the file of a path in these folders, which must not leave them."""
         root = holding(self.roots, path)
         if root is None:
             raise FileNotFoundError(path)
-        return root.file(path)
+        return FileSource(root.file(path), root.folder)
 
     def is_gone(self, path: str) -> bool:
         """Return True if a path of the index is in these folders and its file does not exist."""

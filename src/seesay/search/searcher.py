@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from shlex import quote
 from typing import Self
@@ -15,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import Photo
+from seesay.data.sources import read_image
 from seesay.errors import QueryError, SeesayError, naming_extras
-from seesay.paths import is_folder
+from seesay.paths import is_folder, open_file
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
@@ -352,9 +355,8 @@ class Searcher:
             files.setdefault(items[id_].key, []).append(id_)
 
         def picture(id_: int) -> bytes | None:
-            file = self.file_of(items[id_])
             with suppress(SeesayError, OSError):
-                return self.thumbnail(items[id_].key, file) if file else None
+                return self.thumbnail(items[id_]) if self.file_at(items[id_].path) else None
             return None
 
         firsts = [same[0] for same in files.values()]
@@ -364,13 +366,25 @@ class Searcher:
         whole = [[id_ for first in group for id_ in files[items[first].key]] for group in found]
         return sorted(whole, key=lambda group: (-len(group), group))
 
-    def thumbnail(self, key: str, source: Path | None) -> bytes:
-        """Return the thumbnail of a content of the index, see `Thumbnails.get`."""
-        return self.thumbnails.get(key, source)
+    def thumbnail(self, item: Item) -> bytes:
+        """Return the thumbnail of an image, see `Thumbnails.get`."""
+        return self.thumbnails.get(item.key, lambda: self.read_image(item))
 
-    def file_of(self, item: Item) -> Path | None:
-        """Return the file of an image; None if it is missing or outside its root."""
-        return self.file_at(item.path) if item.kind == "image" else None
+    def read_image(self, item: Item) -> bytes:
+        """Return the bytes of the file of an image; see `open_image` and `seesay.data.sources.read_image`."""
+        with self.open_image(item) as file:
+            return read_image(file)
+
+    def open_image(self, item: Item) -> FileIO:
+        """Open the file of an image, see `open_file`.
+
+        Raises:
+            OSError: it is missing, cannot be read, or is outside its root.
+        """
+        root = holding(self.roots(), item.path)
+        if root is None:
+            raise FileNotFoundError(errno.ENOENT, "in no folder of the index", item.path)
+        return open_file(root.file(item.path), root.folder)
 
     def file_at(self, path: str) -> Path | None:
         """Return the file of a hit's path; None if it is missing or outside its root."""

@@ -13,7 +13,7 @@ from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
-from seesay.paths import replacing
+from seesay.paths import open_file, replacing
 from seesay.seal import seal
 
 HEIGHT = 440
@@ -61,20 +61,17 @@ class Thumbnails:
         file = self._folder / name[:2] / f"{name}.jpg"
         return file if name and file.resolve() == file else None
 
-    def get(self, key: str, source: Path | None) -> bytes:
-        """Return the thumbnail of a content, created from the file `source` if it is missing.
+    def get(self, key: str, read: Callable[[], bytes]) -> bytes:
+        """Return the thumbnail of a content, created from the encoded image that `read` returns if missing.
 
         Raises:
             ImageError: the image cannot be decoded.
-            OSError: the file cannot be read, or is None.
+            OSError: `read` raised it.
         """
-        file = self._file(key)
-        if file is not None:
-            with suppress(OSError):
-                return file.read_bytes()
-        if source is None:
-            raise FileNotFoundError("neither a thumbnail nor a file")
-        photo = read_apart(source.read_bytes(), source.name, SIDE)
+        if (file := self._file(key)) is not None:
+            with suppress(OSError), open_file(file, self._folder.parent) as kept:
+                return kept.readall()
+        photo = read_apart(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed
             self.keep(key, made)

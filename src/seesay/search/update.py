@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from seesay.data.decoders import read_apart
 from seesay.data.images import Photo, content_key
+from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.embedder import Embedder
@@ -136,7 +137,7 @@ def make(batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[
     return Made(keys, entries_of(contents, embedder))
 
 
-MadeElsewhere = Callable[[Callable[[str], Path], Mapping[str, State], Collection[str]], Iterator[Made]]
+MadeElsewhere = Callable[[Callable[[str], FileSource], Mapping[str, State], Collection[str]], Iterator[Made]]
 """Makes entries of unknown contents, given a function from path to file, states by path, and known keys."""
 
 
@@ -324,7 +325,7 @@ Batch = dict[str, bytes | OSError]
 """The bytes of files by path, or why they cannot be read."""
 
 
-def read_ahead(place: Callable[[str], Path], files: Mapping[str, State]) -> Iterator[Batch]:
+def read_ahead(place: Callable[[str], FileSource], files: Mapping[str, State]) -> Iterator[Batch]:
     """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one.
 
     Args:
@@ -339,10 +340,11 @@ def read_ahead(place: Callable[[str], Path], files: Mapping[str, State]) -> Iter
             yield batch
 
 
-def _batches(place: Callable[[str], Path], files: Mapping[str, State]) -> Iterator[Batch]:
-    def read(path: Path) -> bytes | OSError:
+def _batches(place: Callable[[str], FileSource], files: Mapping[str, State]) -> Iterator[Batch]:
+    def read(source: FileSource) -> bytes | OSError:
         try:
-            return path.read_bytes()
+            with source.open() as file:
+                return file.readall()
         except OSError as error:
             return error
 

@@ -27,6 +27,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
+from seesay.web import log_line
 from seesay.web.answers import problem
 from seesay.web.responses import with_headers
 
@@ -54,7 +55,8 @@ class Limits:
         upload_bytes: the size of an encoded image, and of all images of one query together.
         upload_pixels: the width × height of an uploaded image.
         archive_bytes: the size of all images of an archive together.
-        seconds: the time until a response begins, including that to send the request.
+        seconds: the time until a response begins, including that to send the request, and until each further
+            part of it is read.
         decode_seconds: the time in which an upload must be decoded.
         requests: the requests of all clients at the same time.
         requests_an_address: those of one IPv4 address or /64 network of IPv6.
@@ -335,16 +337,19 @@ class Guard:
                     started = True
                     clock.deadline = math.inf  # sending a large image to a slow client may take longer
                     await send(message)
+                    clock.deadline = anyio.current_time() + self._limits.seconds
                     if is_head:
                         await send({"type": "http.response.body"})
                         clock.cancel()  # a body that is not sent need not be read
+                        await anyio.sleep(0)  # where it is cancelled
 
                 if is_head:
                     scope["method"] = "GET"  # in place, so that the log has the route
                 await self._app(scope, receive, starting)
         except TimeoutError:
-            if started:
-                raise
+            if started:  # the server closes the connection, which tells the client
+                log_line(f"{scope['path']}: not sent to its end, which took too long.")
+                return
             busy = problem(503, "This took too long; the server is busy. Try again.", _LATER)
             await busy(scope, receive, starting)
         finally:

@@ -121,12 +121,6 @@ class Served:
             raise HTTPException(404, f"No image {id_} in the index.")
         return item
 
-    def file_of(self, item: Item) -> Path:
-        """Return the file of an image; 404 if it does not exist."""
-        if (file := self.index.file_of(item)) is None:
-            raise HTTPException(404, f"The file of image {item.id} is gone, or its disk is not connected.")
-        return file
-
 
 def _key(query: Query, generation: int) -> _Key:
     """Return the cache key of a query: its text and, if it names images of the index, the generation.

@@ -27,6 +27,7 @@ from seesay.web.served import Served
 T = TypeVar("T")
 
 _MAX_DECODERS = 4  # each may take more than a gigabyte
+_FILES_AT_ONCE = 16
 _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
 
 
@@ -48,7 +49,8 @@ class Service:
         self._loading = threading.Lock()
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
-        self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
+        self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, JPEGs, boxes
+        self.files = ThreadPoolExecutor(_FILES_AT_ONCE, "seesay-file")  # which mostly wait for disks
         # Comparing all images with each other takes long; further requests wait for the same answer.
         self.comparisons = ThreadPoolExecutor(1, "seesay-compare")
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
@@ -86,7 +88,7 @@ class Service:
             served.updates.end()
         for served in self.served.values():
             served.updates.wait_for_end(max(0.0, until - time.monotonic()))
-        pools = (self._queries, self.pictures, self.comparisons, self._uploads)
+        pools = (self._queries, self.pictures, self.files, self.comparisons, self._uploads)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
         self.decoders.close()

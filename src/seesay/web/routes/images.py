@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from io import FileIO
+from pathlib import PurePath
 from typing import Annotated
 
 import simplejpeg
-from fastapi import APIRouter, Header, HTTPException, Query
-from fastapi.responses import FileResponse, Response, StreamingResponse
+from fastapi import APIRouter, Header, HTTPException, Query, Request
+from fastapi.responses import Response
 from pydantic import Field
-from starlette.types import Receive, Scope, Send
-from zipstream import ZipStream
 
 from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import Photo
 from seesay.errors import ImageError
+from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
 from seesay.search.store import Item
-from seesay.web import log_line
 from seesay.web.answers import (
     DatedImage,
     DatedImages,
@@ -46,9 +48,10 @@ from seesay.web.routes.parameters import (
     time_of,
 )
 from seesay.web.security import API
+from seesay.web.sending import Streamed, file_response, kept_as, unchanged, zipped
 from seesay.web.served import Served
+from seesay.web.service import Service
 
-_REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _MAX_ARCHIVED = 500
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _Offset = Annotated[int, Query(ge=0, le=2**31, description="number of images to skip")]
@@ -120,22 +123,23 @@ async def duplicates(service: TheService, served: TheIndex) -> Duplicates:
     return Duplicates(index=served.name, groups=shown)
 
 
-@router.get(
-    "/archive", response_class=StreamingResponse, responses=_sent("application/zip") | failures(404, 422)
-)
+@router.get("/archive", response_class=Response, responses=_sent("application/zip") | failures(404, 422))
 async def archive(
     service: TheService,
     served: TheIndex,
     id: Annotated[list[_SomeId], Query(min_length=1, max_length=_MAX_ARCHIVED, description="of the images")],
-) -> StreamingResponse:
+) -> Response:
     """Return the files of images as one zip; missing ones are left out."""
     most = service.options.limits.archive_bytes
-    images = await service.run(lambda: _archived(served, dict.fromkeys(id), most), service.pictures)
-    headers = {
-        "Content-Disposition": 'attachment; filename="images.zip"',
-        "Cache-Control": "private, no-store",
-    }
-    return StreamingResponse(zipped(images.items()), media_type="application/zip", headers=headers)
+    images = await service.run(lambda: _archived(served, dict.fromkeys(id), most), service.files)
+    files = ((item.path, partial(_opened_image, served, item)) for item in images)
+    return Streamed(
+        service,
+        zipped(files, most),
+        "application/zip",
+        Content_Disposition='attachment; filename="images.zip"',
+        Cache_Control="private, no-store",
+    )
 
 
 @router.get("/{id}", responses=failures(404, 422))
@@ -144,63 +148,42 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
 
     def work() -> ImageFacts:
         item = served.image(id)
-        file = served.index.file_of(item)
-        return ImageFacts(
+        known = ImageFacts(
             index=served.name,
             id=id,
             path=item.path,
             width=item.width,
             height=item.height,
             bytes=item.state.size,
-            type=file and _media_type(file),
+            type=None,
             time=item.time,
             dated_by=item.dated_by,
-            facts=facts_of(file) if file else {},
+            facts={},
         )
+        with suppress(OSError):
+            file, format_ = _opened_image(served, item)
+            with file:
+                known.type, known.facts = _SHOWN.get(format_, _UNKNOWN_TYPE), facts_of(file)
+        return known
 
-    return await service.run(work, service.pictures)
+    return await service.run(work, service.files)
 
 
 @router.get(
     "/{id}/original",
-    response_class=FileResponse,
+    response_class=Response,
     responses=_sent(*_SHOWN.values(), _UNKNOWN_TYPE) | failures(404, 416, 422),
 )
-async def original(
-    service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
-) -> Response:
+async def original(service: TheService, served: TheIndex, id: Id, request: Request) -> Response:
     """Return the file of an image."""
 
     def work() -> Response:
-        file = served.file_of(served.image(id))
-        type_ = _media_type(file)
-        if type_ is None:  # an index can name any file
-            raise HTTPException(404, f"The file of image {id} is not an image; update the index.")
-        try:
-            found = file.stat()
-        except OSError as error:
-            raise HTTPException(404, f"The file of image {id} cannot be read.") from error
-        response = _Original(
-            file,
-            media_type=type_,
-            filename=file.name,
-            stat_result=found,  # of which the ETag is made
-            content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
-            headers={"Cache-Control": _REVALIDATE},
-        )
-        return _unchanged(response.headers["etag"], if_none_match) or response
+        item = served.image(id)
+        file, format_ = _opened_image(served, item)
+        name = PurePath(item.path).name
+        return file_response(service, file, name, _SHOWN.get(format_, ""), request.headers)
 
-    return await service.run(work, service.pictures)
-
-
-class _Original(FileResponse):
-    """A response with a file that may be deleted while it is sent, after the status has been sent."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        except OSError as error:  # the server closes the connection, which tells the client
-            log_line(f"{self.path}: not sent to its end ({error.strerror}).")
+    return await _there(service, id, work)
 
 
 @router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
@@ -208,10 +191,9 @@ async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _If
     """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
 
     def make(item: Item) -> bytes:
-        file = served.file_of(item)
-        return _encoded(PHOTOS.decode(file.read_bytes(), file.name, key=item.key))
+        return _encoded(PHOTOS.decode(served.index.read_image(item), "the image", key=item.key))
 
-    return await service.run(lambda: _made(served.image(id), if_none_match, make), service.pictures)
+    return await _there(service, id, lambda: _made(served.image(id), if_none_match, make), service.pictures)
 
 
 @router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422))
@@ -226,22 +208,42 @@ async def thumbnail(
 ) -> Response:
     """Return a small JPEG of an image, created on first request."""
 
-    def make(item: Item) -> bytes:
-        return served.index.thumbnail(item.key, served.index.file_of(item))
+    def work() -> Response:
+        return _made(served.image(id), if_none_match, served.index.thumbnail)
 
-    return await service.run(lambda: _made(served.image(id), if_none_match, make), service.pictures)
+    return await _there(service, id, work, service.pictures)
+
+
+async def _there(
+    service: Service, id_: int, work: Callable[[], Response], threads: ThreadPoolExecutor | None = None
+) -> Response:
+    """Run work that reads the file of an image, by default in a thread for files; 404 if that fails."""
+    try:
+        return await service.run(work, threads or service.files)
+    except OSError as error:
+        if failure_of_disk(error):
+            raise
+        raise HTTPException(404, f"The file of image {id_} is gone, or its disk is not connected.") from error
+
+
+def _opened_image(served: Served, item: Item) -> tuple[FileIO, str]:
+    """Open the file of an image, and return it with its format.
+
+    Raises:
+        OSError: it cannot be opened, or is not an image: an index can name any file.
+    """
+    file = served.index.open_image(item)
+    if (format_ := file_format(file)) is None:
+        file.close()
+        raise OSError(f"{item.path}: not an image")
+    return file, format_
 
 
 def _made(item: Item, if_none_match: str | None, make: Callable[[Item], bytes]) -> Response:
     """Return a JPEG made of an image, unless the client has it."""
     tag = f'"{item.key}"'
-    if unchanged := _unchanged(tag, if_none_match):
-        return unchanged
-    try:
-        content = make(item)
-    except OSError as error:
-        raise HTTPException(404, f"The file of image {item.id} cannot be read.") from error
-    return Response(content, media_type="image/jpeg", headers=_kept_as(tag))
+    known = unchanged(tag, if_none_match)
+    return known or Response(make(item), media_type="image/jpeg", headers=kept_as(tag))
 
 
 def _encoded(photo: Photo) -> bytes:
@@ -251,64 +253,21 @@ def _encoded(photo: Photo) -> bytes:
     return encoded
 
 
-def _kept_as(tag: str) -> dict[str, str]:
-    return {"ETag": tag, "Cache-Control": _REVALIDATE}
-
-
-def _unchanged(tag: str, if_none_match: str | None) -> Response | None:
-    """Return a 304 response if the client already has the content with that ETag, else None."""
-    if if_none_match is None or tag not in if_none_match:
-        return None
-    return Response(status_code=304, headers=_kept_as(tag))
-
-
-def _archived(served: Served, ids: Iterable[int], most: int) -> dict[str, Path]:
-    """Return the files of an archive by their names in it.
+def _archived(served: Served, ids: Iterable[int], most: int) -> list[Item]:
+    """Return the images of an archive.
 
     Raises:
         HTTPException: 404 if there are none; 422 if they are too large together.
     """
-    images = {
-        name: file
-        for item in map(served.index.item, ids)
-        if item and served.index.may_show(item)
-        if (file := served.index.file_of(item)) and file_format(file) is not None
-        if (name := served.index.path_of(file))
-    }
+    images, size = list[Item](), 0
+    for item in map(served.index.item, ids):
+        if item and item.kind == "image" and served.index.may_show(item):
+            with suppress(OSError), _opened_image(served, item)[0] as file:
+                images.append(item)
+                size += os.fstat(file.fileno()).st_size
     if not images:
         raise HTTPException(404, "None of these images exists any more; update the index.")
-    if sum(map(_bytes_of, images.values())) > most:
-        size = f"{most / 2**30:g} GB"
-        raise HTTPException(422, f"These images have more than {size} together; request fewer at once.")
+    if size > most:
+        limit = f"{most / 2**30:g} GB"
+        raise HTTPException(422, f"These images have more than {limit} together; request fewer at once.")
     return images
-
-
-def _bytes_of(file: Path) -> int:
-    """Return the size of a file; 0 if it is missing."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
-def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
-    """Yield the bytes of an uncompressed zip of files; missing ones are left out.
-
-    Args:
-        files: the name in the zip and the path of each file.
-    """
-    archive = ZipStream()
-    for name, path in files:
-        if os.access(path, os.R_OK):
-            archive.add_path(path, name, recurse=False)
-            yield from archive.all_files()
-    yield from archive.finalize()
-
-
-def _media_type(file: Path) -> str | None:
-    """Return the media type by content; for formats that browsers cannot show, one that they save.
-
-    None if the file is not an image, or cannot be read.
-    """
-    kind = file_format(file)
-    return None if kind is None else _SHOWN.get(kind, _UNKNOWN_TYPE)

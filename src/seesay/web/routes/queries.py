@@ -12,9 +12,8 @@ from typing import Annotated
 from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 
 from seesay.data.images import Photo
-from seesay.data.sources import FileSource
 from seesay.encoders.regions import SIDE
-from seesay.errors import ImageError, QueryError
+from seesay.errors import QueryError
 from seesay.grounding import Grounding
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Part, Term, Text
@@ -174,8 +173,8 @@ async def ground_indexed(
     def work() -> Grounding:
         item = served.image(id)
         try:
-            data = FileSource(served.file_of(item)).read()
-        except ImageError as error:
+            data = served.index.read_image(item)
+        except OSError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
         photo = service.decoders.decode(data, item.path or "the image", SIDE)
         return service.ground(photo, q, limit)
