@@ -54,9 +54,11 @@ USES: dict[str, Callable[[Index, Path], object]] = {
 }
 
 
-def _opened(index: Index, item: Item) -> None:
+def _opened(index: Index, item: Item) -> bool:
     with suppress(OSError):
         index.open_image(item).close()
+        return True
+    return False
 
 
 def tables(file: Path) -> dict[str, list[str]]:
