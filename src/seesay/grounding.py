@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
-from seesay.data.images import EncodedImage, Photo
+from seesay.data.images import DecodedImage, EncodedImage
 from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_file, writing
@@ -169,7 +169,7 @@ class Grounder:
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
 
-    def ground(self, image: bytes | Photo, name: str, text: str, best: int = 1) -> Grounding:
+    def ground(self, image: bytes | DecodedImage, name: str, text: str, best: int = 1) -> Grounding:
         """Find the phrases of a sentence in an image.
 
         Args:
@@ -233,13 +233,13 @@ class Grounder:
             place._replace(probability=each) for place, each in zip(places, chances.tolist(), strict=True)
         )
 
-    def _regions(self, given: bytes | Photo, name: str) -> _Regions:
-        image = given if isinstance(given, Photo) else EncodedImage(given, name)
+    def _regions(self, given: bytes | DecodedImage, name: str) -> _Regions:
+        image = given if isinstance(given, DecodedImage) else EncodedImage(given, name)
         with self._lock:
             if image.key in self._seen:
                 self._seen.move_to_end(image.key)
                 return self._seen[image.key]
-        photo = image if isinstance(image, Photo) else image.photo(SIDE)
+        photo = image if isinstance(image, DecodedImage) else image.decoded(SIDE)
         pixels, (width, height) = photo.pixels, photo.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)

@@ -212,7 +212,7 @@ def test_stored_features_of_a_photo_are_not_computed_again(
     """They are told from computed ones by being wrong."""
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
     run, photo = Run.load("seesay-small", "cpu"), pictures[0].read_bytes()
-    photos = [EncodedImage(photo, "photo").photo(run.side)]
+    photos = [EncodedImage(photo, "photo").decoded(run.side)]
     computed = run.embed_photos(photos)
     draw = np.random.default_rng(0)
     wrong = [{name: draw.random((1, dim), np.float32) for name, dim in e.dims.items()} for e in run.encoders]

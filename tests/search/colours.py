@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import EncodedImage, Photo
+from seesay.data.images import DecodedImage, EncodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.embedder import Embedder
 from seesay.search import Index, Query
@@ -34,9 +34,9 @@ def picture(*colours: str, size: tuple[int, int] = (60, 40), format: str = "PNG"
     return out.getvalue()
 
 
-def photo_of(data: bytes) -> Photo:
+def photo_of(data: bytes) -> DecodedImage:
     """The photo in encoded bytes."""
-    return EncodedImage(data, "x").photo(SHARED_SIDE)
+    return EncodedImage(data, "x").decoded(SHARED_SIDE)
 
 
 def gallery(folder: Path, *names: str) -> Path:
@@ -79,7 +79,7 @@ class Colours(Embedder):
     def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
         return self.misspelt
 
-    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> NDArray[np.float32]:
+    def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> NDArray[np.float32]:
         self.embedded += [photo.name for photo in photos]
         self.seen |= {photo.key for photo in photos}
         return np.stack([self._row(photo.pixels) for photo in photos])

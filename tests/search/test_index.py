@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.data import suffixes
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import contents
@@ -729,7 +729,7 @@ def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
 
 
 class Overflowing(Colours):
-    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> np.ndarray:
+    def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> np.ndarray:
         scale = np.array([1e6 if photo.name == "red.png" else 1 for photo in photos], np.float32)
         return super().embed_photos(photos, query) * scale[:, None]
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import EncodedImage, Photo, content_key
+from seesay.data.images import DecodedImage, EncodedImage, content_key
 from seesay.errors import ImageError
 from seesay.search import Index
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
@@ -54,7 +54,7 @@ class Few(Colours):
 
     side = 64
 
-    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> NDArray[np.float32]:
+    def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> NDArray[np.float32]:
         vectors = super().embed_photos(photos, query)
         return vectors * [[photo.pixels.max() > 10] for photo in photos]
 

@@ -461,7 +461,7 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     given, photo = Run.load(str(tmp_path / "bundle"), "cpu"), few.images[0]
     assert given.encoders[0].crop == "ten"
     vectors = [
-        each.embed_photos([EncodedImage(bytes_of(photo), "").photo(each.side)]) for each in (run, given)
+        each.embed_photos([EncodedImage(bytes_of(photo), "").decoded(each.side)]) for each in (run, given)
     ]
     np.testing.assert_allclose(*vectors, atol=1e-5)
 

@@ -151,7 +151,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     kept_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
-    vectors = run.embed_photos([EncodedImage(data, name).photo(run.side)])
+    vectors = run.embed_photos([EncodedImage(data, name).decoded(run.side)])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1], atol=1e-5)
     assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"
 

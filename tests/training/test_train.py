@@ -167,7 +167,7 @@ def test_other_matchers_train_and_search(corpus: Corpus, tmp_path: Path, name: s
     run = train(load_recipe(name, changes=changes), corpus, tmp_path / "run")
     source = corpus.images[0].source
     assert source is not None
-    vectors = run.embed_photos([EncodedImage(source.read(), "a photo").photo(run.side)])
+    vectors = run.embed_photos([EncodedImage(source.read(), "a photo").decoded(run.side)])
     assert vectors[0] @ vectors[0] == pytest.approx(1, abs=1e-5)
     assert run.embed_sentences(["a red circle", ""]).shape == (2, run.dim)
 

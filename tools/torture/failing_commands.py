@@ -26,7 +26,7 @@ from seesay.cli import with_all_commands
 from seesay.cli.printing import visible
 from seesay.data.decoders import Decoders
 from seesay.data.headers import MAX_PIXELS
-from seesay.data.images import EncodedImage, Photo
+from seesay.data.images import DecodedImage, EncodedImage
 from seesay.errors import SeesayError
 from seesay.recipes.files import included_recipes
 from seesay.search import index, searcher
@@ -72,11 +72,11 @@ def decode_here(
     min_side: int | None = None,
     max_pixels: int = MAX_PIXELS,
     key: str | None = None,
-) -> Photo:
+) -> DecodedImage:
     """Stand for `Decoders.decode`, which starts a process for each fork."""
     image = EncodedImage(data, name, max_pixels)
     pixels = image.pixels(min_side)
-    return Photo(name, key or image.key, pixels, image.size, image.taken)
+    return DecodedImage(name, key or image.key, pixels, image.size, image.taken)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"serve": ask_server, "go on": go_on}

@@ -27,7 +27,7 @@ from PIL import Image
 
 import seesay
 from seesay.data.headers import LIBRARY_FORMATS, MAX_PIXELS, facts, file_format, opened_header, tags_of
-from seesay.data.images import EncodedImage, Photo, content_key
+from seesay.data.images import DecodedImage, EncodedImage, content_key
 from seesay.data.sources import read_image
 from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
@@ -42,8 +42,8 @@ _PIPE = 1 << 18  # bytes
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
-def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
-    """Decode like `EncodedImage.photo`, in a separate process; `key` is the content key if it is known."""
+def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> DecodedImage:
+    """Decode like `EncodedImage.decoded`, in a separate process; `key` is the content key if it is known."""
     return PHOTOS.decode(data, name, min_side, key=key)
 
 
@@ -96,7 +96,7 @@ class Decoders:
         min_side: int | None = None,
         max_pixels: int = MAX_PIXELS,
         key: str | None = None,
-    ) -> Photo:
+    ) -> DecodedImage:
         """Decode an image; see `EncodedImage`. Its `key` is computed unless it is given.
 
         Raises:
@@ -104,7 +104,7 @@ class Decoders:
             UnavailableImageError: there is not enough memory or time now.
         """
         head, pixels = self._ask(data, name, {"side": min_side, "pixels": max_pixels})
-        return Photo(name, key or content_key(data), pixels, head["size"], head["taken"])
+        return DecodedImage(name, key or content_key(data), pixels, head["size"], head["taken"])
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
         """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""

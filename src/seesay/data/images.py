@@ -138,11 +138,11 @@ class EncodedImage:
                 pixels = to_rgb(image)
             return turned(in_srgb(pixels, image), self._orientation(self._exif))
 
-    def photo(self, min_side: int) -> Photo:
+    def decoded(self, min_side: int) -> DecodedImage:
         """Decode the image for several uses; see `pixels`."""
         pixels = self.pixels(min_side)
         pixels.setflags(write=False)
-        return Photo(self.name, self.key, pixels, self.size, self.taken)
+        return DecodedImage(self.name, self.key, pixels, self.size, self.taken)
 
     @cached_property
     def _developed(self) -> bytes:
@@ -190,8 +190,8 @@ class EncodedImage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Photo:
-    """A photo that was decoded once for several uses.
+class DecodedImage:
+    """An image that was decoded once for several uses.
 
     Attributes:
         name: what error messages call it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seesay.arrays import Vectors
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.calibration import ScoreCalibration
 
@@ -46,7 +46,7 @@ class Embedder:
         """See above."""
         return None
 
-    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
+    def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> Vectors:
         """Embed n decoded photos as rows (n, dim).
 
         Raises:

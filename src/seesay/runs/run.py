@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.arrays import Vectors
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
@@ -306,7 +306,7 @@ class Run(Embedder):
         """The minimum shorter side of decoded photos, in pixels."""
         return decoded_side(self.encoders)
 
-    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
+    def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> Vectors:
         """Embed photos that were decoded at `side`, (n, dim).
 
         Stored features of training or measuring are reused.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Vector
-from seesay.data.images import EncodedImage, Photo
+from seesay.data.images import DecodedImage, EncodedImage
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.embedder import Embedder
@@ -69,7 +69,7 @@ def prepare_query(query: Query, run: Embedder, store: Store) -> PreparedQuery:
     return PreparedQuery(query, meant, corrected, unknown, rows, _sum(meant, rows))
 
 
-def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = False) -> Vector:
+def embed_image(run: Embedder, image: DecodedImage | bytes | str | Path, query: bool = False) -> Vector:
     """Return the vector (dim,) of a photo, an encoded image or an image file.
 
     Args:
@@ -80,10 +80,10 @@ def embed_image(run: Embedder, image: Photo | bytes | str | Path, query: bool = 
     Raises:
         ImageError: the image cannot be read or decoded.
     """
-    if not isinstance(image, Photo):
+    if not isinstance(image, DecodedImage):
         name = "the image" if isinstance(image, bytes) else str(image)
         data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-        image = EncodedImage(data, name).photo(run.side)
+        image = EncodedImage(data, name).decoded(run.side)
     row: Vector = finite(run.embed_photos([image], query))[0]
     return row
 

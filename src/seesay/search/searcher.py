@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.data.sources import read_image
 from seesay.errors import QueryError, SeesayError, naming_extras
 from seesay.paths import is_folder, open_file
@@ -209,7 +209,7 @@ class Searcher:
             return None  # without a look at the path of every image
         return filter_meant(where, self.store.folders(limit=10_000))
 
-    def sentences_for(self, image: Photo | bytes | str | Path, k: int = 10) -> Answer:
+    def sentences_for(self, image: DecodedImage | bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that best describe a photo, encoded image or image file, best first.
 
         Raises:
@@ -217,7 +217,9 @@ class Searcher:
         """
         return self.nearest("sentence", self.embed_image(image, query=True), k)
 
-    def embed_image(self, image: Photo | bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+    def embed_image(
+        self, image: DecodedImage | bytes | str | Path, query: bool = False
+    ) -> NDArray[np.float32]:
         """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.preparing`."""
         return embed_image(self.run, image, query)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from seesay.data.decoders import read_apart
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.paths import open_file, replacing
@@ -20,10 +20,10 @@ HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
 
 SIDE = SHARED_SIDE
-"""The minimum shorter side, in pixels, of a photo that a thumbnail is made of, see `EncodedImage.photo`."""
+"""The minimum shorter side, in pixels, of a photo that a thumbnail is made of, see `EncodedImage.decoded`."""
 
 
-def make(photo: Photo) -> bytes:
+def make(photo: DecodedImage) -> bytes:
     """Return an upright JPEG at most `HEIGHT` high and four times as wide; smaller photos keep their size."""
     import cv2
 

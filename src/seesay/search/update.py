@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.decoders import read_apart
-from seesay.data.images import Photo, content_key
+from seesay.data.images import DecodedImage, content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
@@ -78,9 +78,9 @@ def entries_of(
 
 def _decoded(
     contents: Iterable[tuple[str, tuple[str, bytes]]], side: int, broken: dict[str, Entry | ImageError]
-) -> Iterator[list[Photo]]:
+) -> Iterator[list[DecodedImage]]:
     """Yield decoded photos, as many at a time as fit into memory; add errors to `broken`."""
-    photos: list[Photo] = []
+    photos: list[DecodedImage] = []
     for key, (name, data) in contents:
         try:
             photos.append(read_apart(data, name, side, key))
@@ -93,7 +93,7 @@ def _decoded(
         yield photos
 
 
-def _embedded(photos: Sequence[Photo], embedder: Embedder) -> dict[str, Entry | ImageError]:
+def _embedded(photos: Sequence[DecodedImage], embedder: Embedder) -> dict[str, Entry | ImageError]:
     try:
         vectors = embedder.embed_photos(photos)
     except ImageError as error:

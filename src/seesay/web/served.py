@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from fastapi import HTTPException
 
 from seesay.arrays import Vector
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.search.index import Index
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
@@ -81,7 +81,7 @@ class Served:
         self._asked.put(key, prepared)
         return prepared
 
-    def remember(self, image: Photo) -> Embedded:
+    def remember(self, image: DecodedImage) -> Embedded:
         """Embed an uploaded image; return a term for it, which `recalled` resolves for a while."""
         term = Embedded(f"upload:{image.key}", self.index.embed_image(image))
         self._uploads.put(term.name, term.vector)

@@ -15,7 +15,7 @@ import numpy as np
 from fastapi import HTTPException, UploadFile
 
 from seesay.data.decoders import Decoders
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding import Grounder, Grounding, can_ground, load_grounder
@@ -78,7 +78,7 @@ class Service:
             self.is_ready = True
         with suppress(SeesayError):
             if self.grounds and not self.is_closing:
-                grey = Photo("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
+                grey = DecodedImage("grey", "", np.full((120, 160, 3), 128, np.uint8), (160, 120), "")
                 self.ground(grey, "a photograph")
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Service:
         for served in self.served.values():
             served.index.close()
 
-    def ground(self, photo: Photo, sentence: str, k: int = 1) -> Grounding:
+    def ground(self, photo: DecodedImage, sentence: str, k: int = 1) -> Grounding:
         """Find the phrases of a sentence in a photo; the first call loads the run."""
         with self._loading:
             self._grounder = self._grounder or load_grounder(self.options.ground_run)
@@ -108,7 +108,9 @@ class Service:
         """
         return await asyncio.get_running_loop().run_in_executor(threads or self._queries, work)
 
-    async def with_upload(self, file: UploadFile, work: Callable[[Photo], T], side: int = SHARED_SIDE) -> T:
+    async def with_upload(
+        self, file: UploadFile, work: Callable[[DecodedImage], T], side: int = SHARED_SIDE
+    ) -> T:
         """Decode an upload in another process and work with it, both from one thread for uploads.
 
         The number of decoded images in memory is therefore limited by the number of these threads.

@@ -265,7 +265,7 @@ def test_features_that_are_stored_are_read(photos: list[CorpusImage], tmp_path: 
     contents = [png((200, 0, 0)), *(image.source.read() for image in photos[20:40])]
     batches.clear()
     found = read_or_encode(
-        [encoder], stores, [EncodedImage(data, "x").photo(SHARED_SIDE) for data in contents]
+        [encoder], stores, [EncodedImage(data, "x").decoded(SHARED_SIDE) for data in contents]
     )
     assert sum(batches) == 11
     wanted = encode_images([encoder], contents, ["x"] * len(contents))

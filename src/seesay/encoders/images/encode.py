@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from seesay.arrays import Pixels
-from seesay.data.images import Photo, content_key, decode
+from seesay.data.images import DecodedImage, content_key, decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
 from seesay.encoders.stores import (
     FeatureStore,
@@ -117,7 +117,7 @@ def encode_chunk(
 
 
 def read_or_encode(
-    encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[Photo]
+    encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[DecodedImage]
 ) -> Encoded:
     """Read the features that are stored, and compute the others like `encode_images`."""
     known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]

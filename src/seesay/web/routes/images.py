@@ -18,7 +18,7 @@ from pydantic import Field
 
 from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.errors import ImageError
 from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
@@ -246,7 +246,7 @@ def _made(item: Item, if_none_match: str | None, make: Callable[[Item], bytes]) 
     return known or Response(make(item), media_type="image/jpeg", headers=kept_as(tag))
 
 
-def _encoded(photo: Photo) -> bytes:
+def _encoded(photo: DecodedImage) -> bytes:
     if max(photo.pixels.shape) > _LONGEST_JPEG:
         raise ImageError(f"{photo.name}: a JPEG has at most {_LONGEST_JPEG} pixels a side.")
     encoded: bytes = simplejpeg.encode_jpeg(photo.pixels, quality=90, colorsubsampling="420")

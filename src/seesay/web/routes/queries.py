@@ -11,7 +11,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 
-from seesay.data.images import Photo
+from seesay.data.images import DecodedImage
 from seesay.encoders.regions import SIDE
 from seesay.errors import QueryError
 from seesay.grounding import Grounding
@@ -90,7 +90,7 @@ async def sentences(
     """Find the sentences that describe an uploaded image best."""
     index = served.index
 
-    def work(photo: Photo) -> SentenceAnswers:
+    def work(photo: DecodedImage) -> SentenceAnswers:
         return SentenceAnswers.of(served.name, *clocked(lambda: index.sentences_for(photo, limit)))
 
     return await service.with_upload(image, work)
@@ -157,7 +157,7 @@ async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes 
     """Find the boxes of the phrases of a sentence in an uploaded image."""
     _check(q)
 
-    def work(photo: Photo) -> tuple[Grounding, float]:
+    def work(photo: DecodedImage) -> tuple[Grounding, float]:
         return clocked(lambda: service.ground(photo, q, limit))
 
     return GroundingAnswer.from_grounding(*await service.with_upload(image, work, SIDE))
