@@ -17,7 +17,7 @@ from seesay.data.readers import read_corpus
 from seesay.metrics.ranks import ranks
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import MatrixScores
+from seesay.runs.scores import Scores
 from seesay.text.vocabulary import word_counts
 
 MOST_SECONDS = 5.0
@@ -30,7 +30,7 @@ def main() -> int:
     owners = test.image_of_sentence()
     draw = np.random.default_rng(1)
     scores = draw.standard_normal((len(test.images), len(owners))).astype(np.float32)
-    subject = Subject("drawn", "test", test, MatrixScores(scores), whole=corpus)
+    subject = Subject("drawn", "test", test, Scores(scores), whole=corpus)
     load = os.getloadavg()[0]
     times = best_of_turns(
         {

@@ -148,6 +148,38 @@ def test_a_loader_of_pairs_may_show_an_image_in_several_batches() -> None:
     wanted = pytest.approx(retrieval_metrics(images @ sentences.T, owners))
     assert metrics.compute() == wanted
     assert sum(processes).compute() == wanted  # type: ignore[union-attr]
+    gathered = [RetrievalMetrics() for _ in processes]
+    for metrics, process in zip(gathered, processes, strict=True):
+        metrics.load_state_dict(process.state_dict())
+    assert sum(gathered).compute() == wanted  # type: ignore[union-attr]
+
+
+def test_the_state_of_batches_without_ids_is_loaded_and_goes_on() -> None:
+    rng = np.random.default_rng(8)
+    images, sentences = rng.normal(size=(2, 10, 4))
+    whole, resumed = RetrievalMetrics(), RetrievalMetrics()
+    assert resumed.state_dict() == {}
+    resumed.load_state_dict(whole.state_dict())
+    for batch in np.split(np.arange(10), [3, 7]):
+        for metrics in (whole, resumed):
+            metrics.update(images[batch], sentences[batch])
+        resumed.load_state_dict(resumed.state_dict())
+    assert resumed.compute() == whole.compute() == retrieval_metrics(images @ sentences.T, np.arange(10))
+
+
+def test_only_metrics_that_fit_add_up() -> None:
+    metrics = RetrievalMetrics()
+    metrics.update(np.eye(3), np.eye(3))
+    for other in (1, None, RetrievalMetrics(k=(1,))):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other + metrics
+        with pytest.raises(TypeError, match="unsupported operand"):
+            metrics + other
+    with pytest.raises(SeesayError, match="images: the batches have embeddings of different widths"):
+        metrics.update(np.eye(2), np.eye(2))
+    with pytest.raises(SeesayError, match="image_ids: some batches have ids and others none"):
+        metrics(np.eye(3), np.eye(3), image_ids=[0, 1, 2])
+    assert metrics.compute()["rsum"] == 600  # a batch that was refused has not been added
 
 
 def test_batches_of_repeated_images_and_of_pairs_are_understood() -> None:

@@ -18,7 +18,7 @@ from seesay.protocols.subject import RunSubject, Subject
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import EmbeddingScores, MatrixScores, SplitScores
+from seesay.runs.scores import Embeddings, Scores
 from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
@@ -44,8 +44,8 @@ def subject_of(
     other: Any = None,
 ) -> Subject:
     """A split with a score matrix, another one for sentence queries maybe, or a tuple of embeddings."""
-    found: SplitScores = (
-        EmbeddingScores(*scores) if isinstance(scores, tuple) else MatrixScores(np.asarray(scores), other)
+    found: Scores = (
+        Scores(Embeddings(*scores)) if isinstance(scores, tuple) else Scores(np.asarray(scores), other)
     )
     n = len(scores[0] if isinstance(scores, tuple) else scores)
     return Subject(name, split, corpus_of(owners, n, texts, split), found)

@@ -9,7 +9,7 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import measure
 from seesay.protocols.score_fusion import check_combination, chosen_weights, combine
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import MatrixScores
+from seesay.runs.scores import Scores
 from tests.protocols import drawn
 
 N, PER_IMAGE = 40, 3
@@ -89,7 +89,7 @@ def test_weights_are_chosen_on_val_and_lose_nothing_there():
 
 def test_two_members_weights_are_the_best_of_the_grid():
     val = [scored("a", noisy(4, 1.5), "val"), scored("b", noisy(5, 1.8, scale=30), "val")]
-    a, b = ((s - s.mean()) / s.std() for s in (member.scores.scores for member in val))
+    a, b = ((s - s.mean()) / s.std() for s in (member.scores.image_queries for member in val))
     grid = [drawn.measured(w * a + (1 - w) * b, OWNERS)["mR"] for w in np.arange(21) / 20]
     assert measured(combine(val, "learned", val))["mR"] == max(grid)
 
@@ -105,7 +105,7 @@ def test_asymmetric_scores_are_combined_by_direction():
 
 def test_members_must_go_together():
     part = drawn.corpus_of(OWNERS, N, names="y")
-    other = Subject("other", "test", part, MatrixScores(noisy(1, 1)))
+    other = Subject("other", "test", part, Scores(noisy(1, 1)))
     with pytest.raises(SeesayError, match="a and other: different images"):
         combine([scored("a", noisy(1, 1)), other], "mean")
     infinite = noisy(1, 1)

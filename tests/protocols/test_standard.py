@@ -117,7 +117,7 @@ def test_a_pair_matcher_scores_the_pairs_of_each_fold_alone(tmp_path):
     protocol.fold = 10
     found = protocol.measure(subject, Options())
     assert subject.run.matcher.pairs == 3 * 10 * 30
-    whole = Subject("drawn", "test", subject.corpus, subject.scores.whole())
+    whole = Subject("drawn", "test", subject.corpus, subject.scores)
     assert found.to_dict() == protocol.measure(whole, Options()).to_dict()
 
 

@@ -14,7 +14,7 @@ from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.results.formats import Section, Table
 from seesay.results.terminal import print_result
-from seesay.runs.scores import MatrixScores
+from seesay.runs.scores import Scores
 from tests.results.made import composition, grounding, k_shot
 
 OWNERS = np.repeat(np.arange(60), 3)
@@ -23,9 +23,7 @@ OWNERS = np.repeat(np.arange(60), 3)
 def measured(scores: np.ndarray, owners: np.ndarray = OWNERS, resamples: int = 0) -> Result:
     images = tuple(CorpusImage(f"{i}.jpg", "test") for i in range(len(scores)))
     corpus = Corpus("drawn", None, images, tuple(Sentence("a dog", int(i)) for i in owners))
-    return measure(
-        Subject("drawn", "test", corpus, MatrixScores(scores)), "standard", Options(resamples=resamples)
-    )
+    return measure(Subject("drawn", "test", corpus, Scores(scores)), "standard", Options(resamples=resamples))
 
 
 def drawn(seed: int) -> np.ndarray:

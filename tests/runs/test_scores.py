@@ -10,22 +10,24 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import EmbeddingScores, MatrixScores
+from seesay.runs.scores import Embeddings, Scores
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
 
 
-def embedded(asymmetric: bool) -> EmbeddingScores:
+def embedded(asymmetric: bool) -> Scores:
     generator = np.random.default_rng(2)
     images, sentences, *queries = (generator.normal(size=(n, 5)).astype(np.float32) for n in (4, 6, 4, 6))
-    return EmbeddingScores(images, sentences, *queries) if asymmetric else EmbeddingScores(images, sentences)
+    if not asymmetric:
+        return Scores(Embeddings(images, sentences))
+    return Scores(Embeddings(queries[0], sentences), Embeddings(images, queries[1]))
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("part", [(slice(None), slice(None), OWN), (slice(1, 3), slice(2, 4), OWN[2:4] - 1)])
 def test_vectors_and_their_products_rank_alike(asymmetric: bool, part: tuple) -> None:
     vectors = embedded(asymmetric)
-    matrix = MatrixScores(*vectors.by_direction())
+    matrix = Scores(*vectors.by_direction())
     ranked, expected = vectors.ranks(*part), matrix.ranks(*part)
     np.testing.assert_array_equal(ranked.sentence, expected.sentence)
     np.testing.assert_array_equal(ranked.image, expected.image)

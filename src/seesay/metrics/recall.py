@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,12 +78,19 @@ def _one_row_an_image(
     )
 
 
+class _Batch(NamedTuple):
+    images: NDArray[Any]
+    sentences: NDArray[Any]
+    image_of_sentence: NDArray[np.int64]
+    image_ids: NDArray[np.int64] | None
+
+
 class RetrievalMetrics:
     """The metrics of `retrieval_metrics` for embeddings that come in batches: `update`, then `compute`.
 
     Scores are inner products, and the images and sentences of all batches are the gallery. A call adds a
     batch and returns the metrics of that batch alone, as in torchmetrics. Metrics of several processes, each
-    of its own batches, add up: gather the objects, then `sum(gathered)`.
+    of its own batches, add up: gather the objects, or load their gathered `state_dict`, and `sum` them.
 
     Args:
         k: each K of R@K.
@@ -100,9 +107,12 @@ class RetrievalMetrics:
         400.0
         >>> pairs = RetrievalMetrics(k=(1,))  # of a loader of pairs: the same image in several batches
         >>> pairs.update([[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.1, 0.9]], image_ids=[17, 4])
-        >>> pairs.update([[1.0, 0.0]], [[0.8, 0.2]], image_ids=[17])
-        >>> pairs.compute()["I R@1"]
+        >>> other = RetrievalMetrics(k=(1,))  # of another process
+        >>> other.update([[1.0, 0.0]], [[0.8, 0.2]], image_ids=[17])
+        >>> sum([pairs, other]).compute()["I R@1"]
         100.0
+        >>> {name: values.shape for name, values in pairs.state_dict().items()}
+        {'images': (2, 2), 'sentences': (2, 2), 'image_of_sentence': (2,), 'image_ids': (2,)}
     """
 
     def __init__(self, k: Sequence[int] = TOP) -> None:
@@ -111,10 +121,7 @@ class RetrievalMetrics:
 
     def reset(self) -> None:
         """Forget all batches."""
-        self._images: list[NDArray[Any]] = []
-        self._sentences: list[NDArray[Any]] = []
-        self._owners: list[NDArray[np.int64]] = []  # of each batch, the rows of the sentences' images
-        self._ids: list[NDArray[np.int64] | None] = []  # of each batch, which image each row shows
+        self._batches: list[_Batch] = []
 
     def update(
         self,
@@ -132,10 +139,11 @@ class RetrievalMetrics:
                 both is a pair.
             image_ids: which image each row of `images` shows, (n,), as whole numbers. Rows of one image, in
                 this or another batch, are one candidate, whose first embedding counts. By default, the images
-                of different batches are different.
+                of different batches are different. Give ids with all batches or with none.
 
         Raises:
-            SeesayError: a shape is wrong, the batch is empty, or a sentence belongs to no image of the batch.
+            SeesayError: a shape is wrong or differs from earlier batches, the batch is empty, or a sentence
+                belongs to no image of the batch.
         """
         rows = as_array(images, "images", "n", "d")
         columns = as_array(sentences, "sentences", "m", rows.shape[1])
@@ -149,10 +157,18 @@ class RetrievalMetrics:
         ids = None if image_ids is None else as_array(image_ids, "image_ids", len(rows), kinds="iu")
         if ids is None:
             rows, owners = _one_row_an_image(rows, owners, "images")
-        self._owners.append(owners)
-        self._images.append(rows.copy())  # the caller may use its arrays for the next batch
-        self._sentences.append(columns.copy())
-        self._ids.append(None if ids is None else ids.astype(np.int64))
+        else:
+            ids = ids.astype(np.int64)
+        # The caller may use its arrays for the next batch.
+        self._extend([_Batch(rows.copy(), columns.copy(), owners, ids)])
+
+    def _extend(self, batches: Sequence[_Batch]) -> None:
+        both = [*self._batches, *batches]
+        if len({batch.images.shape[1] for batch in both}) > 1:
+            raise SeesayError("images: the batches have embeddings of different widths.")
+        if len({batch.image_ids is None for batch in both}) > 1:
+            raise SeesayError("image_ids: some batches have ids and others none; give them with all batches.")
+        self._batches = both
 
     def __call__(
         self,
@@ -164,42 +180,59 @@ class RetrievalMetrics:
         """Add a batch, and return its own metrics; see `update`."""
         batch = RetrievalMetrics(self.k)
         batch.update(images, sentences, image_of_sentence, image_ids)
-        for name, added in vars(batch).items():
-            if name != "k":
-                getattr(self, name).extend(added)
+        self._extend(batch._batches)
         return batch.compute()
 
-    def __add__(self, other: RetrievalMetrics) -> RetrievalMetrics:
+    def __add__(self, other: object) -> RetrievalMetrics:
         """Return the metrics of the batches of both, such as those of two processes."""
+        if not isinstance(other, RetrievalMetrics) or other.k != self.k:
+            return NotImplemented
         both = RetrievalMetrics(self.k)
-        for name in vars(both).keys() - {"k"}:
-            setattr(both, name, [*getattr(self, name), *getattr(other, name)])
+        both._extend([*self._batches, *other._batches])
         return both
 
-    def __radd__(self, zero: int) -> RetrievalMetrics:
-        """Return the metrics themselves, with which `sum` begins."""
-        return self
+    def __radd__(self, other: object) -> RetrievalMetrics:
+        """Return the metrics themselves after the 0 with which `sum` begins."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return all batches as arrays, named as the arguments of `update`; empty before the first."""
+        if not self._batches:
+            return {}
+        images, sentences, owners, ids = zip(*self._batches, strict=True)
+        starts = np.cumsum([0, *map(len, images)])
+        state = {
+            "images": np.concatenate(images),
+            "sentences": np.concatenate(sentences),
+            "image_of_sentence": np.concatenate([s + own for s, own in zip(starts, owners, strict=False)]),
+        }
+        return state if ids[0] is None else {**state, "image_ids": np.concatenate(ids)}
+
+    def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
+        """Replace all batches by those of a `state_dict`, such as that of another process.
+
+        Raises:
+            SeesayError: a shape is wrong; see `update`.
+        """
+        loaded = RetrievalMetrics(self.k)
+        if state:
+            loaded.update(**state)
+        self._batches = loaded._batches
 
     def compute(self) -> dict[str, float]:
         """Return the metrics of all batches.
 
         Raises:
-            SeesayError: there was no batch, their widths differ, or a score is NaN.
+            SeesayError: there was no batch, or a score is NaN.
         """
-        if not self._images:
+        if not self._batches:
             raise SeesayError("nothing to measure; update with a batch first.")
-        if len({each.shape[1] for each in self._images}) > 1:
-            raise SeesayError("images: the batches have embeddings of different widths.")
-        fresh = max((int(ids.max()) + 1 for ids in self._ids if ids is not None), default=0)
-        numbers, owners = [], []
-        for ids, rows, own in zip(self._ids, self._images, self._owners, strict=True):
-            numbers.append(fresh + np.arange(len(rows)) if ids is None else ids)
-            owners.append(numbers[-1][own])
-            fresh += len(rows) if ids is None else 0
-        images, first = np.unique(np.concatenate(numbers), return_index=True)
-        places = np.searchsorted(images, np.concatenate(owners))
-        vectors = np.concatenate(self._images)[first]
-        return _all_metrics(embedding_ranks(vectors, np.concatenate(self._sentences), places), self.k)
+        state = self.state_dict()
+        images, owners = state["images"], state["image_of_sentence"]
+        if "image_ids" in state:
+            _, first, places = np.unique(state["image_ids"], return_index=True, return_inverse=True)
+            images, owners = images[first], places[owners]
+        return _all_metrics(embedding_ranks(images, state["sentences"], owners), self.k)
 
 
 def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat, StrictInt, ValidationError
 
@@ -27,7 +27,8 @@ Samples = Sequence[tuple[str, Sequence[Sample]]]  # of each part of a result: it
 
 _UNCERTAINTY = ("notes", "intervals", "resamples", "against")  # what recorded rows leave out
 
-_T = TypeVar("_T", bound="type[Protocol]")
+_T = TypeVar("_T", bound="type[Protocol[Any]]")
+_S = TypeVar("_S", bound="Subject")
 
 
 class Comparison(BaseModel):
@@ -228,8 +229,8 @@ class Options:
 Need = Literal["scores", "embeddings", "run", "phrases"]
 
 
-class Protocol(ABC):
-    """A way to measure a split.
+class Protocol(ABC, Generic[_S]):
+    """A way to measure a split, given as a `Subject` or, if it needs a run, a `RunSubject`.
 
     Attributes:
         name: the name in recipes, tables and on the command line.
@@ -255,7 +256,7 @@ class Protocol(ABC):
     images: ClassVar[int | None] = None
 
     @abstractmethod
-    def measure(self, subject: Subject, options: Options) -> Result:
+    def measure(self, subject: _S, options: Options) -> Result:
         """Measure the subject.
 
         Raises:
@@ -302,7 +303,7 @@ class Protocol(ABC):
         return result
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", "seesay.protocols")
+PROTOCOLS: Registry[Protocol[Any]] = Registry("protocol", "seesay.protocols", "seesay.protocols")
 
 
 def register_protocol(protocol: _T) -> _T:

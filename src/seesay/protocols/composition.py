@@ -44,7 +44,7 @@ class Reordered:
 
 
 @register_protocol
-class Composition(Protocol):
+class Composition(Protocol[RunSubject]):
     """The true order of a sentence's words against three shuffles of them and one exchange of two nouns.
 
     All orders consist of the tokenizer's words, without capitals and punctuation. The reorderings are the
@@ -59,7 +59,7 @@ class Composition(Protocol):
     monitor = "shuffle: true order %"
     columns = ("shuffle: true order %", "swap: true order %", "shuffle: difference", "swap: difference")
 
-    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure each kind of reordering that any sentence allows."""
         texts, owners = subject.corpus.texts(), subject.owners
         kinds = {"shuffle": shuffles(texts, _SHUFFLES, _SEED), "swap": noun_swaps(texts, _SEED)}

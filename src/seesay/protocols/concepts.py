@@ -17,7 +17,7 @@ Scores = NDArray[np.floating]
 
 
 @register_protocol
-class Concepts(Protocol):
+class Concepts(Protocol[RunSubject]):
     """The concepts that a run predicts from whole images, compared with those in the sentences.
 
     `mAP` is the mean over concepts, for each of which images are ranked, and `image mAP` over images, for
@@ -30,7 +30,7 @@ class Concepts(Protocol):
     monitor = "mAP"
     metrics = ("mAP", "image mAP")
 
-    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure mean average precisions."""
         from seesay.runs.predictions import concept_probabilities, run_concepts
 

@@ -146,7 +146,7 @@ def open_entries(names: Sequence[str]) -> list[Entry]:
     return entries
 
 
-def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
+def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol[Any]:
     """Return the protocol of that name, or the default for such entries.
 
     Raises:
@@ -164,7 +164,7 @@ def default_protocol(recipe: Recipe) -> str:
     return "concepts" if recipe.matcher.predicts_concepts else "standard"
 
 
-def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> Subject:
+def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol[Any]) -> Subject:
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
@@ -183,7 +183,7 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> 
     return RunSubject(entry, inputs, split, corpus, long=True)
 
 
-def measure(subject: Subject, protocol: Protocol | str, options: Options = NO_OPTIONS) -> Result:
+def measure(subject: Subject, protocol: Protocol[Any] | str, options: Options = NO_OPTIONS) -> Result:
     """Measure a prepared subject by a protocol.
 
     Raises:
@@ -202,7 +202,7 @@ def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
     return measure(RunSubject(run, inputs, split), default_protocol(run.recipe))
 
 
-def _options(protocol: Protocol, given: Mapping[str, Any], resamples: int) -> Options:
+def _options(protocol: Protocol[Any], given: Mapping[str, Any], resamples: int) -> Options:
     """Read the given options; raise a SeesayError if the protocol does not take one."""
     for name in given:
         if name not in protocol.options:
@@ -219,7 +219,7 @@ def _measure_entries(
     how: str | None,
     corpus: Corpus,
     split: str,
-    protocol: Protocol,
+    protocol: Protocol[Any],
     options: Options,
 ) -> Result:
     if how is None:

@@ -27,7 +27,7 @@ from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import first_of_repeated
 from seesay.paths import home_expanded
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
+from seesay.runs.scores import Embeddings, Matrix, Scores
 from seesay.runs.sentences import rows_of_each
 
 SPLIT = "{split}"  # in a file's name: replaced by the split's, to name files of val and test at once
@@ -164,11 +164,11 @@ class ExternalScores:
         kept, notes = _chosen_sentences(last, part, split, count)
         images, more = _one_row_an_image(first, rows, kept, split)
         if len(tables) == 1:
-            return Subject(name, split, kept, MatrixScores(images), notes=notes + more, whole=corpus)
+            return Subject(name, split, kept, Scores(images), notes=notes + more, whole=corpus)
         for where, vectors in ((first, images), (last, columns)):
             if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
                 raise SeesayError(f"{where}: row {int(np.argmin(finite))} contains NaN or infinity.")
-        scores = EmbeddingScores(images, np.asarray(columns))
+        scores = Scores(Embeddings(images, np.asarray(columns)))
         name = self.name.replace(SPLIT, split)
         return Subject(name, split, kept, scores, notes=notes + more, whole=corpus)
 

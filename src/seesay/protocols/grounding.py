@@ -55,7 +55,7 @@ def conventions(abouts: Iterable[Mapping[str, JsonValue]]) -> str:
 
 
 @register_protocol
-class GroundingProtocol(Protocol):
+class GroundingProtocol(Protocol[RunSubject]):
     """Each phrase is a query for the proposals of its image.
 
     Baselines are the largest proposals first, a random order, and the whole image; for a run with box voting
@@ -70,7 +70,7 @@ class GroundingProtocol(Protocol):
     identity = ("convention", "IoU")
     options = ("iou", "boxes")
 
-    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""
         run, inputs = subject.run, subject.inputs
         phrases = inputs.corpus.sentences

@@ -53,7 +53,7 @@ FREQUENCY = "frequency"  # the prefix of the bands' names in results
 
 
 @register_protocol
-class KShot(Protocol):
+class KShot(Protocol[Subject]):
     """The K-shot test sets of K = 0 to 3, and the recalls by the frequency of the rarest word.
 
     For a gated fusion, also the AUC of its gate's t in separating images and sentences of K = 3 from others.
@@ -102,7 +102,7 @@ class KShot(Protocol):
         return notes
 
 
-class OneShot(Protocol):
+class OneShot(Protocol[Subject]):
     """One K of `KShot`: a row of the paper's Table 2."""
 
     metrics = BOTH_WAYS

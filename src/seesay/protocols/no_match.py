@@ -47,7 +47,7 @@ _SEVERAL = 5  # least number of images of a noun to which probabilities are fitt
 
 
 @register_protocol
-class NoMatch(Protocol):
+class NoMatch(Protocol[RunSubject]):
     """Answerable queries, compared with the same queries without the images that may fit, in percent.
 
     AUC: the share of pairs of an answerable and an unanswerable query in which the first has the higher
@@ -63,7 +63,7 @@ class NoMatch(Protocol):
     monitor = "AUC"
     columns = ("AUC", "ECE", "recognised", "reported", "false alarms")
 
-    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure AUC, calibration error, and how many queries without an answer are recognised."""
         asked = asked_twice(subject)
         found = first_answers(asked, subject.run.calibration)
@@ -72,7 +72,7 @@ class NoMatch(Protocol):
 
 
 @register_protocol
-class ManyMatches(Protocol):
+class ManyMatches(Protocol[RunSubject]):
     """The line between likely and less likely images, for words that fit many images.
 
     Each noun that occurs in the sentences of many images is a query among all images of the split. Images
@@ -87,7 +87,7 @@ class ManyMatches(Protocol):
     needs = "run"
     monitor = "recall"
 
-    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure recall and precision above the line, and the calibration error of all pairs."""
         asked = nouns_asked_twice(subject, MANY)
         if asked is None:

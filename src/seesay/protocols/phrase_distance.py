@@ -21,7 +21,7 @@ from seesay.protocols.base import PROTOCOLS, Options, Result
 from seesay.protocols.subject import Subject
 from seesay.runs.inputs import run_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import MatrixScores
+from seesay.runs.scores import Scores
 from seesay.text.chunker import noun_phrases
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3
@@ -38,7 +38,7 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
     name = f"{sentence_run.title} + {phrase_run.title}"
 
     def measured(part: Corpus, distances: tuple[Matrix, Matrix], on: str, alpha: float) -> Result:
-        subject = Subject(name, on, part, MatrixScores(-combined(*distances, alpha)))
+        subject = Subject(name, on, part, Scores(-combined(*distances, alpha)))
         return PROTOCOLS["standard"].measure(subject, Options())
 
     part, distances = both_distances(sentence_run, phrase_run, corpus, "val")

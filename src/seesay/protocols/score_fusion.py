@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import Matrix, MatrixScores
+from seesay.runs.scores import Matrix, Scores
 
 MEAN, LEARNED = COMBINATIONS = ("mean", "learned")
 
@@ -122,7 +122,7 @@ def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
     return scaled.astype(np.float32, copy=False)
 
 
-def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> MatrixScores:
+def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Scores:
     """Return the weighted sums of the members' matrices of both directions."""
     chosen = [(w, pair) for w, pair in zip(np.asarray(weights, np.float32), members, strict=True) if w]
     sums = []
@@ -132,8 +132,8 @@ def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Ma
             total += weight * pair[way]
         sums.append(total)
         if all(pair[0] is pair[1] for _, pair in chosen):
-            return MatrixScores(total)
-    return MatrixScores(*sums)
+            return Scores(total)
+    return Scores(*sums)
 
 
 def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 
 
 @register_protocol
-class SentenceToSentence(Protocol):
+class SentenceToSentence(Protocol[Subject]):
     """Every sentence is a query for the other sentences of its image, ranked by inner product."""
 
     name = "sentence-to-sentence"
@@ -33,7 +33,7 @@ class SentenceToSentence(Protocol):
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r."""
-        ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
+        ranks = sentence_ranks(subject.sentence_vectors(), subject.owners)
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
             raise SeesayError(

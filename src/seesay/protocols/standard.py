@@ -17,7 +17,7 @@ BOTH_WAYS = (*(f"{way} {name}" for way in "SI" for name in METRICS), "mR")
 
 
 @register_protocol
-class Standard(Protocol):
+class Standard(Protocol[Subject]):
     """Every image and every sentence is a query, and the whole split the gallery.
 
     With `fold`, sequential folds of that many images are measured separately, and the metrics averaged.
@@ -61,7 +61,7 @@ class Standard(Protocol):
 
 
 @register_protocol
-class SharedSentences(Protocol):
+class SharedSentences(Protocol[Subject]):
     """The standard protocol, but a sentence is right for every image that carries the same text.
 
     It is for corpora with many equal texts, such as products named alike, where even a perfect matcher cannot

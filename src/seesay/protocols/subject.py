@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from seesay.arrays import Ints
@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import Ranks
 from seesay.progress import progress
-from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores, Selection, SplitScores
+from seesay.runs.scores import Embeddings, Matrix, Scores, Selection
 from seesay.runs.sentences import count_cut
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Subject:
         name: the name of the run, the files or the ensemble.
         split: the name of the split.
         corpus: the images and sentences that have scores, in the same order.
-        scores: the scores of all pairs.
+        scores: the scores of all pairs, or what computes them when they are needed.
         about: additional entries for `about` of its results, see `Result`.
         notes: notes for its results.
         whole: the corpus with its train split, for protocols that count words in it.
@@ -44,16 +44,16 @@ class Subject:
         name: str,
         split: str,
         corpus: Corpus,
-        scores: SplitScores,
+        scores: Scores | Callable[[], Scores],
         about: dict[str, JsonValue] | None = None,
         notes: Sequence[str] = (),
         whole: Corpus | None = None,
     ) -> None:
         self.name, self.split, self.corpus, self.whole = name, split, corpus, whole
-        self.scores, self.about, self.notes = scores, about or {}, list(notes)
+        self._scores, self.about, self.notes = scores, about or {}, list(notes)
 
     @property
-    def owners(self) -> NDArray[np.int64]:
+    def owners(self) -> Ints:
         """For each sentence the row of its image, (m,)."""
         return self.corpus.image_of_sentence()
 
@@ -62,28 +62,36 @@ class Subject:
         """The number of images with scores."""
         return len(self.corpus.images)
 
-    def embeddings(self) -> EmbeddingScores:
-        """Return the embeddings behind the scores.
+    @cached_property
+    def scores(self) -> Scores:
+        """The scores of all pairs."""
+        return self._scores() if callable(self._scores) else self._scores
+
+    def sentence_vectors(self) -> Matrix:
+        """Return the embeddings of the sentences, (m, d).
 
         Raises:
-            SeesayError: there are none.
+            SeesayError: these are scores of pairs.
         """
-        if (found := self.scores.embeddings()) is None:
+        if not isinstance(found := self.scores.image_queries, Embeddings):
             raise SeesayError(
                 f"{self.name}: the protocol compares embeddings, but these are scores of pairs."
             )
-        return found
+        return found.sentences
 
     def retrieval_sample(
         self,
         images: Selection = slice(None),
         sentences: Selection = slice(None),
-        own: NDArray[np.int64] | None = None,
+        own: Ints | None = None,
         at: Sequence[int] = (),
     ) -> RetrievalSample:
-        """Rank the split or a part of it, see `SplitScores.ranks`; `at` adds R@K of further K."""
+        """Rank the split or a part of it, see `Scores.ranks`; `at` adds R@K of further K."""
         owners = self.owners if own is None else own
-        return RetrievalSample(self.scores.ranks(images, sentences, owners), owners, at)
+        return RetrievalSample(self._ranks(images, sentences, owners), owners, at)
+
+    def _ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
+        return self.scores.ranks(images, sentences, own)
 
     def train_texts(self) -> Sequence[str]:
         """Return the sentences of the train split.
@@ -100,62 +108,6 @@ class Subject:
         return whole.split("train").texts()
 
 
-class RunScores(SplitScores):
-    """The scores of a run, computed when they are needed.
-
-    Args:
-        run: an embedding or a pair matcher.
-        inputs: the split, prepared for the run.
-        long: the split is scored once and may take minutes: show progress, and prefer PyTorch.
-    """
-
-    def __init__(self, run: Run, inputs: Inputs, long: bool = False) -> None:
-        self._run, self._inputs, self._long = run, inputs, long
-        self._whole: MatrixScores | EmbeddingScores | None = None
-
-    def whole(self) -> MatrixScores | EmbeddingScores:
-        """Return the scores of all pairs, or the embeddings behind them."""
-        if self._whole is None:
-            self._whole = self._of(self._inputs)
-        return self._whole
-
-    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
-        """See `SplitScores`; of a fold, a pair matcher scores only the pairs within it."""
-        inputs = self._inputs
-        if self._run.embeds or self._whole is not None or len(own) == len(inputs.sentences):
-            return self.whole().ranks(images, sentences, own)
-        read = inputs.sentences.take(np.arange(len(inputs.sentences))[sentences])
-        fold = self._of(replace(inputs, features=inputs.features[images], sentences=read))
-        return fold.ranks(slice(None), slice(None), own)
-
-    def by_direction(self) -> tuple[Matrix, Matrix]:
-        """See `SplitScores`."""
-        return self.whole().by_direction()
-
-    def embeddings(self) -> EmbeddingScores | None:
-        """See `SplitScores`.
-
-        Raises:
-            SeesayError: the run is a pair matcher.
-        """
-        self._run.dim  # noqa: B018 — raises it, before all pairs are scored
-        return self.whole().embeddings()
-
-    def _of(self, inputs: Inputs) -> MatrixScores | EmbeddingScores:
-        run, features, sentences = self._run, inputs.features, inputs.sentences
-        if not run.embeds:
-            if not self._long:
-                return MatrixScores(run.score_prepared(features, sentences))
-            run.prefer_pytorch()
-            with progress("Scoring", len(features) * len(sentences), "pairs") as advance:
-                return MatrixScores(run.score_prepared(features, sentences, advance))
-        rows, columns = run.embed_features(features), run.embed_prepared(sentences)
-        if not run.asymmetric:
-            return EmbeddingScores(rows, columns)
-        queries = run.embed_features(features, query=True), run.embed_prepared(sentences, query=True)
-        return EmbeddingScores(rows, columns, *queries)
-
-
 class RunSubject(Subject):
     """A split with a run, whose scores of whole images or regions are computed when a protocol needs them.
 
@@ -164,7 +116,7 @@ class RunSubject(Subject):
         inputs: the split, prepared for the run.
         split: the name of the split.
         whole: see `Subject`.
-        long: see `RunScores`.
+        long: the split is scored once and may take minutes: show progress, and prefer PyTorch.
     """
 
     run: Run
@@ -180,6 +132,38 @@ class RunSubject(Subject):
         if broken := inputs.broken:
             first = "; ".join(map(str, broken[:3]))
             notes.append(f"Images that cannot be read, which were left out: {len(broken)} ({first}).")
-        scores = RunScores(run, inputs, long)
-        super().__init__(run.title, split, inputs.corpus, scores, {**cut}, notes, whole)
-        self.run, self.inputs = run, inputs
+        super().__init__(
+            run.title, split, inputs.corpus, lambda: run_scores(run, inputs, long), {**cut}, notes, whole
+        )
+        self.run, self.inputs, self._long = run, inputs, long
+
+    def sentence_vectors(self) -> Matrix:
+        """See `Subject`."""
+        return self.run.embed_prepared(self.inputs.sentences)
+
+    def _ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
+        """Rank a part of the split; a pair matcher scores only the pairs within it."""
+        if self.run.embeds or "scores" in vars(self) or len(own) == len(self.owners):
+            return super()._ranks(images, sentences, own)
+        inputs = self.inputs
+        read = inputs.sentences.take(np.arange(len(inputs.sentences))[sentences])
+        part = replace(inputs, features=inputs.features[images], sentences=read)
+        return run_scores(self.run, part, self._long).ranks(slice(None), slice(None), own)
+
+
+def run_scores(run: Run, inputs: Inputs, long: bool = False) -> Scores:
+    """Score all images and sentences of a prepared split; see `RunSubject` for `long`."""
+    features, sentences = inputs.features, inputs.sentences
+    if not run.embeds:
+        if not long:
+            return Scores(run.score_prepared(features, sentences))
+        run.prefer_pytorch()
+        with progress("Scoring", len(features) * len(sentences), "pairs") as advance:
+            return Scores(run.score_prepared(features, sentences, advance))
+    rows, columns = run.embed_features(features), run.embed_prepared(sentences)
+    if not run.asymmetric:
+        return Scores(Embeddings(rows, columns))
+    return Scores(
+        Embeddings(run.embed_features(features, query=True), columns),
+        Embeddings(rows, run.embed_prepared(sentences, query=True)),
+    )

@@ -17,7 +17,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers.files import read_lines
 from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks
-from seesay.protocols.subject import RunScores, RunSubject
+from seesay.protocols.subject import RunSubject, run_scores
 from seesay.report.page import Page, Pictures
 from seesay.report.retrieval import Measured
 from seesay.results.formats import Table
@@ -210,7 +210,7 @@ def _scores(
     unknown = [at for at, column in enumerate(columns) if column is None]
     if unknown and isinstance(subject, RunSubject):
         inputs = replace(subject.inputs, sentences=subject.run.prepare([texts[at] for at in unknown]))
-        of_texts[:, unknown] = RunScores(subject.run, inputs).by_direction()[1]
+        of_texts[:, unknown] = run_scores(subject.run, inputs).by_direction()[1]
     return of_images[list(images)], of_texts
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,77 +23,50 @@ _BLOCK = 1 << 17  # pairs that are scored at a time, roughly
 _IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
 
 
-class SplitScores(ABC):
-    """How well each image of a split matches each of its sentences."""
-
-    @abstractmethod
-    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
-        """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
-
-    @abstractmethod
-    def by_direction(self) -> tuple[Matrix, Matrix]:
-        """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
-
-    def embeddings(self) -> EmbeddingScores | None:
-        """Return the embeddings behind the scores; None if there are none."""
-        return None
-
-
-@dataclass(frozen=True)
-class MatrixScores(SplitScores):
-    """A score matrix (n, m), and a second one for sentence queries if these score differently."""
-
-    scores: Matrix
-    of_sentence_queries: Matrix | None = None
-
-    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
-        """See `SplitScores`."""
-        found = ranks(self.scores[images][:, sentences], own)
-        if self.of_sentence_queries is None:
-            return found
-        return Ranks(found.sentence, ranks(self.of_sentence_queries[images][:, sentences], own).image)
-
-    def by_direction(self) -> tuple[Matrix, Matrix]:
-        """See `SplitScores`."""
-        other = self.of_sentence_queries
-        return self.scores, self.scores if other is None else other
-
-
-@dataclass(frozen=True)
-class EmbeddingScores(SplitScores):
-    """Vectors of images (n, d) and sentences (m, d), and of queries if these are embedded differently."""
+class Embeddings(NamedTuple):
+    """Vectors of images (n, d) and sentences (m, d), whose inner products are their scores."""
 
     images: Matrix
     sentences: Matrix
-    query_images: Matrix | None = None
-    query_sentences: Matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How well each of n images matches each of m sentences: a matrix (n, m), or embeddings.
+
+    Attributes:
+        image_queries: the scores if images are the queries.
+        sentence_queries: the scores if sentences are the queries; None if they are the same.
+    """
+
+    image_queries: Matrix | Embeddings
+    sentence_queries: Matrix | Embeddings | None = None
 
     def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
-        """See `SplitScores`."""
-        rows, columns = self.images[images], self.sentences[sentences]
-        if self.query_images is None or self.query_sentences is None:
-            return embedding_ranks(rows, columns, own)
-        return Ranks(
-            embedding_ranks(self.query_images[images], columns, own).sentence,
-            embedding_ranks(rows, self.query_sentences[sentences], own).image,
-        )
+        """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
+
+        def part(scores: Matrix | Embeddings) -> Ranks:
+            if isinstance(scores, Embeddings):
+                return embedding_ranks(scores.images[images], scores.sentences[sentences], own)
+            return ranks(scores[images][:, sentences], own)
+
+        found = part(self.image_queries)
+        if self.sentence_queries is None:
+            return found
+        return Ranks(found.sentence, part(self.sentence_queries).image)
 
     def by_direction(self) -> tuple[Matrix, Matrix]:
-        """See `SplitScores`."""
-        if self.query_images is None or self.query_sentences is None:
-            both = _products(self.images, self.sentences)
-            return both, both
-        return _products(self.query_images, self.sentences), _products(self.images, self.query_sentences)
-
-    def embeddings(self) -> EmbeddingScores:
-        """See `SplitScores`."""
-        return self
+        """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
+        of_images = _matrix(self.image_queries)
+        return of_images, of_images if self.sentence_queries is None else _matrix(self.sentence_queries)
 
 
-def _products(rows: Matrix, columns: Matrix) -> Matrix:
-    precision = np.result_type(rows, columns, np.float32)
-    products: Matrix = tiled(rows, precision) @ tiled(columns, precision).T
-    return products[: len(rows), : len(columns)]
+def _matrix(scores: Matrix | Embeddings) -> Matrix:
+    if not isinstance(scores, Embeddings):
+        return scores
+    precision = np.result_type(*scores, np.float32)
+    products: Matrix = tiled(scores.images, precision) @ tiled(scores.sentences, precision).T
+    return products[: len(scores.images), : len(scores.sentences)]
 
 
 def score_all_pairs(
