@@ -32,6 +32,19 @@ def test_a_table_of_unknown_columns_is_refused_until_they_are_named(museum: Path
     ]
 
 
+def test_a_caption_that_is_missing_from_a_row_is_told_beside_the_rows_that_are_left_out(museum: Path) -> None:
+    rows = ("IMG_0,A vase,", "IMG_1,A bowl,A cup", "IMG_9,Nothing,", "IMG_2,,")
+    (museum / "captions.csv").write_text("\n".join(["image,caption1,caption2", *rows, ""]))
+    told = seesay("data", museum).stderr.splitlines()
+    assert told[:3] == [
+        "2 of 4 rows left out:",
+        f"  {museum}/captions.csv:4: no image IMG_9",
+        f"  {museum}/captions.csv:5: no caption",
+    ]
+    assert told[3] == "Not everything is used:"
+    assert told[4].endswith(f"× empty sentence, dropped: {museum}/captions.csv:2")
+
+
 def test_german_column_names_are_known(museum: Path) -> None:
     (museum / "captions.csv").write_text("Bild;Beschreibung\nIMG_0.jpg;Eine Vase, blau\n")
     done = seesay("data", museum)

@@ -278,15 +278,19 @@ def print_corpus(
 
 
 def print_left_out(issues: Issues) -> None:
-    """Print on standard error which rows of a table are left out, or what other formats lose, if anything."""
+    """Print on standard error which rows of a table are left out, and what else is lost, if anything."""
     if issues.left_out:
         tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
         _print_some(issues.left_out)
-    elif issues.omissions:
+    rows = tuple(f"{line.partition(': ')[0]} " for line in issues.left_out)
+    lines = [
+        f"{issues.counts[kind]} × {kind}: {others[0]}"
+        for kind in issues.omissions
+        if (others := [place for place in issues.examples[kind] if not f"{place} ".startswith(rows)])
+    ]
+    if lines:
         tell("Not everything is used:")
-        _print_some(
-            [f"{issues.counts[kind]} × {kind}: {issues.examples[kind][0]}" for kind in issues.omissions]
-        )
+        _print_some(lines)
 
 
 def print_info(info: Mapping[str, Any]) -> None:
