@@ -154,10 +154,14 @@ def test_a_device_is_chosen_for_one_command_or_by_the_environment(
 
 
 def test_lists() -> None:
-    (line,) = [line for line in seesay("recipes").stdout.splitlines() if line.startswith("irmatch-s ")]
+    listed = seesay("recipes").stdout.splitlines()
+    (line,) = [line for line in listed if line.startswith("  irmatch-s ")]
+    assert listed[listed.index("IRMatch (Ke et al., 2017):") : listed.index(line) + 1][-1] == line
+    assert "-printed " not in "\n".join(listed)
+    assert "  sco-full-printed " in seesay("recipes", "--all").stdout
     assert line.endswith(" (flickr8k, flickr30k, coco)")
     rows = {row["name"]: row for row in json.loads(seesay("recipes", "--json").stdout)}
-    assert rows["irmatch-s"].keys() == {"name", "about", "corpora"}
+    assert rows["irmatch-s"].keys() == {"name", "about", "corpora", "paper"}
     assert rows["irmatch-s"]["corpora"] == ["flickr8k", "flickr30k", "coco"]
     names = {row["name"] for row in json.loads(seesay("encoders", "--json").stdout)}
     assert {"efficientnet-lite0", "efficientnet-lite0:ten", "concepts:RUN"} <= names

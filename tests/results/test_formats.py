@@ -73,11 +73,12 @@ def test_latex_is_whole_and_escaped(table):
     columns = len(spec)
     assert spec == "l" + "r" * (columns - 1)
     rows = [line for line in body.splitlines() if " & " in line]
-    assert len(rows) == 1 + 3
+    assert len(rows) == 2 + 3
     for line in rows:
         assert line.endswith(r" \\")
-        assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
-    assert set(re.findall(r"multicolumn\{(\d+)\}", body)) == {str(columns)}
+        spanned = sum(int(width) - 1 for width in re.findall(r"multicolumn\{(\d+)\}", line))
+        assert len(re.findall(r"(?<!\\)&", line)) + spanned == columns - 1
+    assert set(re.findall(r"multicolumn\{(\d+)\}\{l\}", body)) == {str(columns)}
     for command in ("toprule", "midrule", "bottomrule", "end{tabular}", "end{table}"):
         assert f"\\{command}" in body
     plain = re.sub(r"\\[&%$#_{}]|\\[a-z]+\{?|\$\\[a-z]+\$|\\\\", "", body)
@@ -87,6 +88,21 @@ def test_latex_is_whole_and_escaped(table):
     assert r"sco\textasciitilde{}\textasciicircum{}" in body
     assert r"\textbf{35.0}" in body
     assert text.startswith("% Ours: standard on Flickr8k, test.")
+
+
+def test_latex_groups_the_headings_of_each_direction_and_has_a_label(table):
+    lines = table.table().latex().splitlines()
+    at = next(at for at, line in enumerate(lines) if r"\multicolumn" in line)
+    assert re.findall(r"\\multicolumn\{\d+\}\{c\}\{([a-z ]+)\}", lines[at]) == [
+        "sentence retrieval",
+        "image retrieval",
+    ]
+    assert lines[at + 1].count(r"\cmidrule(lr)") == 2
+    headings = [each.strip() for each in lines[at + 2].removesuffix(r"\\").split("&")]
+    assert headings[0] == "recipe"
+    assert "R@1" in headings
+    assert not any(heading.startswith(("S ", "I ")) for heading in headings)
+    assert rf"\label{{tab:{table.definition.name}}}" in lines
 
 
 def test_markdown_has_the_headings_as_rows(table):

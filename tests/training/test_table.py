@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,8 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
-from seesay.results.comparison import compare_entries, differences_table
-from seesay.results.tables import PaperTable
+from seesay.results.comparison import compare_entries
+from seesay.results.tables import FORMATS, PaperTable
 from seesay.runs.config import RunConfig
 from seesay.runs.run import Run
 from seesay.training.table import TableRuns, measure_table
@@ -309,11 +310,12 @@ def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, cop
     assert results[0].against is None
     compared = results[1].against.metrics["mR"]
     assert compared.difference == pytest.approx(results[1].mean_recall - results[0].mean_recall, abs=2e-3)
-    shown = differences_table(table)
+    shown = table.differences()
     assert [str(row[0]) for row in shown.rows] == [table.lines[1].name]
+    assert re.search(r"\{\\scriptsize p (= [01]|\$<\$ 0)", FORMATS[".tex"](table))
     other = table_of(corpus, one, against=Run.load(str(wide)), resamples=0)
     assert other.lines[0].rows[0].result.against.metrics["mR"].theirs == compared.theirs + compared.difference
-    assert differences_table(table_of(corpus, one, resamples=0)) is None
+    assert table_of(corpus, one, resamples=0).differences() is None
 
 
 def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: Path) -> None:

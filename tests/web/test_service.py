@@ -28,6 +28,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 from prometheus_client.parser import text_string_to_metric_families
 
+from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import serve
@@ -207,6 +208,14 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
         assert client.get("/healthz").text == "ok\n"
         loading.set()
         waited(lambda: client.get("/readyz").status_code == 200)
+
+
+def test_the_schema_is_printed_without_a_server(
+    client: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["openapi"])
+    assert json.loads(capsys.readouterr().out) == client.get("/openapi.json").json()
 
 
 def test_answers_are_compressed_but_for_files(client: TestClient) -> None:

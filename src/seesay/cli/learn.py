@@ -17,7 +17,6 @@ from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
     from seesay.recipes.table import TableDefinition
-    from seesay.results.formats import Table
     from seesay.results.tables import PaperTable
 
 
@@ -265,7 +264,7 @@ class TableOutput:
             check_format(self.out)
             check_output(self.out, [each for each in read if each is not None], self.overwrite)
 
-    def show(self, table: PaperTable, below: Table | None = None) -> None:
+    def show(self, table: PaperTable) -> None:
         """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
         from seesay.results.tables import write_table
 
@@ -275,7 +274,7 @@ class TableOutput:
         if self.as_json:
             console.print_json(table)
         else:
-            console.print_tables(table.table(), below)
+            console.print_tables(table.table(), table.differences())
         if table.failures:
             raise typer.Exit(opt.NOTHING_FOUND)
 
@@ -299,7 +298,7 @@ def compare(
     corpus is by default that of training.
     """
     from seesay.protocols.evaluate import open_entries, open_entry
-    from seesay.results.comparison import compare_entries, differences_table
+    from seesay.results.comparison import compare_entries
     from seesay.results.rows import make_record, source_commit
 
     output.check(data, reading.images, against, *entries)
@@ -322,7 +321,7 @@ def compare(
         metrics=output.columns,
         resamples=output.draws,
     )
-    output.show(shown, differences_table(shown))
+    output.show(shown)
 
 
 @opt.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")

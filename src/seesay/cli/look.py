@@ -131,17 +131,43 @@ def concepts(
     console.show(vocabulary, as_json, console.print_concepts)
 
 
+# The groups of recipes, each with the beginnings of their names.
+_FAMILIES = {
+    "IRMatch (Ke et al., 2017)": ("irmatch",),
+    "m-CNN (Ma et al., 2015)": ("mcnn",),
+    "SCO (Huang et al., 2018)": ("sco", "concepts"),
+    "GVSE (Huang, Long & Wang, 2019)": ("gvse",),
+    "two-branch networks (Wang et al., 2019)": ("two-branch", "ground"),
+    "baselines": ("cca", "vse"),
+    "seesay's own": ("",),
+}
+
+
 @opt.command()
-def recipes(as_json: opt.Json = False) -> None:
-    """List the recipes and the corpora that they have settings for."""
+def recipes(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those with a paper's printed settings, which learn less here.")
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """List the recipes by paper, and the corpora that they have settings for."""
     from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
 
-    recipes = sorted(included_recipes().items())
-    rows = [(name, values["about"], list(values["corpora"])) for name, values in recipes]
+    found: dict[str, list[tuple[str, str, list[str]]]] = {family: [] for family in _FAMILIES}
+    for name, values in sorted(included_recipes().items()):
+        if everything or as_json or not name.endswith("-printed"):
+            family = next(title for title, starts in _FAMILIES.items() if name.startswith(starts))
+            found[family].append((name, values["about"], list(values["corpora"])))
     if as_json:
-        console.print_json([dict(zip(("name", "about", "corpora"), row, strict=True)) for row in rows])
-    else:
-        console.show_names([(name, f"{about} ({', '.join(corpora)})") for name, about, corpora in rows])
+        keys = ("name", "about", "corpora", "paper")
+        rows = [(*row, family) for family, below in found.items() for row in below]
+        console.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    width = max(len(name) for below in found.values() for name, *_ in below)
+    for family, below in found.items():
+        print(f"{family}:")
+        for name, about, corpora in below:
+            print(f"  {name:<{width}}  {about} ({', '.join(corpora)})")
 
 
 @opt.command()

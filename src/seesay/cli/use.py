@@ -42,6 +42,10 @@ Store = Annotated[
         "remembers it. By default, vectors are searched in this process.",
     ),
 ]
+Prefix = Annotated[
+    str, typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites.")
+]
+TokenFile = Annotated[Path | None, typer.Option(help="A file of tokens, one of which clients must send.")]
 Root = Annotated[
     list[str] | None,
     typer.Option(
@@ -417,10 +421,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer to this name, such as photos.example.org."),
     ] = None,
-    prefix: Annotated[
-        str,
-        typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites."),
-    ] = "",
+    prefix: Prefix = "",
     proxy: Annotated[
         list[str] | None,
         typer.Option(
@@ -428,9 +429,7 @@ def serve(
             help="A reverse proxy or network whose X-Forwarded headers are trusted.",
         ),
     ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(help="A file of tokens, one of which clients must send.")
-    ] = None,
+    token_file: TokenFile = None,
     photos: Annotated[
         list[Path] | None,
         typer.Option(
@@ -485,6 +484,15 @@ def serve(
         watch=watch,
     )
     run_server(indexes, host, port, options, ready)
+
+
+@opt.command(epilog="Example: seesay openapi > openapi.json")
+def openapi(prefix: Prefix = "", token_file: TokenFile = None) -> None:
+    """Print the OpenAPI schema of what seesay serve answers, without a server."""
+    from seesay.web.app import create_app
+    from seesay.web.options import ServerOptions
+
+    console.print_json(create_app({}, ServerOptions(prefix=prefix, token_file=token_file)).openapi())
 
 
 @opt.command(epilog="Example: seesay token > token; seesay serve --host 0.0.0.0 --token-file token")

@@ -12,10 +12,10 @@ from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.score_fusion import check_same
 from seesay.protocols.subject import Subject
 from seesay.report.page import Page
-from seesay.results.comparison import differences_in
 from seesay.results.formats import Cell, Table, numbers
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences
+from seesay.results.tables import differences_table
 
 Tell = Callable[[str], None]
 
@@ -61,7 +61,7 @@ def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         page.table(
             f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
             "paired randomization test. For Med r, a negative difference is better.",
-            differences_in(list(first.result.metrics), compared),
+            differences_table(list(first.result.metrics), compared),
         )
 
 

@@ -1,4 +1,4 @@
-"""Runs and other models' scores side by side, with their differences from one of them on the same queries."""
+"""Runs and other models' scores, measured side by side and compared with one of them on the same queries."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
-from seesay.metrics.paired_test import PairedTest
-from seesay.protocols.base import Comparison
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.formats import Cell, Table, number
 from seesay.results.published import find_published
 from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
 from seesay.results.tables import PaperTable
@@ -90,38 +87,6 @@ def measured_row(
     if isinstance(entry, Run):
         return Row(provenance(entry, seconds, commit), result)
     return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
-
-
-def differences_table(table: PaperTable) -> Table | None:
-    """Return the differences of the rows from the one that they are compared with; None without any."""
-    compared = [
-        (f"{line.name}, seed {row.provenance.seed}" if len(line.rows) > 1 else line.name, against)
-        for line in table.lines
-        for row in line.rows
-        if (against := row.result.against) is not None
-    ]
-    if not compared:
-        return None
-    title = f"Differences from {compared[0][1].name} on the same queries, each with its two-sided p"
-    return differences_in(table.columns, compared, title)
-
-
-def differences_in(
-    columns: Sequence[str], compared: Sequence[tuple[str, Comparison]], title: str = ""
-) -> Table:
-    """Return a table of the differences of named results from another one, with p-values."""
-    rows: list[Sequence[Cell | str]] = [
-        [name, *(difference(found.metrics.get(each)) for each in columns)] for name, found in compared
-    ]
-    return Table(["", *columns], rows, title=title)
-
-
-def difference(found: PairedTest | None) -> Cell:
-    """Return a difference with its p-value; a dash for none."""
-    if found is None or found.difference is None or found.p is None:
-        return Cell(number(None))
-    p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
-    return Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}")
 
 
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:

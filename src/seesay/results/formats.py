@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,6 +27,7 @@ _LATEX = str.maketrans(
         "\\": r"\textbackslash{}",
         "±": r"$\pm$",
         "–": "--",
+        "−": "$-$",
         "λ": r"$\lambda$",
         "≥": r"$\geq$",
         "×": r"$\times$",
@@ -33,6 +35,7 @@ _LATEX = str.maketrans(
         ">": "$>$",
     }
 )
+DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
 
 
@@ -98,6 +101,7 @@ class Table:
         notes: lines below the table.
         title: a line above it.
         words: the columns whose cells are words and therefore begin on the left; by default the first.
+        name: by which LaTeX refers to the table, as `tab:NAME`; empty for none.
     """
 
     headings: Sequence[Cell | str]
@@ -105,6 +109,7 @@ class Table:
     notes: Sequence[str] = ()
     title: str = ""
     words: Collection[int] = (0,)
+    name: str = ""
 
     def markdown(self) -> str:
         """Return the table, and its notes as a list."""
@@ -133,12 +138,33 @@ class Table:
                 body.append(" & ".join(_as_latex(_cell(each)) for each in row) + r" \\")
         spec = "".join("l" if column in self.words else "r" for column in range(len(self.headings)))
         notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
+        label = f"\\label{{tab:{self.name}}}\n" if self.name else ""
         return (
             f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
-            f"\\caption{{{_escaped(self.title)}}}\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
-            f"{' & '.join(_escaped(str(each)) for each in self.headings)} \\\\\n" + "\n".join(body) + "\n"
-            "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+            f"\\caption{{{_escaped(self.title)}}}\n{label}\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
+            + "\n".join([*self._latex_headings(), *body])
+            + "\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"
         )
+
+    def _latex_headings(self) -> list[str]:
+        """Return a line of headings; those of one direction of retrieval are grouped by a line above."""
+        above: list[str] = []
+        below: list[str] = []
+        for each in map(str, self.headings):
+            way, space, metric = each.partition(" ")
+            known = way in DIRECTIONS and space
+            # A paper's column belongs to the metric on its left.
+            follows = each.startswith("paper") and above
+            above.append(DIRECTIONS[way] if known else above[-1] if follows else "")
+            below.append(_escaped(metric if known else each))
+        lines, rules, at = [], [], 1
+        for group, columns in groupby(above):
+            width = len(list(columns))
+            lines.append(f"\\multicolumn{{{width}}}{{c}}{{{group}}}" if group else "& " * (width - 1))
+            rules += [f"\\cmidrule(lr){{{at}-{at + width - 1}}}"] if group else []
+            at += width
+        grouped = [" & ".join(lines) + r" \\", " ".join(rules)] if rules else []
+        return [*grouped, " & ".join(below) + r" \\"]
 
     def csv(self) -> str:
         """Return a line for each row, without sections and notes; numbers are not rounded."""
@@ -204,7 +230,7 @@ def _cell(content: Content) -> Cell:
 
 def _as_latex(cell: Cell) -> str:
     text = f"\\textbf{{{_escaped(cell.text)}}}" if cell.bold else _escaped(cell.text)
-    return text + (f" {{\\scriptsize {cell.small}}}" if cell.small else "")
+    return text + (f" {{\\scriptsize {_escaped(cell.small)}}}" if cell.small else "")
 
 
 def _escaped(text: str) -> str:

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
+from seesay.metrics.paired_test import PairedTest
 from seesay.paths import replace_text
-from seesay.protocols.base import PROTOCOLS, Content, Metrics
+from seesay.protocols.base import PROTOCOLS, Comparison, Content, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
@@ -210,7 +211,20 @@ class PaperTable:
                 rows.append([*(each if line.rows else replace(each, dim=True) for each in cells), *system])
         headings = [*self.headings(), *(["in the paper"] if names else [])]
         words = {0, len(headings) - 1} if names else {0}
-        return Table(headings, rows, self.notes(), self.title, words)
+        return Table(headings, rows, self.notes(), self.title, words, self.definition.name)
+
+    def differences(self) -> Table | None:
+        """Return the differences of the rows from the one that they are compared with; None without any."""
+        compared = [
+            (f"{line.name}, seed {row.provenance.seed}" if len(line.rows) > 1 else line.name, against)
+            for line in self.lines
+            for row in line.rows
+            if (against := row.result.against) is not None
+        ]
+        if not compared:
+            return None
+        title = f"Differences from {compared[0][1].name} on the same queries, each with its two-sided p"
+        return differences_table(self.columns, compared, title, f"{self.definition.name}-differences")
 
     def data(self) -> Table:
         """Return the mean, deviation and paper's value of every metric, not rounded; intervals if shown."""
@@ -374,9 +388,35 @@ def recorded_table(
     return table
 
 
+def differences_table(
+    columns: Sequence[str], compared: Sequence[tuple[str, Comparison]], title: str = "", name: str = ""
+) -> Table:
+    """Return a table of the differences of named results from another one, with p-values."""
+
+    def cell(found: PairedTest | None) -> Cell:
+        if found is None or found.difference is None or found.p is None:
+            return Cell(number(None))
+        p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
+        return Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}")
+
+    rows = [[Cell(row), *(cell(found.metrics.get(each)) for each in columns)] for row, found in compared]
+    return Table(["", *columns], rows, title=title, name=name)
+
+
+def _markdown(table: PaperTable) -> str:
+    below = table.differences()
+    more = f"\n## {below.title}\n\n{below.markdown()}" if below is not None else ""
+    return f"## {table.title}\n\n{table.table(names=True).markdown()}{more}"
+
+
+def _latex(table: PaperTable) -> str:
+    both = table.table(), table.differences()
+    return "\n".join(each.latex() for each in both if each is not None)
+
+
 FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    ".md": lambda table: f"## {table.title}\n\n{table.table(names=True).markdown()}",
-    ".tex": lambda table: table.table().latex(),
+    ".md": _markdown,
+    ".tex": _latex,
     ".csv": lambda table: table.data().csv(),
     ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
 }

@@ -8,10 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from seesay.protocols.base import Metrics, Result, Value
-from seesay.results.formats import Section, Table
+from seesay.results.formats import DIRECTIONS, Section, Table
 from seesay.results.published import PublishedRow, find_published, measured_otherwise
 
-_WAYS = {"S": "sentence", "I": "image"}  # how the metrics of each direction of retrieval begin
 _COUNTS = ("images", "sentences", "phrases")
 
 
@@ -104,8 +103,8 @@ def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:
     others: dict[str, Value] = {}
     for metric, value in metrics.items():
         way, _, name = metric.partition(" ")
-        if way in _WAYS and name:
-            ways.setdefault(_WAYS[way], {})[name] = value
+        if way in DIRECTIONS and name:
+            ways.setdefault(DIRECTIONS[way].partition(" ")[0], {})[name] = value
         else:
             others[metric] = value
     ways.setdefault(next(iter(ways), ""), {}).update(others)
