@@ -110,8 +110,8 @@ class SCO(EmbeddingMatcher):
         dim: H, width of the embeddings.
         word_dim: D, width of the word embedding.
         max_length: the maximum number of words of a sentence that are read, and of one that is generated.
-        fusion: how the image vector combines context and concepts: by the gated fusion unit, as printed in
-            eq. 2 or with scaled inputs (`GatedFusion`), as their sum, or only one of them.
+        fusion: how the image vector combines context and concepts: by the gated fusion unit of eq. 2, which
+            reads them at unit length or scaled (`GatedFusion`), as their sum, or only one of them.
         generation: settings of the decoder; None for no decoder.
         standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
             takes their signed square roots first.
