@@ -1,24 +1,20 @@
-"""seesay compared with what people use for parts of it: torchmetrics, sentence-transformers and rclip.
+"""seesay compared with what people use for parts of it: torchmetrics and sentence-transformers.
 
 * R@10 and MAP of image retrieval from a score matrix, with torchmetrics, each in its own process.
 * The ten nearest of 100,000 vectors, one query at a time, with semantic_search.
-* The size of an installation, and the time in which its command prints its help, with rclip; needs --wheel.
 
 Times are processor times, on one core where code runs in this process, because other work on the machine
 hardly affects them.
 
     pip install sentence-transformers
-    python -m benchmarks.peers --wheel dist/seesay-0.1.0-py3-none-any.whl
+    python -m benchmarks.peers
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -39,16 +35,10 @@ Found = tuple[float, float, list[float]]  # seconds, MiB, values
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--wheel", type=Path, help="of seesay, to install beside rclip")
-    options = parser.parse_args()
+    options = arguments(__doc__ or "").parse_args()
     metrics = [_metrics_row(images) for images in SIZES]
     report("peers-metrics", metrics, options)
     report("peers-search", [_search_row()], options)
-    if options.wheel is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            wanted = (("seesay", str(options.wheel.resolve())), ("rclip", "rclip"))
-            report("peers-install", [_install_row(Path(folder), *each) for each in wanted], options)
     return 0 if all(row["ratio"] >= 1 and row["same values"] == "yes" for row in metrics) else 1
 
 
@@ -169,27 +159,6 @@ def _processor(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
-
-
-def _install_row(folder: Path, command: str, package: str) -> dict[str, Any]:
-    """Install a package in an environment of its own, and run its command."""
-    place = folder / command
-    venv.create(place, with_pip=True)
-    empty = _bytes(place)
-    subprocess.run([place / "bin" / "python", "-m", "pip", "install", "-q", package], check=True)
-
-    def start() -> float:
-        before = os.times().children_user + os.times().children_system
-        subprocess.run([place / "bin" / command, "--help"], check=True, stdout=subprocess.DEVNULL)
-        return os.times().children_user + os.times().children_system - before
-
-    start()  # compiles the modules
-    return {
-        "command": command,
-        "installed MB": (_bytes(place) - empty) / 1e6,
-        "packages": len([*place.glob("lib/python*/site-packages/*.dist-info")]) - 2,  # pip and setuptools
-        "--help s": min(start() for _ in range(3)),
-    }
 
 
 def _bytes(folder: Path) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.device import checked_device, choose_device, chosen_device
 from seesay.errors import naming_extras
 from seesay.paths import home_expanded
 from seesay.protocols.evaluate import evaluate
@@ -53,6 +54,7 @@ def train(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     start_from: Run | str | Path | None = None,
+    device: str | None = None,
     **changes: Any,
 ) -> Run:
     """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
@@ -65,6 +67,8 @@ def train(
         callbacks: called during training, see `seesay.Callback`.
         start_from: a run of the same recipe, or its folder, with the initial weights. The new run keeps its
             vocabulary and its sentence encoder.
+        device: where it is trained, such as "cpu" or "cuda:1". The default is SEESAY_DEVICE; if that is not
+            set, a GPU if there is one.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
             key may be given on its own if it is unambiguous.
 
@@ -82,6 +86,8 @@ def train(
         ...     encoders=["efficientnet-lite0"], matcher={"dim": 24})
         >>> run.recipe.loss.margin, run.dim
         (0.2, 24)
+        >>> [epoch.epoch for epoch in run.history]
+        [1]
     """
     with naming_extras():
         from seesay.training.train import train as train_recipe
@@ -90,4 +96,9 @@ def train(
     resolved = load_recipe(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
         start_from = load_run(str(start_from))
-    return train_recipe(resolved, corpus, home_expanded(out), resume, callbacks, start_from)
+    before = chosen_device()
+    try:
+        choose_device(checked_device(device) if device is not None else before)
+        return train_recipe(resolved, corpus, home_expanded(out), resume, callbacks, start_from)
+    finally:
+        choose_device(before)

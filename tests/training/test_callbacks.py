@@ -10,7 +10,8 @@ import pytest
 
 import seesay
 from seesay.data.corpus import Corpus
-from seesay.training.epochs import read_history
+from seesay.device import chosen_device
+from seesay.runs.history import read_history
 
 SMALL: dict[str, Any] = {
     "encoders": ["efficientnet-lite0"],
@@ -75,3 +76,19 @@ def test_the_end_is_told_after_an_error_too(corpus: Corpus, tmp_path: Path) -> N
     resumed = Recording()
     seesay.train("irmatch-s", corpus, tmp_path / "run", **SMALL, resume=True, callbacks=[resumed])
     assert [each[1] for each in resumed.told if each[0] == "epoch"] == [2]
+
+
+def test_the_device_is_that_of_the_call_alone(corpus: Corpus, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SEESAY_DEVICE", "meta:1")
+    seen = []
+
+    class Seen(seesay.Callback):
+        def on_epoch_end(self, epoch, metrics):
+            seen.append(chosen_device())
+
+    options = SMALL | {"epochs": 1}
+    run = seesay.train("irmatch-s", corpus, tmp_path / "run", device="cpu", callbacks=[Seen()], **options)
+    assert (seen, chosen_device()) == (["cpu"], "meta:1")
+    (epoch,) = run.history
+    assert epoch.loss > 0
+    assert seesay.load("seesay-small", "cpu").history == []

@@ -16,9 +16,9 @@ from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import provenance
+from seesay.runs.history import read_history
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.epochs import read_history
 from seesay.training.sentence_task import Teacher
 from seesay.training.train import train
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from seesay.report.page import Page
 from seesay.results.html import Html
+from seesay.runs.history import read_history, val_curves
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
-from seesay.training.epochs import read_history, val_curves
 
 Series = Mapping[str, NDArray[np.float64]]
 

@@ -40,6 +40,7 @@ from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import is_included, run_folder
+from seesay.runs.history import Epoch, read_history
 from seesay.runs.images import (
     ImageInput,
     join_features,
@@ -229,6 +230,11 @@ class Run(Embedder):
 
             self._backend = TorchBackend(self.matcher, self.device)
         return self._backend
+
+    @property
+    def history(self) -> list[Epoch]:
+        """The epochs of its training, each with its loss and val metrics; empty for included weights."""
+        return read_history(self.folder)
 
     @property
     def pretrained(self) -> bool:

@@ -25,13 +25,14 @@ from seesay.paths import file_digest
 from seesay.recipes.load import check_member, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
+from seesay.runs.history import METRICS, Epoch
 from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_task import ConceptTask, with_concept_runs
-from seesay.training.epochs import METRICS, Callback, Epoch, OnEpochEnd, running
+from seesay.training.epochs import Callback, OnEpochEnd, running
 from seesay.training.gates import train_gates
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs
 from seesay.training.sentence_task import SentenceTask

@@ -26,8 +26,9 @@ from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
+from seesay.runs.history import Epoch, write_history
 from seesay.runs.run import Run
-from seesay.training.epochs import Epoch, OnEpochEnd, metrics_of, write_history
+from seesay.training.epochs import OnEpochEnd, metrics_of
 from seesay.training.steps import Steps
 from seesay.training.task import Task
 

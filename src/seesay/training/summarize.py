@@ -20,6 +20,7 @@ from seesay.protocols.no_match import NoMatch, fit_calibration
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import NothingToFitError
 from seesay.runs.export import try_export
+from seesay.runs.history import Epoch
 from seesay.runs.run import Run
 from seesay.runs.summary import (
     ConceptCount,
@@ -28,7 +29,6 @@ from seesay.runs.summary import (
     MemberSummary,
     TrainingSummary,
 )
-from seesay.training.epochs import Epoch
 from seesay.training.task import Task
 
 

@@ -16,9 +16,9 @@ from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
+from seesay.runs.history import read_history
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
-from seesay.training.epochs import read_history
 from seesay.training.train import train
 from seesay_weights.other_corpus import OtherCorpus
 
