@@ -35,7 +35,7 @@ def test_heic_is_decoded_upright() -> None:
     assert EncodedImage(heic(), "x.heic").format == "HEIF"
 
 
-@pytest.mark.parametrize("part", [30, 500, -50])
+@pytest.mark.parametrize("part", [30, 500, -400])
 def test_damaged_heic_is_an_image_error(part: int) -> None:
     with pytest.raises(ImageError, match="damaged"):
         decode(heic()[:part], "x.heic")

@@ -23,13 +23,11 @@ from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 import seesay
-from seesay.data.headers import LIBRARY_FORMATS, MAX_PIXELS, facts, file_format, opened_header, tags_of
+from seesay.data.headers import MAX_PIXELS
 from seesay.data.images import DecodedImage, EncodedImage, content_key
 from seesay.data.sources import read_image
-from seesay.data.suffixes import RAW_SUFFIXES
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -48,21 +46,11 @@ def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) ->
 
 
 def facts_of(file: FileIO) -> dict[str, str]:
-    """Read how a photo was taken; see `headers.facts`. Empty if it cannot be read.
-
-    The pixels are not decoded, so in a PNG only chunks before them count. If only a C library reads the
-    header, as for HEIC and raw photos that are not TIFF, the photo is opened in a process that can be killed.
-    """
+    """Read how a photo was taken, in a separate process; see `headers.facts`. Empty if it cannot be read."""
     try:
-        with opened_header(file) as image:
-            # The PNG plugin's own getexif decodes the image, since the chunk may follow the pixels.
-            return facts(tags_of(Image.Image.getexif(image)))
-    except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        path = Path(str(file.name))
-        is_apart = path.suffix.lower() in RAW_SUFFIXES or file_format(file) in LIBRARY_FORMATS
-    with suppress(ImageError, OSError):
-        return PHOTOS.facts(read_image(file), path.name) if is_apart else {}
-    return {}
+        return PHOTOS.facts(read_image(file), Path(str(file.name)).name)
+    except (ImageError, OSError):
+        return {}
 
 
 class Decoders:

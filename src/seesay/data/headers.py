@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from fractions import Fraction
 from functools import cache
@@ -16,7 +16,7 @@ from typing import Any
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.raw import is_raw
-from seesay.data.suffixes import FORMATS, RAW_SUFFIXES
+from seesay.data.suffixes import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
@@ -27,11 +27,8 @@ HEAD = 1 << 16
 # Before the first frame. A JPEG takes four reads a segment, and may have hundreds of segments if it contains
 # another photo, as panoramas do. Pillow joins EXIF segments, and copies what it has at each of them.
 _MAX_READS = 4000
-_BRANDS = 256  # bytes that hold the brands of an HEIC or AVIF file
 _MAX_BYTES = 16 << 20
 
-LIBRARY_FORMATS = ("AVIF", "HEIF", "WEBP")
-"""Formats whose headers are read by C libraries; see `library_format`."""
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
@@ -70,62 +67,41 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
     return image
 
 
-@contextmanager
-def opened_header(file: FileIO) -> Iterator[Image.Image]:
-    """Read the header of an image file, in Python; the file stays open.
-
-    Raises any error if it is not an image, or its header is only read by a C library (`library_format`).
-    """
-    with _bounded(file) as image:
-        if found := library_format(image.peek(_BRANDS)):
-            raise ImageError(f"{file.name}: {found}, which is not opened here.")
-        yield _open(image)  # also opens a raw photo that is a TIFF, whose EXIF is that of the camera
-
-
 def file_format(file: FileIO) -> str | None:
-    """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None for other files."""
+    """Return the format of an image file by its first bytes, such as "PNG" or "RAW"; None for other files."""
     name = str(file.name)
+    may_be_raw = Path(name).suffix.lower() in RAW_SUFFIXES
     try:
-        with _bounded(file) as image:
-            if Path(name).suffix.lower() in RAW_SUFFIXES and is_raw(image.peek(HEAD), name):
-                return "RAW"
-            return library_format(image.peek(_BRANDS)) or _open(image).format
-    except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        return None
-
-
-def library_format(head: bytes) -> str | None:
-    """Return the format of an image whose header a C library reads, by its first bytes; None for others.
-
-    Such a library may have vulnerabilities, so a server opens these images in another process.
-
-    >>> library_format(b"RIFF....WEBPVP8 "), library_format(b"....ftypheic"), library_format(b"GIF89a")
-    ('WEBP', 'HEIF', None)
-    """
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "WEBP"
-    if head[4:8] != b"ftyp":
-        return None
-    size = min(int.from_bytes(head[:4], "big"), _BRANDS)
-    brands = {head[8:12], *(head[at : at + 4] for at in range(16, size, 4))}
-    return "AVIF" if brands & {b"avif", b"avis"} else "HEIF"
-
-
-@contextmanager
-def _bounded(file: FileIO) -> Iterator[_Bounded]:
-    """Yield a file from its beginning, where it is again afterwards."""
-    file.seek(0)
-    image = _Bounded(file)
-    try:
-        yield image
-    finally:
-        image.detach()
         file.seek(0)
+        head = file.read(HEAD if may_be_raw else SIGNATURE_BYTES)
+        file.seek(0)
+    except OSError:
+        return None
+    return "RAW" if may_be_raw and is_raw(head, name) else format_of(head)
 
 
 def open_bounded(data: bytes) -> Image.Image:
     """Open an encoded image with Pillow; raise any error, also for a header designed to take long."""
-    return _open(_Bounded(io.BytesIO(data)))
+    file = _Bounded(io.BytesIO(data))
+    image = Image.open(file, formats=_formats())
+    file.is_header = False
+    return image
+
+
+def stated_size(data: bytes) -> int:
+    """Return the size in bytes that a WebP or HEIC file states; 0 for other files.
+
+    In an AVIF file the pixels come last, and its decoder may conceal that they are cut off.
+    """
+    if data[:4] == b"RIFF":
+        return 8 + int.from_bytes(data[4:8], "little")
+    end = 0
+    while data[4:8] == b"ftyp" and b"avi" not in data[8:64] and end < len(data):
+        size = int.from_bytes(data[end : end + 4], "big")
+        if size < 8:  # up to the end of the file, or in 64 bits
+            return 0
+        end += size
+    return end
 
 
 def is_of_system(error: Exception) -> bool:
@@ -205,12 +181,6 @@ def _exposure(seconds: float | None) -> str:
     if seconds >= 0.3:
         return f"{seconds:g} s"
     return f"{Fraction(1, max(1, round(1 / seconds)))} s"
-
-
-def _open(file: _Bounded) -> Image.Image:
-    image = Image.open(file, formats=_formats())
-    file.is_header = False
-    return image
 
 
 @cache

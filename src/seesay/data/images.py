@@ -1,10 +1,11 @@
 """Encoded images, and how they become pixels: 8-bit RGB, upright.
 
 - EXIF rotation is applied, transparency becomes white, and only the first frame of an animation is used.
-- Colours of another profile (RGB, grey, CMYK) and the gamma of a PNG are converted to sRGB.
+- Colours are converted to sRGB: see `colours.py`.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - For raw photos, the preview that the camera embedded is used: see `raw.py`.
-- A truncated image is rejected, because half a picture would be encoded as if it were whole.
+- A truncated picture is rejected, because half of it would be encoded as if it were whole; one of a truncated
+  file that has all its pixels is not.
 - An image of more than MAX_PIXELS is rejected. `decoders.py` also limits memory and time.
 """
 
@@ -28,14 +29,16 @@ from seesay.data.headers import (
     open_bounded,
     parse_header,
     reason_of,
+    stated_size,
     tags_of,
 )
-from seesay.data.pixels import decode_jpeg, in_srgb, to_rgb, turned
+from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.errors import ImageError, UnavailableImageError
 
 _LARGE = 32_000_000  # pixels, more than photographs usually have
 _ONE_LARGE = RLock()
+_MOST_MISSING = 16 << 20  # bytes at the end of a file that may be others than those of its picture
 
 
 def content_key(data: bytes) -> str:
@@ -47,7 +50,7 @@ class EncodedImage:
     """An encoded image: its key, what its header says, and its pixels.
 
     The bytes are parsed once, when an attribute is first used. A PNG, whose EXIF may follow its pixels, is
-    decoded for `size` and `taken`, and only once if `pixels` is also used.
+    decoded for `size`, and only once if `pixels` is also used.
 
     Args:
         data: the encoded bytes.
@@ -113,12 +116,16 @@ class EncodedImage:
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged."""
+        """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged.
+
+        Of a PNG that was not decoded, only the chunks before its pixels count.
+        """
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
                 with suppress(Exception):  # not a TIFF: its preview may have EXIF
                     return facts(tags_of(open_bounded(self.data).getexif()))
-            return facts(tags_of(self._exif_of_header()))
+            is_read = self.format != "PNG" or "_exif" in vars(self)
+            return facts(tags_of(self._exif if is_read else Image.Image.getexif(self._parsed)))
         return {}
 
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
@@ -135,8 +142,8 @@ class EncodedImage:
             if image.format in ("JPEG", "MPO"):
                 pixels = decode_jpeg(self._developed, image, min_side)
             else:
-                pixels = to_rgb(image)
-            return turned(in_srgb(pixels, image), self._orientation(self._exif))
+                pixels = to_rgb(image, self._developed)
+            return turned(pixels, self._orientation(self._exif))
 
     def decoded(self, min_side: int) -> DecodedImage:
         """Decode the image for several uses; see `pixels`."""
@@ -150,7 +157,23 @@ class EncodedImage:
 
     @cached_property
     def _parsed(self) -> Image.Image:
-        return parse_header(self._developed, self.name, self._max_pixels)
+        return parse_header(self._whole, self.name, self._max_pixels)
+
+    @property
+    def _whole(self) -> bytes:
+        """The bytes with others for those that are cut off, if the picture is the same whatever they are."""
+        data = self._developed
+        missing = stated_size(data) - len(data)
+        if not 0 < missing <= _MOST_MISSING:
+            return data
+        with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
+            dark, light = (
+                to_rgb(parse_header(data + filler * missing, self.name, self._max_pixels))
+                for filler in (b"\0", b"\xff")
+            )
+            if np.array_equal(dark, light):
+                return data + bytes(missing)
+        return data
 
     @cached_property
     def _exif(self) -> Image.Exif:

@@ -9,7 +9,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seesay.data.headers import HEAD
+from seesay.data.headers import HEAD, stated_size
 from seesay.data.images import EncodedImage
 from seesay.data.raw import is_raw
 from seesay.errors import ImageError, UnavailableImageError, first_line
@@ -68,7 +68,7 @@ def read_image(file: FileIO, limit: int | None = None) -> bytes:
 def source_size(source: ByteSource, name: str) -> tuple[int, int]:
     """Read the upright size of an image from its first bytes, or from all if these do not suffice."""
     head = source.read(HEAD)
-    if not is_raw(head, name):
+    if not is_raw(head, name) and stated_size(head) <= len(head):
         with suppress(ImageError):
             image = EncodedImage(head, name)
             if image.format != "PNG" or len(head) < HEAD:  # its EXIF may follow the pixels

@@ -28,11 +28,21 @@ FORMATS = {  # as Pillow calls them, which also reads formats that run other pro
 }
 """The formats that are read, and the suffixes of their files."""
 _READ = frozenset(f".{suffix}" for suffixes in FORMATS.values() for suffix in suffixes.split())
-_SIGNATURE = re.compile(  # of files without a suffix
-    rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|RIFF.{4}WEBP|II\*\0|MM\0\*|.{4}ftyp(?:avi|hei|hev|mif)"
-    rb"|\0\0\0\x0cjP  \r\n|\xff\x4f\xff\x51",
-    re.DOTALL,
-)
+_SIGNATURES = {
+    "JPEG": rb"\xff\xd8\xff",
+    "PNG": rb"\x89PNG\r\n\x1a\n",
+    "GIF": rb"GIF8[79]a",
+    "WEBP": rb"RIFF.{4}WEBP",
+    "TIFF": rb"II[*+]\0|MM\0[*+]",
+    "AVIF": rb".{4}ftyp(?:.{4}){0,12}avi[fs]",
+    "HEIF": rb".{4}ftyp(?:hei|hev|mif|msf)",
+    "JPEG2000": rb"\0\0\0\x0cjP  \r\n|\xff\x4f\xff\x51",
+    "BMP": rb"BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0",
+    "PPM": rb"P[1-6Ff]\s",
+}
+_SIGNATURE = re.compile(b"|".join(b"(%b)" % each for each in _SIGNATURES.values()), re.DOTALL)
+_TEXTLIKE = ("BMP", "PPM")  # a text may begin so
+SIGNATURE_BYTES = 64
 
 CAN_READ_RAW = find_spec("rawpy") is not None
 """Whether the package that reads raw photos, installed by `seesay[raw]`, is available."""
@@ -67,9 +77,19 @@ def is_image(file: Path) -> bool:
         return suffix in IMAGE_SUFFIXES
     try:
         with file.open("rb") as opened:
-            return _SIGNATURE.match(opened.read(16)) is not None
+            return format_of(opened.read(SIGNATURE_BYTES)) not in (None, *_TEXTLIKE)
     except OSError:
         return False
+
+
+def format_of(head: bytes) -> str | None:
+    """Return the format of an image by its first bytes, as Pillow calls it; None for other files.
+
+    >>> format_of(b"RIFF....WEBPVP8 "), format_of(b"....ftypheic"), format_of(b"%PDF-1.7")
+    ('WEBP', 'HEIF', None)
+    """
+    found = _SIGNATURE.match(head[:SIGNATURE_BYTES])
+    return list(_SIGNATURES)[found.lastindex - 1] if found and found.lastindex else None
 
 
 def unread_kind(name: str) -> str | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from seesay.data.characters import LONE_SURROGATE
-from seesay.data.pixels import in_srgb, to_rgb
+from seesay.data.pixels import to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
@@ -81,7 +81,7 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
             raise ImageError(f"{place}: no pixels; an image needs at least one.")
         try:
             upright = ImageOps.exif_transpose(image)
-            return in_srgb(to_rgb(upright), upright), place
+            return to_rgb(upright), place
         except (OSError, ValueError) as error:  # a ValueError if it was closed
             raise ImageError(f"{place}: damaged ({first_line(error)}).") from error
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3:

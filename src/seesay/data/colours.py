@@ -1,0 +1,172 @@
+"""Conversion of colours to sRGB, by what an image's profile contains and not by its name.
+
+The colours are described by an ICC profile (RGB, grey or CMYK), by the numbers of ITU-T H.273 (cICP of a PNG,
+nclx of AVIF and HEIC), or by the gamma and primaries of a PNG. PQ and HLG, in which cameras and phones store
+highlights, are brought to 203 cd/m² for white (ITU-R BT.2408), and what is brighter becomes white. Other
+colours stay as they are: slightly wrong ones are better than none.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageCms
+
+from seesay.arrays import Floats, Pixels
+
+Conversion = Callable[[Pixels], None]
+"""Converts RGB pixels, (h, w, 3), in place."""
+
+_MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and cameras have a few thousand
+_MODES = {"RGB": "RGB", "GRAY": "L", "CMYK": "CMYK"}  # the colours of profiles, and modes of Pillow
+_SAMPLE = np.stack(np.meshgrid(*[np.linspace(0, 255, 6)] * 3), axis=-1).reshape(1, -1, 3).astype(np.uint8)
+_SAME = 2  # levels by which a profile of sRGB may change colours
+_WHITE = 203.0  # cd/m²
+_SRGB = (0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)  # x and y of white, red, green and blue
+_PRIMARIES = {  # by their numbers in H.273
+    5: (0.3127, 0.3290, 0.64, 0.33, 0.29, 0.60, 0.15, 0.06),
+    9: (0.3127, 0.3290, 0.708, 0.292, 0.170, 0.797, 0.131, 0.046),
+    12: (0.3127, 0.3290, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
+}
+_BRADFORD = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
+_STEPS = 1 << 14  # of light, whose levels are in a table
+
+
+def conversion_of(image: Image.Image, data: bytes) -> Conversion | None:
+    """Return how to convert an opened image's decoded RGB pixels; None if they are in sRGB, or not described.
+
+    Args:
+        image: the opened image; CMYK is converted by `cmyk_transform`.
+        data: its encoded bytes.
+    """
+    profile = _profile(image)
+    numbers = _coding_points(data, image.format)
+    if profile and not (numbers and image.format == "PNG"):
+        transform = _transform(profile, image.mode == "CMYK", len(image.getbands()) < 3)
+        if transform is None or transform.input_mode == "CMYK":
+            return None
+        if transform.input_mode == "L":
+            levels = Image.fromarray(np.arange(256, dtype=np.uint8)[None])
+            return _by_table(np.asarray(ImageCms.applyTransform(levels, transform))[0, :, 0])
+        return lambda pixels: _assign(pixels, ImageCms.applyTransform(Image.fromarray(pixels), transform))
+    if numbers:
+        known = _light(numbers[1])
+        return None if known is None else _by_light(known, _PRIMARIES.get(numbers[0], _SRGB))
+    gamma = image.info.get("gamma")
+    if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or not 0.05 < gamma < 5:
+        return None
+    light = _srgb_light() if abs(gamma - 1 / 2.2) < 0.01 else np.linspace(0, 1, 256) ** (1 / gamma)
+    primaries = image.info.get("chromaticity", _SRGB)
+    return _by_light(light, primaries if min(primaries[1::2]) > 0 else _SRGB)
+
+
+def cmyk_transform(image: Image.Image) -> ImageCms.ImageCmsTransform | None:
+    """Return the transform from a CMYK image's profile to sRGB; None if it has no usable one."""
+    profile = _profile(image)
+    return _transform(profile, True, False) if profile and image.mode == "CMYK" else None
+
+
+def _profile(image: Image.Image) -> bytes:
+    profile = image.info.get("icc_profile")
+    return profile if isinstance(profile, bytes) and len(profile) <= _MAX_PROFILE else b""
+
+
+@lru_cache(32)  # making one takes about as long as decoding a small photo, and photos share a few profiles
+def _transform(profile: bytes, is_cmyk: bool, is_grey: bool) -> ImageCms.ImageCmsTransform | None:
+    """Return the transform of a profile, if it fits an image of such channels and changes its colours."""
+    try:
+        own = ImageCms.getOpenProfile(io.BytesIO(profile))
+        mode = _MODES.get(own.profile.xcolor_space.strip(), "")
+        if not {"RGB": not is_cmyk, "L": is_grey, "CMYK": is_cmyk}.get(mode):
+            return None
+        # The shortcut for grey is several levels wrong in the dark; only its 256 levels are converted.
+        flags = ImageCms.Flags.NOOPTIMIZE if mode == "L" else ImageCms.Flags.NONE
+        srgb = ImageCms.createProfile("sRGB")
+        transform = ImageCms.buildTransform(own, srgb, mode, "RGB", flags=flags)
+        if mode == "RGB":
+            changed = ImageCms.applyTransform(Image.fromarray(_SAMPLE), transform)
+            return None if np.abs(np.asarray(changed, int) - _SAMPLE).max() <= _SAME else transform
+    except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
+        return None
+    return transform
+
+
+def _coding_points(data: bytes, format: str | None) -> tuple[int, int] | None:
+    """Return the numbers of primaries and transfer of a PNG, AVIF or HEIC file (H.273); None without them."""
+    if format in ("AVIF", "HEIF"):
+        at = data.find(b"colrnclx", 0, 1 << 16) + 8
+        return (data[at + 1], data[at + 3]) if 8 <= at < len(data) - 4 else None
+    at = 8
+    while format == "PNG" and data[at + 4 : at + 8] not in (b"IDAT", b""):
+        if data[at + 4 : at + 8] == b"cICP":
+            return data[at + 8], data[at + 9]
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    return None
+
+
+def _light(transfer: int) -> Floats | None:
+    """Return the light of the 256 levels of a transfer function, white being 1; None for an unknown one.
+
+    Those of television have the curve of sRGB, which photographs that are marked so usually have.
+    """
+    level = np.linspace(0, 1, 256)
+    if transfer == 16:  # PQ: SMPTE ST 2084
+        power = level ** (1 / 78.84375)
+        ratio = np.maximum(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
+        return np.asarray(ratio ** (1 / 0.1593017578125) * 10_000 / _WHITE)
+    if transfer == 18:  # HLG: ITU-R BT.2100, on a display of 1,000 cd/m²
+        scene = np.where(
+            level <= 0.5, level**2 / 3, (np.exp((level - 0.55991073) / 0.17883277) + 0.28466892) / 12
+        )
+        return np.asarray(scene**1.2 * 1000 / _WHITE)
+    gamma = {4: 2.2, 5: 2.8, 8: 1.0}.get(transfer)
+    if gamma is not None:
+        return np.asarray(level**gamma)
+    return _srgb_light() if transfer in (1, 2, 6, 13, 14, 15) else None
+
+
+def _srgb_light() -> Floats:
+    level = np.linspace(0, 1, 256)
+    return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+
+
+def _by_light(light: Floats, primaries: tuple[float, ...]) -> Conversion | None:
+    """Return the conversion of colours with that light of each level and those primaries."""
+    matrix = np.linalg.solve(_to_xyz(_SRGB), _to_xyz(primaries))
+    levels = _srgb_levels(np.linspace(0, 1, _STEPS + 1))
+    if np.abs(matrix - np.eye(3)).max() < 0.01:
+        table = levels[np.rint(light.clip(0, 1) * _STEPS).astype(int)]
+        return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)
+    own = light.astype(np.float32)
+
+    def convert(pixels: Pixels) -> None:
+        mixed = own[pixels] @ matrix.T.astype(np.float32)
+        pixels[:] = levels[np.rint(mixed.clip(0, 1) * _STEPS).astype(np.int32)]
+
+    return convert
+
+
+def _srgb_levels(light: Floats) -> NDArray[np.uint8]:
+    level = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.asarray(np.rint(255 * level), np.uint8)
+
+
+def _to_xyz(primaries: tuple[float, ...]) -> Floats:
+    """Return the matrix from light of these primaries to XYZ, adapted to the white of sRGB (Bradford)."""
+    white, *colours = (np.array([x / y, 1, (1 - x - y) / y]) for x, y in np.reshape(primaries, (4, 2)))
+    wanted = np.array([_SRGB[0] / _SRGB[1], 1, (1 - _SRGB[0] - _SRGB[1]) / _SRGB[1]])
+    matrix = np.column_stack(colours) * np.linalg.solve(np.column_stack(colours), white)
+    gains = (_BRADFORD @ wanted) / (_BRADFORD @ white)
+    return np.asarray(np.linalg.solve(_BRADFORD, gains[:, None] * (_BRADFORD @ matrix)))
+
+
+def _by_table(table: NDArray[np.uint8]) -> Conversion:
+    return lambda pixels: _assign(pixels, table[pixels])
+
+
+def _assign(pixels: Pixels, found: object) -> None:
+    pixels[:] = np.asarray(found)
