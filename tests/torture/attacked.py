@@ -35,6 +35,7 @@ REQUESTS = {
     "hostile uploads": 1.5,
     "operations": 1.5,
     "many requests": 1.5,
+    "swaps": 3.0,
     "mixed load": 3.0,
 }
 SEED = 1

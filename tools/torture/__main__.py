@@ -23,6 +23,7 @@ from tools.torture import (  # noqa: F401  # which register their attacks
     runs,
     schema,
     server,
+    swaps,
 )
 from tools.torture.base import ATTACKS, ROOT, Outcome, Stage
 
