@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
+from PIL import Image
 
 import seesay
 from seesay import progress as module
+from seesay.cli.printing import Screen, print_json
 from seesay.progress import progress, progress_of
 
 
@@ -143,3 +150,41 @@ def test_a_terminal_counts_in_place(
     with progress("Listing", None, "files") as advance:
         advance(7)
     assert "Listing" in capsys.readouterr().err
+
+
+def test_nothing_but_colours_and_progress_controls_a_terminal():
+    terminal = io.StringIO()
+    screen = Screen(terminal)
+    screen.write("\x1b[1mbold\x1b[0m é 😀\n\r\x1b[2K\x1b[1A\x1b[?25l")
+    assert terminal.getvalue() == "\x1b[1mbold\x1b[0m é 😀\n\r\x1b[2K\x1b[1A\x1b[?25l"
+    terminal.truncate(0)
+    terminal.seek(0)
+    screen.write("\x1b]0;title\x07 \x1b[2J \x9b2J \u202egpj.exe \x1bc")
+    assert terminal.getvalue() == r"\x1b]0;title\x07 \x1b[2J \x9b2J \u202egpj.exe \x1bc"
+
+
+def test_json_stays_json_whatever_the_names_in_it(capsys):
+    name = "\x1b[2J \x9b2J \u202e\n é"
+    print_json({"name": name})
+    told = capsys.readouterr().out
+    assert json.loads(told) == {"name": name}
+    assert not set("\x1b\x9b\u202e") & set(told)
+    assert "é" in told
+
+
+@pytest.mark.parametrize("command", ["data", "runs", "info"])
+def test_a_terminal_is_given_no_escape_sequences_of_names(command, tmp_path):
+    """With a terminal of its own, as a shell runs it."""
+    pty = pytest.importorskip("pty")
+    folder = tmp_path / "evil\x1b]0;title\x07"
+    folder.mkdir()
+    Image.new("RGB", (60, 40)).save(folder / "a\x1b]0;title\x07.png")
+    (folder / "a\x1b]0;title\x07.txt").write_text("a black picture\n")
+    parent, child = pty.openpty()
+    asked = [sys.executable, "-m", "seesay.cli", command, str(folder)]
+    process = subprocess.run(asked, stdout=child, stderr=child, timeout=60)
+    os.close(child)
+    told = os.read(parent, 100_000)
+    os.close(parent)
+    assert process.returncode in (0, 2)
+    assert b"\x1b]" not in told

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 Advance = Callable[[int], None]
 Report = Callable[[int, int | None], None]  # done and total, which may be unknown
+
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that control a terminal, or the direction of text."""
 
 _SECONDS_BETWEEN_LINES = 10.0
 _VARIABLE = "SEESAY_PROGRESS"
@@ -118,4 +122,9 @@ def _lines(what: str, unit: str) -> Report:
 def tell(line: str) -> None:
     """Print a line on standard error, unless progress is switched off."""
     if os.environ.get(_VARIABLE) != "0":
-        print(line, file=sys.stderr, flush=True)
+        print(visible(line), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """Escape characters of file names that would control a terminal, end a line or reverse its text."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2 as httpx
@@ -15,11 +20,13 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import Headers
 
 from seesay.errors import SeesayError
+from seesay.search import Index
 from seesay.web.app import create_app
 from seesay.web.options import ServerOptions
-from seesay.web.security import AccessTokens
+from seesay.web.security import AccessTokens, Limits
 from tests.linear import check_linear
-from tests.search.colours import opened
+from tests.search.colours import Colours, opened
+from tests.waiting import waited
 from tests.web.conftest import TOKEN
 
 OTHER = "another-token-of-many-letters"
@@ -98,10 +105,10 @@ def test_each_token_lets_in_and_the_log_names_whose_it_was(index_path: Path, tok
 def test_tokens_that_were_taken_out_of_the_file_open_nothing(tokens: Path) -> None:
     access = AccessTokens(tokens)
     cookie = Headers({"cookie": f"seesay={access.cookie(TOKEN)}"})
-    assert access.name_of(cookie) == ""
+    assert access.token_of(cookie) == TOKEN
     tokens.write_text(f"ada {OTHER}")
     assert access.reread() == 1
-    assert access.name_of(cookie) is None
+    assert access.token_of(cookie) is None
     assert not access.is_token(TOKEN)
     assert access.is_token(OTHER)
     tokens.write_text("short")
@@ -116,7 +123,7 @@ from pathlib import Path
 from seesay.search import Index
 from seesay.web.app import serve
 from seesay.web.options import ServerOptions
-from seesay.web.security import AccessTokens
+from seesay.web.security import AccessTokens, Limits
 from tests.search.colours import Colours
 serve(Index.open(sys.argv[1], Colours()), port=0, options=ServerOptions(token_file=Path(sys.argv[2])))
 """
@@ -162,16 +169,16 @@ def test_the_time_to_find_a_cookie_is_linear_in_the_header(tokens: Path, escaped
     def header(size: int) -> Headers:
         return Headers({"cookie": 'seesay="' + escaped * (size // len(escaped)) + '"'})
 
-    check_linear(AccessTokens(tokens).name_of, header, 64_000)
+    check_linear(AccessTokens(tokens).token_of, header, 64_000)
 
 
 def test_the_cookie_is_found_among_others(tokens: Path) -> None:
     access = AccessTokens(tokens)
     ours = f"seesay={access.cookie(TOKEN)}"
     for cookies in (ours, f"a=b; {ours}", f"{ours};c=d", f'x="q;"; {ours} ; y', f"seesay=old; {ours}"):
-        assert access.name_of(Headers({"cookie": cookies})) == "", cookies
+        assert access.token_of(Headers({"cookie": cookies})) == TOKEN, cookies
     for cookies in (f"not-{ours}", f"{ours}0", f"a={ours}", f'a="b{ours}"', ""):
-        assert access.name_of(Headers({"cookie": cookies})) is None, cookies
+        assert access.token_of(Headers({"cookie": cookies})) is None, cookies
 
 
 def test_a_form_names_no_codec(index_path: Path, tokens: Path) -> None:
@@ -228,3 +235,56 @@ def test_another_site_may_change_nothing(client: TestClient) -> None:
 def test_another_site_may_change_nothing_without_tls(client: TestClient) -> None:
     for origin, status in (("http://other.example", 403), ("null", 403), ("http://localhost", 202)):
         assert client.post("/api/v1/update", headers={"Origin": origin}).status_code == status
+
+
+def test_a_cookie_stands_for_its_whole_token(tokens: Path) -> None:
+    long = "a" * 64
+    tokens.write_text(f"{long}b\n{long}c\n")
+    access = AccessTokens(tokens)
+    removed = Headers({"cookie": f"seesay={access.cookie(f'{long}b')}"})
+    assert access.token_of(removed) == f"{long}b"
+    tokens.write_text(f"{long}c\n")
+    access.reread()
+    assert access.token_of(removed) is None
+
+
+def test_wrong_tokens_are_slowed_and_the_owner_is_not(index_path: Path, tokens: Path) -> None:
+    def seconds(client: TestClient, token: str, status: int) -> float:
+        started = time.monotonic()
+        assert client.get("/api/v1/status", headers=bearer(token)).status_code == status
+        return time.monotonic() - started
+
+    with client_of(index_path, tokens) as client, ThreadPoolExecutor(4) as threads:
+        wrong = [threads.submit(seconds, client, f"{OTHER}{i}", 401) for i in range(4)]
+        assert seconds(client, TOKEN, 200) < 1
+        waited = [each.result() for each in wrong]
+        started = time.monotonic()
+        assert client.post("/login", data={"token": "wrong"}).status_code == 401
+        assert time.monotonic() - started >= 1
+    assert min(waited) >= 1
+    assert max(waited) >= 4
+
+
+def test_requests_are_limited_by_token_and_not_by_address(index_path: Path, tokens: Path) -> None:
+    tokens.write_text(f"ada {TOKEN}\nbob {OTHER}\n")
+    going = threading.Event()
+
+    class Slow(Colours):
+        def embed_sentences(self, sentences: Sequence[str], query: bool = False):
+            going.wait(20)
+            return super().embed_sentences(sentences)
+
+    options = ServerOptions(token_file=tokens, limits=Limits(requests_a_client=2))
+    app = create_app(Index.open(index_path, Slow()), options)
+    with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(client.get, f"/api/v1/search?q=red+{i}", headers=bearer(TOKEN)) for i in (1, 2)
+        ]
+        waited(lambda: client.get("/api/v1/status", headers=bearer(TOKEN)).status_code == 429)
+        refused = client.get("/api/v1/status", headers=bearer(TOKEN))
+        assert int(refused.headers["retry-after"]) > 0
+        assert client.get("/api/v1/status", headers=bearer(OTHER)).status_code == 200
+        going.set()
+        assert {each.result().status_code for each in asked} == {200}
+        metrics = client.get("/metrics", headers=bearer(OTHER)).text
+    assert re.search(r'seesay_requests_total\{method="GET",route="other",status="429"\} [1-9]', metrics)

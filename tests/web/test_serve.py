@@ -207,14 +207,14 @@ def test_requests_that_a_proxy_may_read_differently_are_refused(index_path: Path
 
 def test_clients_behind_a_proxy_are_told_apart(index_path: Path) -> None:
     clients = ["10.0.0.1"] * 3 + ["10.0.0.2"] * 2
-    with serving(index_path, ["127.0.0.0/8"], Slow(), requests_an_address=2) as port:
+    with serving(index_path, ["127.0.0.0/8"], Slow(), requests_a_client=2) as port:
         found = [response.status_code for response in statuses(port, clients)]
         assert sorted(found[:3]) == [200, 200, 429]
         assert found[3:] == [200, 200]
 
 
 def test_only_a_proxy_is_believed_who_its_clients_are(index_path: Path) -> None:
-    with serving(index_path, matcher=Slow(), requests_an_address=2) as port:
+    with serving(index_path, matcher=Slow(), requests_a_client=2) as port:
         found = statuses(port, [f"10.0.0.{i}" for i in range(5)])
         assert sorted(response.status_code for response in found) == [200, 200, 429, 429, 429]
         assert all("retry-after" in response.headers for response in found if response.status_code == 429)
@@ -279,3 +279,39 @@ def test_the_threads_of_a_server_share_two_heaps(index_path: Path, tmp_path: Pat
     command = [sys.executable, "-c", HEAPS, str(index_path), str(tmp_path / "heaps")]
     subprocess.run(command, check=True, env=environment)
     assert (tmp_path / "heaps").read_text().count("<heap nr=") <= 2
+
+
+def test_malformed_requests_fill_no_log(index_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    with serving(index_path) as port:
+        for sent in (
+            b"\0\1\2\r\n\r\n",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"GET /static/x HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", port), 10) as client:
+                client.sendall(sent)
+                assert client.recv(10_000).startswith(b"HTTP/1.1 40")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "status"),
+    [
+        ("*.example.com", "a.example.com", 200),
+        ("*.example.com", "a.b.Example.com:80", 200),
+        ("*.example.com", "example.com", 400),
+        ("*.example.com", "evil-example.com", 400),
+    ],
+)
+def test_all_names_below_a_domain_can_be_allowed(
+    index_path: Path, allowed: str, host: str, status: int
+) -> None:
+    with serving(index_path, hosts=[allowed]) as port:
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize("name", ["*", "*.com", "a.*.example.com", "*example.com"])
+def test_a_star_for_more_than_that_is_refused(index_path: Path, name: str) -> None:
+    with pytest.raises(SeesayError, match=r"such as \*\.example\.com"):
+        serve(opened(index_path), port=0, options=ServerOptions(hosts=[name]))

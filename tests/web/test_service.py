@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zipfile
@@ -637,3 +638,32 @@ def test_a_server_whose_index_was_deleted_is_not_ready(index_path: Path) -> None
         assert client.get("/readyz").status_code == 200
         shutil.rmtree(index_path)
         assert client.get("/readyz").status_code == 503
+
+
+def test_a_request_has_an_id_in_the_answer_and_in_the_logs(
+    index_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise SeesayError("the disk\nis \x1b[2Jfull")
+
+    with client_of(index_path, access_log=True) as client:
+        given = client.get("/healthz", headers={"X-Request-ID": "from-a.proxy_1"})
+        assert given.headers["x-request-id"] == "from-a.proxy_1"
+        assert client.get("/healthz", headers={"X-Request-ID": "a b"}).headers["x-request-id"] != "a b"
+        monkeypatch.setattr(Index, "search", failing)
+        failed = client.get("/api/v1/search?q=red")
+    told = capsys.readouterr()
+    assert failed.headers["x-request-id"] == json.loads(told.out.splitlines()[-1])["id"]
+    assert told.err == f"{failed.headers['x-request-id']}: the disk\\nis \\x1b[2Jfull\n"
+
+
+def test_a_full_temporary_folder_is_no_fault_of_the_client(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", full)
+    answer = client.post("/api/v1/search", files={"image": ("a.png", bytes(2_000_000))})
+    assert (answer.status_code, answer.json()["status"]) == (507, 507)
+    assert "No space left on device" in capsys.readouterr().err

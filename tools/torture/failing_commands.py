@@ -23,11 +23,11 @@ from fastapi.testclient import TestClient
 
 from seesay.cli import main as run_command
 from seesay.cli import with_all_commands
-from seesay.cli.printing import visible
 from seesay.data.decoders import Decoders
 from seesay.data.headers import MAX_PIXELS
 from seesay.data.images import DecodedImage, EncodedImage
 from seesay.errors import SeesayError
+from seesay.progress import visible
 from seesay.recipes.files import included_recipes
 from seesay.search import index, searcher
 from seesay.search.index import Index

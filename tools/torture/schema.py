@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from seesay.cli.printing import visible
 from seesay.errors import SeesayError
+from seesay.progress import visible
 from seesay.search.filters import Filter
 from seesay.search.index import Index
 from seesay.search.store import Item

@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 from typer.main import get_command
 
 from seesay.cli.options import STOPPED, app
-from seesay.cli.printing import visible
+from seesay.cli.printing import Screen
 from seesay.device import choose_device, chosen_device
 from seesay.errors import SeesayError, naming_extras
+from seesay.progress import visible
 
 __all__ = ["app", "main", "with_all_commands"]
 
@@ -39,11 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     With `--json`, standard output has it too, as an object with the key `error`.
     """
-    # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
-    warnings.filterwarnings("ignore", module="PIL")
+    # Libraries warn about damaged files, which seesay counts and reports itself.
+    warnings.simplefilter("ignore")
+    warnings.filterwarnings("default", module="seesay.registry")
     # It raises errors, which become one line, and also logs them.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
-    before, output = chosen_device(), sys.stdout
+    before, streams = chosen_device(), (sys.stdout, sys.stderr)
+    sys.stdout, sys.stderr = (cast(TextIO, Screen(each)) if each.isatty() else each for each in streams)
+    output = sys.stdout
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     as_json = "--json" in given
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
@@ -83,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         choose_device(before)
         _ignore_closed_pipe()
+        if sys.stdout is output:
+            sys.stdout, sys.stderr = streams
 
 
 def _command(name: str) -> Callable[..., Any]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+from seesay.progress import CONTROLS, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +33,8 @@ _UNSURE = {
     "perhaps": "Perhaps: the first of these images is more likely to be wrong than right.",
     "nothing": "Probably nothing here fits: these images are the nearest, but probably none is right.",
 }
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_OWN = r"\x1b\[[0-9;]*[mKA]|\x1b\[\?25[lh]"  # colours, and the moves of a progress bar
+_FOREIGN = re.compile(rf"({_OWN})|([^\n\r\t\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\U0010ffff])")
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -50,7 +53,8 @@ def print_json(result: object) -> None:
             return str(value)
         return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
 
-    print(json.dumps(result, ensure_ascii=False, indent=1, default=plain))
+    text = json.dumps(result, ensure_ascii=False, indent=1, default=plain)
+    print(CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
 def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_score: bool) -> None:
@@ -216,9 +220,19 @@ def tell(line: str) -> None:
     print(visible(line), file=sys.stderr, flush=True)
 
 
-def visible(text: str) -> str:
-    """Escape characters of file names that would control a terminal or reverse the text of a line."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+class Screen:
+    """A terminal on which only colours and progress bars control anything, whatever is printed."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        """Write text, with control characters and other escape sequences escaped."""
+        return self._terminal.write(_FOREIGN.sub(lambda found: found[1] or visible(found[2]), text))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else a stream has."""
+        return getattr(self._terminal, name)
 
 
 def for_screen(text: str) -> str:

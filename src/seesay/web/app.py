@@ -34,7 +34,15 @@ from seesay.web.responses import Compressed
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
-from seesay.web.security import MAX_HEADER_BYTES, AccessTokens, Guard, check_proxies, is_local, is_open
+from seesay.web.security import (
+    MAX_HEADER_BYTES,
+    AccessTokens,
+    Guard,
+    check_hosts,
+    check_proxies,
+    is_local,
+    is_open,
+)
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
@@ -132,8 +140,14 @@ def _checked_prefix(prefix: str) -> str:
 
 
 def _add_error_handlers(app: FastAPI) -> None:
+    def logged(request: Request, failure: Exception, status: int = 503) -> ProblemResponse:
+        log_line(f"{request.scope['id']}: {failure}")  # which may name paths of this machine
+        return problem(status, "This cannot be answered now; the log of the server says why.")
+
     @app.exception_handler(StarletteHTTPException)
-    async def http(_request: Request, failure: StarletteHTTPException) -> ProblemResponse:
+    async def http(request: Request, failure: StarletteHTTPException) -> ProblemResponse:
+        if isinstance(failure.__cause__, OSError):  # such as a full temporary folder, which holds uploads
+            return logged(request, failure.__cause__, 507)
         response = problem(failure.status_code, str(failure.detail))
         response.headers.update(failure.headers or {})
         return response
@@ -145,18 +159,16 @@ def _add_error_handlers(app: FastAPI) -> None:
         return problem(422, f"{name}: {first['msg']}.")
 
     @app.exception_handler(SeesayError)
-    async def ours(_request: Request, failure: SeesayError) -> ProblemResponse:
+    async def ours(request: Request, failure: SeesayError) -> ProblemResponse:
         if isinstance(failure, ImageError | QueryError):
             return problem(422, str(failure))
-        log_line(str(failure))  # which may name paths of this machine
-        return problem(503, "This cannot be answered now; the log of the server says why.")
+        return logged(request, failure)
 
     @app.exception_handler(OSError)
-    async def of_system(_request: Request, failure: OSError) -> ProblemResponse:
+    async def of_system(request: Request, failure: OSError) -> ProblemResponse:
         if not failure_of_disk(failure):
             raise failure
-        log_line(str(failure))
-        return problem(503, "This cannot be answered now; the log of the server says why.")
+        return logged(request, failure)
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> ProblemResponse:
@@ -191,6 +203,7 @@ def serve(
     _share_heaps()
     options = options or ServerOptions()
     check_proxies(options.proxies)
+    check_hosts(options.hosts)
     if options.ground_run != GROUND_RUN and not can_ground(options.ground_run):
         raise SeesayError(
             f"{options.ground_run}: not a run of a grounding recipe (ground-…); name one with --ground, "
@@ -206,7 +219,8 @@ def serve(
         http="h11",
         forwarded_allow_ips=list(options.proxies),
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-        log_level="warning",
+        ws="none",
+        log_level="error",  # it warns of each malformed request
         server_header=False,
         access_log=False,  # `Observed` has one without queries
         limit_concurrency=2 * options.limits.requests,  # connections, also idle ones; `Guard` limits requests

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from secrets import token_hex
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
@@ -23,6 +25,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay import __version__
@@ -33,6 +36,7 @@ from seesay.web.served import Served
 from seesay.web.service import Service
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
+_ID = re.compile("[A-Za-z0-9._-]{1,64}")  # that a proxy or client may give a request
 _METHODS = ("GET", "HEAD", "POST")
 _GAUGES = {
     "readable": "0 if an index cannot be read; its counts are missing.",
@@ -92,12 +96,15 @@ class Observed:
             await self._app(scope, receive, send)
             return
         method, started = scope["method"], time.perf_counter()  # a later layer may change the method
+        given = Headers(scope=scope).get("x-request-id", "")
+        scope["id"] = given if _ID.fullmatch(given) else token_hex(8)
         status, size = 500, 0
 
         async def sending(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = scope["id"]
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
             await send(message)
@@ -123,6 +130,7 @@ def _write_line(scope: Scope, method: str, status: int, size: int, seconds: floa
     client = scope.get("client")
     line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "id": scope["id"],
         "client": client[0] if client else None,
         **({"user": scope["user"]} if scope.get("user") else {}),
         "method": method,

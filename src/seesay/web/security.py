@@ -6,7 +6,7 @@ put a reverse proxy in front of a server that strangers can reach.
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import ipaddress
 import math
 import re
@@ -45,6 +45,7 @@ _OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; t
 _ENVELOPE_BYTES = 64 * 1024
 _CLOSE = {"Connection": "close"}
 _LATER = {"Retry-After": "2"}  # seconds
+_LONGEST_WAIT = 10  # seconds before a wrong token is answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Limits:
             part of it is read.
         decode_seconds: the time in which an upload must be decoded.
         requests: the requests of all clients at the same time.
-        requests_an_address: those of one IPv4 address or /64 network of IPv6.
+        requests_a_client: those of one token or, without tokens, of one IPv4 address or /64 network of IPv6.
     """
 
     upload_bytes: int = 20 * 2**20
@@ -68,7 +69,7 @@ class Limits:
     seconds: float = 30.0
     decode_seconds: float = 10.0
     requests: int = 250
-    requests_an_address: int = 64
+    requests_a_client: int = 64
 
 
 class AccessTokens:
@@ -88,6 +89,7 @@ class AccessTokens:
         self._file = file
         self._names: dict[str, str] = {}  # by token
         self._of_cookies: dict[str, str] = {}  # tokens
+        self._waiting: Counter[str] = Counter()  # requests with wrong tokens, by client
         self.reread()
 
     def reread(self) -> int:
@@ -103,19 +105,33 @@ class AccessTokens:
     @staticmethod
     def cookie(token: str) -> str:
         """Return the cookie for a token: a digest, which is useless for other servers."""
-        return hashlib.blake2b(b"seesay cookie", key=token.encode()[:64], digest_size=32).hexdigest()
+        return hmac.digest(token.encode(), b"seesay cookie", "sha256").hex()
 
     def is_token(self, given: str) -> bool:
         """Return whether this is a token, in constant time for wrong ones."""
         return _key(given, self._names) is not None
 
-    def name_of(self, headers: Headers) -> str | None:
-        """Return the owner of a request's token or cookie, "" if unnamed; None without a valid one."""
+    def token_of(self, headers: Headers) -> str | None:
+        """Return the token of a request, also one that its cookie stands for; None without a valid one."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
             token = token or self._of_cookies.get(_key(cookie, self._of_cookies) or "")
-        return None if token is None else self._names[token]
+        return token
+
+    def name_of(self, token: str) -> str:
+        """Return the owner of a token, "" if unnamed."""
+        return self._names[token]
+
+    async def slow_down(self, client: str) -> None:
+        """Wait before a wrong token is answered: the more of them a client sends at once, the longer."""
+        self._waiting[client] += 1
+        try:
+            await anyio.sleep(min(self._waiting[client], _LONGEST_WAIT))
+        finally:
+            self._waiting[client] -= 1
+            if not self._waiting[client]:
+                del self._waiting[client]
 
     def refusal(self, path: str, headers: Headers) -> ASGIApp:
         """Return the response to a request without a valid token."""
@@ -207,13 +223,24 @@ def host_allowed(header: str, hosts: Collection[str]) -> bool:
     """Return True if a Host header is one of `hosts` or any numeric address.
 
     This prevents DNS rebinding, in which the name of another site resolves to this server.
+
+    >>> host_allowed("a.example.com:80", ["*.example.com"]), host_allowed("example.com", ["*.example.com"])
+    (True, False)
     """
     name = header.strip().lower()
     if name.startswith("["):
         name = name[1:].partition("]")[0]
     else:
         name = name.partition(":")[0].rstrip(".")
-    return name in hosts or _address(name) is not None
+    below = tuple(each[1:] for each in hosts if each.startswith("*."))
+    return name in hosts or name.endswith(below) or _address(name) is not None
+
+
+def check_hosts(hosts: Iterable[str]) -> None:
+    """Raise a `SeesayError` if a host name has a * other than for the names below a domain."""
+    for host in hosts:
+        if "*" in host and not re.fullmatch(r"\*(\.[^.*]+){2,}", host):
+            raise SeesayError(f"{host}: write * only for all names below a domain, such as *.example.com.")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -259,13 +286,22 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope["root_path"] = self._prefix
-        headers = Headers(scope=scope)
+        headers, address = Headers(scope=scope), client_of(scope["client"][0]) if scope.get("client") else ""
         send = with_headers(send, scope["method"] == "HEAD")
-        refusal = self._refusal(scope, headers)
+        refusal, client = self._refusal(scope, headers), address
+        if refusal is None and self._tokens is not None and not is_open(self._path(scope)):
+            token = self._tokens.token_of(headers)
+            if token is None:
+                if "authorization" in headers or COOKIE in headers.get("cookie", ""):
+                    await self._tokens.slow_down(address)
+                refusal = self._tokens.refusal(self._path(scope), headers)
+            else:
+                client, scope["user"] = f"token {token}", self._tokens.name_of(token)  # the user for the log
+        if refusal is None:
+            refusal = self._busy(client)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        client = _client(scope)
         self._at_work[client] += 1
         try:
             await self._answer(scope, self._counted(receive, headers), send)
@@ -273,6 +309,16 @@ class Guard:
             self._at_work[client] -= 1
             if not self._at_work[client]:
                 del self._at_work[client]
+
+    def _path(self, scope: Scope) -> str:
+        return scope["path"].removeprefix(self._prefix) or "/"
+
+    def _busy(self, client: str) -> ASGIApp | None:
+        if self._at_work[client] >= self._limits.requests_a_client:
+            return problem(429, "Too many requests of yours at once; try again later.", _LATER)
+        if self._at_work.total() >= self._limits.requests:
+            return problem(503, "The server is busy; try again later.", _LATER)
+        return None
 
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         if _header_bytes(scope) > MAX_HEADER_BYTES:
@@ -287,22 +333,11 @@ class Guard:
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
-        path = scope["path"].removeprefix(self._prefix) or "/"
-        is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
+        is_link = scope["method"] in ("GET", "HEAD") and not self._path(scope).startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
             return problem(403, "Requests from pages of other sites are not allowed.")
-        if self._at_work[_client(scope)] >= self._limits.requests_an_address:
-            return problem(429, "Too many concurrent requests from your address; try again later.", _LATER)
-        if self._at_work.total() >= self._limits.requests:
-            return problem(503, "The server is busy; try again later.", _LATER)
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
-        if self._tokens is None or is_open(path):
-            return None
-        name = self._tokens.name_of(headers)
-        if name is None:
-            return self._tokens.refusal(path, headers)
-        scope["user"] = name  # for the log
         return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
@@ -361,10 +396,6 @@ def _form_options(headers: Headers) -> dict[bytes, bytes] | None:
     """Return the options of a multipart form, as its parser reads them; None for any other body."""
     kind, options = parse_options_header(headers.get("content-type", ""))
     return options if kind.startswith(b"multipart/") else None
-
-
-def _client(scope: Scope) -> str:
-    return client_of(scope["client"][0]) if scope.get("client") else ""
 
 
 def _header_bytes(scope: Scope) -> int:

@@ -155,7 +155,8 @@ class Updates:
             ended["error"] = "The update was stopped; start it again to go on."
         except Exception as error:
             known = isinstance(error, SeesayError)
-            log_line(f"{self._index.folder}: {error}" if known else traceback.format_exc())
+            for line in [str(error)] if known else traceback.format_exc().splitlines():
+                log_line(f"{self._index.folder}: {line}")
             outcome = "failed"
             ended["error"] = "The update failed; see the log of the server."  # which may name paths
         if outcome:

@@ -196,7 +196,7 @@ async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _If
     return await _there(service, id, lambda: _made(served.image(id), if_none_match, make), service.pictures)
 
 
-@router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422))
+@router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422, 507))
 async def jpeg_of_upload(service: TheService, image: Upload) -> Response:
     """Return an upright JPEG of an uploaded image, for formats that the client cannot show."""
     return Response(await service.with_upload(image, _encoded), media_type="image/jpeg")
@@ -223,7 +223,8 @@ async def _there(
     except OSError as error:
         if failure_of_disk(error):
             raise
-        raise HTTPException(404, f"The file of image {id_} is gone, or its disk is not connected.") from error
+        gone = f"The file of image {id_} is gone, or its disk is not connected."
+        raise HTTPException(404, gone) from None
 
 
 def _opened_image(served: Served, item: Item) -> tuple[FileIO, str]:

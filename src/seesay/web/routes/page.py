@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from seesay.web.security import COOKIE, COOKIE_SECONDS, AccessTokens, login_page
+from seesay.web.security import COOKIE, COOKIE_SECONDS, AccessTokens, client_of, login_page
 
 STATIC = Path(__file__).parents[1] / "static"
 _Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
@@ -37,6 +37,7 @@ def page_routes(tokens: AccessTokens | None, prefix: str) -> APIRouter:
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
         if tokens is not None and not tokens.is_token(token):
+            await tokens.slow_down(client_of(request.client.host) if request.client else "")
             return login_page(refused=True)
         response = RedirectResponse(_page_of(request, prefix), 303)
         if tokens is not None:

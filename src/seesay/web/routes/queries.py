@@ -65,7 +65,7 @@ async def search(
     return await _found(service, served, query, limit, where, cursor)
 
 
-@router.post("/search", responses=failures(404, 410, 413, 422))
+@router.post("/search", responses=failures(404, 410, 413, 422, 507))
 async def search_with_images(
     service: TheService,
     served: TheIndex,
@@ -83,7 +83,7 @@ async def search_with_images(
     return await _found(service, served, query, limit, where, None)
 
 
-@router.post("/sentences", responses=failures(404, 413, 422))
+@router.post("/sentences", responses=failures(404, 413, 422, 507))
 async def sentences(
     service: TheService, served: TheIndex, image: Upload, limit: Limit = 10
 ) -> SentenceAnswers:
@@ -152,7 +152,7 @@ _Phrases = Annotated[
 _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes of a phrase")]
 
 
-@router.post("/ground", tags=["grounding"], responses=failures(413, 422))
+@router.post("/ground", tags=["grounding"], responses=failures(413, 422, 507))
 async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes = 1) -> GroundingAnswer:
     """Find the boxes of the phrases of a sentence in an uploaded image."""
     _check(q)
@@ -174,8 +174,8 @@ async def ground_indexed(
         item = served.image(id)
         try:
             data = served.index.read_image(item)
-        except OSError as error:
-            raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+        except OSError:
+            raise HTTPException(404, f"The file of image {id} cannot be read.") from None
         photo = service.decoders.decode(data, item.path or "the image", SIDE)
         return service.ground(photo, q, limit)
 
