@@ -1,4 +1,4 @@
-"""What an encoder of concepts reads in the folder of a run: its recipe, and that it predicts concepts."""
+"""What an encoder of concepts reads in the folder of a run: its metadata, and that it predicts concepts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pathlib import Path
 
 
 def write_head(folder: Path, encoder: str, arrays: Sequence[str], **matcher: int) -> None:
-    recipe = {"encoders": [encoder], "arrays": list(arrays), "matcher": matcher}
-    (folder / "run.json").write_text(json.dumps({"recipe": recipe}))
+    config = {"encoders": [encoder], "arrays": list(arrays), "matcher": matcher}
+    (folder / "run.json").write_text(json.dumps(config))
     (folder / "concepts.json").write_text("{}")

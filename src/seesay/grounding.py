@@ -154,15 +154,13 @@ class Grounder:
     """
 
     def __init__(self, run: Run, judge: Embedder | None = None) -> None:
-        from seesay.recipes.schema import RegionSettings
-
-        if run.config.regions is None:
+        settings = run.config.region_settings
+        if settings is None:
             raise SeesayError(
                 f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
                 f"(ground-…), such as {GROUND_RUN}."
             )
-        self.run, self._judge = run, judge
-        self._settings = RegionSettings.model_validate(run.config.regions)
+        self.run, self._settings, self._judge = run, settings, judge
         calibration = run.config.calibration
         self._calibration = calibration if isinstance(calibration, Calibration) else None
         self._encoder = load_region_encoder(run.config.encoders[0], run.device, run.folder)

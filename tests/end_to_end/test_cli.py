@@ -126,7 +126,7 @@ def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -
     assert "It needs seesay alone." in done.stdout
     assert "already exists" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
     written = json.loads(seesay("export", run, "--json").stdout)
-    assert written["recipe"]["matcher"]["kind"] == "irmatch"
+    assert written["matcher"]["kind"] == "irmatch"
     assert set(written["graphs"]) == {"images", "sentences"}
 
 

@@ -16,6 +16,7 @@ from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import settings_digest
+from seesay.results.comparison import compare_entries
 from seesay.results.rows import provenance_of
 from seesay.runs.run import Run
 
@@ -119,6 +120,25 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
     assert [origin["settings_digest"], both.settings_digest] == [digests[1], " + ".join(digests)]
     with pytest.raises(SeesayError, match="Only rows of recipes are recorded"):
         provenance_of([small, *_external(files)], "mean", 1.0, None)
+
+
+def test_a_run_is_searched_and_measured_without_its_recipe(
+    small: Run, corpus: Corpus, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(small.folder, folder)
+    (folder / "recipe.json").write_text("not read")
+    run = Run.load(str(folder))
+    np.testing.assert_array_equal(run.embed_sentences(["a dog"]), small.embed_sentences(["a dog"]))
+    wanted = evaluate(small, corpus, resamples=0).metrics
+    assert evaluate(run, corpus, resamples=0).metrics == wanted
+    (folder / "recipe.json").unlink()
+    assert evaluate(Run.load(str(folder)), corpus, resamples=0).metrics == wanted
+    (row, alone) = compare_entries([run, small], corpus, "test", None, lambda _: None, resamples=0).lines
+    assert (row.name, row.rows[0].provenance.recipe) == (run.name, run.name)
+    assert alone.name == "seesay-small"
+    with pytest.raises(SeesayError, match=r"recipe\.json: missing"):
+        provenance_of([run], None, 1.0, None)
 
 
 def test_an_ensemble_names_the_crops_of_members_that_have_some(

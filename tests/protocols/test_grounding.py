@@ -78,8 +78,7 @@ def test_scores_are_those_of_the_matcher_and_equal_ones_gain_nothing(subject: Ru
 
 def shipped_with_voting(min_iou: float | None) -> Run:
     run = Run.load("seesay-ground")
-    regions = {**run.config.recipe["regions"], "box_voting": min_iou}
-    run.config = replace(run.config, recipe={**run.config.recipe, "regions": regions})
+    run.config = replace(run.config, regions={**run.config.regions, "box_voting": min_iou})
     return run
 
 

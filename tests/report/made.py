@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.spec import EncoderSpec
 from seesay.recipes.load import load_recipe
-from seesay.runs.images import array_dims
+from seesay.runs.images import array_dims, recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary
@@ -56,7 +56,11 @@ def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
         vocabulary = concepts.vocabulary()
     encoder = load_sentence_encoder("minilm") if recipe.sentence_encoder == EncoderSpec("minilm") else None
     grounds = recipe.regions is not None
-    dims = task_for(recipe, corpus, vocabulary, encoder).image_dims if grounds else array_dims(recipe)
+    dims = (
+        task_for(recipe, corpus, vocabulary, encoder).image_dims
+        if grounds
+        else array_dims(recipe_encoders(recipe), recipe.arrays)
+    )
     torch.manual_seed(5)
     matcher = new_matcher(recipe, vocabulary, encoder, dims)
     if name.endswith("fused.yaml"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import export_in_place, write_bundle
@@ -139,7 +140,7 @@ def test_a_detector_of_ones_own_is_not_brought(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run_folder("seesay-ground"), folder)
     config = RunConfig.load(folder)
-    replace(config, recipe={**config.recipe, "encoders": ["detector:mine.onnx"]}).save(folder)
+    replace(config, encoders=(EncoderSpec.parse("detector:mine.onnx"),)).save(folder)
     with pytest.raises(SeesayError, match=r"detector:mine\.onnx reads a file of yours"):
         write_bundle(str(folder), tmp_path / "given")
     assert not (tmp_path / "given").exists()
@@ -165,18 +166,16 @@ def test_a_run_that_reads_concepts_names_no_folder(scenes: Path, tmp_path: Path)
 def test_files_that_a_training_read_lose_their_folders(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     config = RunConfig.load(tmp_path / "run")
-    recipe = dict(config.recipe) | {"changes": ["words={vectors: /home/me/v.txt}", "loss.teacher=../a/b"]}
-    replace(config, recipe=recipe).save(tmp_path / "run")
+    matcher = {**config.matcher, "word_vectors": "/home/me/v.txt", "parts": [{"file": "/home/me/w.vec"}, "a"]}
+    replace(config, matcher=matcher).save(tmp_path / "run")
     bundle = write_bundle(str(tmp_path / "run"), tmp_path / "given")
-    text = (bundle.folder / "run.json").read_text()
-    assert json.loads(text)["recipe"]["changes"] == ["words=…", "loss.teacher=…"]
-    assert "/home/me" not in text
+    brought = json.loads((bundle.folder / "run.json").read_text())["matcher"]
+    assert brought == {**config.matcher, "word_vectors": "v.txt", "parts": [{"file": "w.vec"}, "a"]}
 
 
 def test_word_vectors_of_ones_own_are_not_brought(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     config = RunConfig.load(tmp_path / "run")
-    recipe = dict(config.recipe) | {"sentence_encoder": "mean:/home/me/vectors.txt"}
-    replace(config, recipe=recipe).save(tmp_path / "run")
+    replace(config, sentence_encoder=EncoderSpec.parse("mean:/home/me/vectors.txt")).save(tmp_path / "run")
     with pytest.raises(SeesayError, match=r"mean:/home/me/vectors\.txt reads a file of yours"):
         write_bundle(str(tmp_path / "run"), tmp_path / "given")

@@ -15,7 +15,7 @@ from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
-from seesay.runs.config import RUN, WEIGHTS, RunConfig, run_recipe
+from seesay.runs.config import RECIPE, RUN, WEIGHTS, RunConfig, run_recipe
 from seesay.runs.folders import run_folder
 
 SHIPPED = run_folder("seesay-small")
@@ -23,7 +23,7 @@ SHIPPED = run_folder("seesay-small")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in (RUN, WEIGHTS):
+    for name in (RUN, RECIPE, WEIGHTS):
         (tmp_path / name).write_bytes((SHIPPED / name).read_bytes())
     return tmp_path
 
@@ -54,11 +54,10 @@ def test_graphs_of_other_weights_are_left_out(folder: Path, change: str) -> None
 def test_towers_in_the_folder_need_no_seal(folder: Path) -> None:
     inside = "onnx:./towers/0123"
     config = RunConfig.load(folder)
-    recipe = {**config.recipe, "encoders": [inside, "minilm"], "sentence_encoder": inside}
-    replace(config, recipe=recipe).save(folder)
+    towers = EncoderSpec.parse(inside)
+    replace(config, encoders=(towers, EncoderSpec("minilm")), sentence_encoder=towers).save(folder)
     assert "seal" not in json.loads((folder / RUN).read_text())
     found = RunConfig.load(folder)
-    towers = EncoderSpec.parse(inside)
     assert (found.encoders, found.sentence_encoder) == ((towers, EncoderSpec("minilm")), towers)
     assert towers.within(folder).variant == f"{folder.resolve()}/towers/0123"
 
@@ -69,7 +68,8 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str
 ) -> None:
     config = RunConfig.load(folder)
-    replace(config, recipe={**config.recipe, key: [name] if key == "encoders" else name}).save(folder)
+    spec = EncoderSpec.parse(name)
+    replace(config, **{key: (spec,) if key == "encoders" else spec}).save(folder)
     assert EncoderSpec.parse(name) in (
         *RunConfig.load(folder).encoders,
         RunConfig.load(folder).sentence_encoder,
@@ -98,7 +98,7 @@ def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
         EncoderSpec("concepts"), {"classifier.0.weight": np.zeros((3, 4))}, folder, {"encoder": read}
     )
     config = RunConfig.load(folder)
-    replace(config, recipe={**config.recipe, "encoders": [str(head)]}).save(folder)
+    replace(config, encoders=(head,)).save(folder)
     assert RunConfig.load(folder).encoders == (head,)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     with pytest.raises(SeesayError, match=rf"names files outside its folder \({read}\)"):
@@ -107,7 +107,7 @@ def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
 
 def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:
     config = RunConfig.load(folder)
-    replace(config, recipe={**config.recipe, "encoders": ["onnx:/models/clip"]}).save(folder)
+    replace(config, encoders=(EncoderSpec.parse("onnx:/models/clip"),)).save(folder)
     text = (folder / RUN).read_text()
     (folder / RUN).write_text(text.replace("onnx:/models/clip", "onnx:/models/private"))
     with pytest.raises(SeesayError, match=r"outside its folder \(onnx:/models/private\)"):
@@ -124,8 +124,19 @@ def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("recipe", []),
-        ("recipe", {"name": "x"}),
+        ("encoders", [3]),
+        ("encoders", "abc"),
+        ("encoders", ["onnx:./towers/../../private"]),
+        ("arrays", "abc"),
+        ("sentence_encoder", 3),
+        ("sentence_encoder", 0),
+        ("sentence_encoder", "onnx:./../private"),
+        ("regions", 3),
+        ("name", 3),
+        ("name", {}),
+        ("matcher", []),
+        ("matcher", {}),
+        ("matcher", {"kind": [1]}),
         ("image_dims", "x"),
         ("image_dims", [float("inf")]),
         ("sentence_dim", None),
@@ -137,6 +148,8 @@ def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
         ("sentence_dim", False),
         ("embeds", "yes"),
         ("embeds", 1),
+        ("predicts_concepts", 0),
+        ("instances", 0),
         ("max_words", -1),
         ("max_words", 0),
         ("max_words", True),
@@ -165,36 +178,10 @@ def test_a_wrong_value_is_named(folder: Path, key: str, value: object) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"encoders": [3]},
-        {"encoders": "abc"},
-        {"encoders": ["onnx:./towers/../../private"]},
-        {"arrays": "abc"},
-        {"changes": [3]},
-        {"sentence_encoder": 3},
-        {"sentence_encoder": 0},
-        {"sentence_encoder": "onnx:./../private"},
-        {"regions": 3},
-        {"name": 3},
-        {"name": {}},
-        {"corpus": None},
-        {"matcher": {"kind": [1]}},
-    ],
-)
-def test_a_recipe_that_is_none_is_damaged(folder: Path, change: dict[str, object]) -> None:
-    values = json.loads((folder / RUN).read_text())
-    values["recipe"] |= change
-    (folder / RUN).write_text(json.dumps(values))
-    with pytest.raises(SeesayError, match=r"run\.json: damaged"):
-        RunConfig.load(folder)
-
-
 @pytest.mark.parametrize("key", ["encoders", "arrays"])
 def test_a_run_reads_something(folder: Path, key: str) -> None:
     values = json.loads((folder / RUN).read_text())
-    values["recipe"][key] = []
+    values[key] = []
     (folder / RUN).write_text(json.dumps(values))
     with pytest.raises(SeesayError, match=rf"run\.json: damaged \({key} is \[\]\)"):
         RunConfig.load(folder)
@@ -205,3 +192,24 @@ def test_features_wider_than_any_are_refused_before_a_matcher_is_made(folder: Pa
     (folder / RUN).write_text(json.dumps(values))
     with pytest.raises(SeesayError, match=r"run\.json: damaged \(image_dims is"):
         RunConfig.load(folder)
+
+
+def test_a_run_without_its_recipe_says_what_it_lacks(folder: Path) -> None:
+    (folder / RECIPE).unlink()
+    assert RunConfig.load(folder).name == "seesay-small"
+    with pytest.raises(SeesayError, match=r"recipe\.json: missing; the run can be searched and measured"):
+        run_recipe(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 10_000, '{"name": 3}'])
+def test_a_damaged_recipe_is_named(folder: Path, text: str) -> None:
+    (folder / RECIPE).write_text(text)
+    with pytest.raises(SeesayError, match=r"recipe\.json: "):
+        run_recipe(folder)
+
+
+def test_a_recipe_of_other_encoders_is_refused(folder: Path) -> None:
+    values = json.loads((folder / RECIPE).read_text()) | {"encoders": ["onnx:/models/private"]}
+    (folder / RECIPE).write_text(json.dumps(values))
+    with pytest.raises(SeesayError, match=r"recipe\.json: names other encoders than run\.json"):
+        run_recipe(folder)

@@ -15,8 +15,8 @@ from PIL import Image
 from seesay.data.images import EncodedImage, content_key
 from seesay.encoders.stores import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
+from seesay.matchers.settings import MatcherSettings
 from seesay.recipes.load import load_recipe
-from seesay.runs import trained
 from seesay.runs.folders import included_runs, run_folder
 from seesay.runs.images import join_features, read_images, recipe_encoders
 from seesay.runs.run import Run, check_one_score
@@ -188,7 +188,7 @@ def test_whole_numbers_among_the_weights_keep_their_precision(pairs: Run, tmp_pa
     counted.register_buffer("steps", torch.tensor(2**53 + 1))
     save_weights(folder, counted.state_dict())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trained, "new_matcher", lambda *_: deepcopy(counted))
+        patch.setattr(MatcherSettings, "build", lambda *_: deepcopy(counted))
         assert int(Run.load(str(folder)).matcher.steps) == 2**53 + 1
 
 

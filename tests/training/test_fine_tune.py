@@ -298,7 +298,7 @@ def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) 
     assert encoder.untuned == EncoderSpec("efficientnet-lite0") != encoder
     assert (concepts / f"encoder-{encoder.weights}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
-    assert default_protocol(run.recipe) == "concepts"
+    assert default_protocol(run.config) == "concepts"
     assert (summary.monitor, summary.best_epoch, list(summary.members)) == ("mAP", 1, ["concepts"])
     assert summary.concepts == ConceptCount(wanted=256, kept=len(run.vocabulary.words))
     measured = evaluate(run, few, "concepts", "val", resamples=0)  # of features in half precision

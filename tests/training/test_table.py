@@ -20,7 +20,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.comparison import compare_entries
 from seesay.results.tables import FORMATS, PaperTable
-from seesay.runs.config import RunConfig
+from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
@@ -325,8 +325,8 @@ def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: P
 
 
 def test_runs_that_learned_from_other_corpora_are_no_seeds_of_one(corpus: Corpus, copies: Path) -> None:
-    config = RunConfig.load(copies / "two")
-    replace(config, recipe={**config.recipe, "corpus": "other"}).save(copies / "two")
+    recipe = run_recipe(copies / "two").model_copy(update={"corpus": "other"})
+    save_recipe(recipe, copies / "two")
     table = table_of(corpus, copies / "one", copies / "two")
     assert [Path(line.name).name for line in table.lines] == ["one", "two"]
 

@@ -167,7 +167,7 @@ def evaluate(
         commit = source_commit(opt.HERE.resolve())
         provenance = provenance_of(entries, combine, time.monotonic() - started, commit)
         record_row(record, corpus.name, Row(provenance, result))
-    alone = loaded[0].recipe if len(entries) == len(loaded) == 1 else None
+    alone = loaded[0].recipe if len(entries) == len(loaded) == 1 and loaded[0].has_recipe else None
     if as_json:
         console.print_json(result)
     else:

@@ -16,7 +16,7 @@ from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, o
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import RunSubject, Subject
-from seesay.recipes.schema import Recipe
+from seesay.runs.config import RunConfig
 from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
@@ -153,15 +153,15 @@ def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol[
         SeesayError: there is none of that name.
     """
     first, *others = entries
-    default = default_protocol(first.recipe) if isinstance(first, Run) and not others else "standard"
+    default = default_protocol(first.config) if isinstance(first, Run) and not others else "standard"
     return PROTOCOLS[name or default]
 
 
-def default_protocol(recipe: Recipe) -> str:
-    """Return the name of the protocol that runs of a recipe are measured by."""
-    if recipe.regions is not None:
+def default_protocol(config: RunConfig) -> str:
+    """Return the name of the protocol that such a run is measured by."""
+    if config.regions is not None:
         return "grounding"
-    return "concepts" if recipe.matcher.predicts_concepts else "standard"
+    return "concepts" if config.predicts_concepts else "standard"
 
 
 def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol[Any]) -> Subject:
@@ -198,8 +198,8 @@ def measure(subject: Subject, protocol: Protocol[Any] | str, options: Options = 
 
 
 def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
-    """Measure a run on prepared inputs with the default protocol of its recipe, as after each epoch."""
-    return measure(RunSubject(run, inputs, split), default_protocol(run.recipe))
+    """Measure a run on prepared inputs with its default protocol, as after each epoch."""
+    return measure(RunSubject(run, inputs, split), default_protocol(run.config))
 
 
 def _options(protocol: Protocol[Any], given: Mapping[str, Any], resamples: int) -> Options:

@@ -92,7 +92,8 @@ class GroundingProtocol(Protocol[RunSubject]):
             "random proposal": random_hits(overlaps),
             "whole image": hits(first_right([np.ones(1)] * len(phrases), whole)),
         }
-        if run.recipe.regions is not None and run.recipe.regions.box_voting is not None:
+        settings = run.config.region_settings
+        if settings is not None and settings.box_voting is not None:
             baselines[UNVOTED] = plain
         further: dict[str, Value] = {}
         for name, each in baselines.items():
@@ -125,7 +126,8 @@ def ranked_boxes(
     These are its proposals, (r, 4); with box voting, the best of them is replaced by the mean that `seesay
     ground` returns.
     """
-    min_iou = run.recipe.regions.box_voting if run.recipe.regions else None
+    settings = run.config.region_settings
+    min_iou = settings.box_voting if settings else None
     if min_iou is None:
         return list(proposals)
     ranked = [boxes.copy() for boxes in proposals]
@@ -160,9 +162,10 @@ def best_box(subject: RunSubject, phrase: int) -> NDArray[np.float32] | None:
 
 def _scores_in(image: int, run: Run, inputs: Inputs, phrases: NDArray[np.int64]) -> NDArray[np.float32]:
     """Score p phrases, by number, for the proposals of an image, (p, r)."""
-    assert run.recipe.regions is not None
+    settings = run.config.region_settings
+    assert settings is not None
     proposals = slice(0, int(inputs.proposals[image]))
-    features = inputs.region_features(image, proposals, run.recipe.regions.geometry)
+    features = inputs.region_features(image, proposals, settings.geometry)
     return run.score_prepared(features, inputs.sentences.take(phrases)).T
 
 

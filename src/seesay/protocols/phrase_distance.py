@@ -76,10 +76,10 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     Raises:
         SeesayError: the run does not ground phrases or has no embedding, or no image can be decoded.
     """
-    settings = run.recipe.regions
+    settings = run.config.region_settings
     if settings is None:
         raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
-    encoder = load_region_encoder(run.recipe.encoders[0], default_device(), run.folder)
+    encoder = load_region_encoder(run.config.encoders[0], default_device(), run.folder)
     fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{corpus.root}: regions need images, but none can be decoded; {fill.errors[0]}")

@@ -15,6 +15,7 @@ from seesay.protocols.base import Content
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
 from seesay.results.rows import differences, encoder_and_crops
+from seesay.runs.config import RECIPE
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
 
@@ -40,14 +41,15 @@ def add_provenance(
     page.definitions(about + ([("commit", commit)] if commit else []))
     for name, run in runs.items():
         page.heading(name)
-        if run.recipe.corpus:
+        if run.has_recipe and run.recipe.corpus:
             page.definitions(_about_run(run))
             page.code(dump_recipe(run.recipe))
             continue
         score = f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"
-        towers = f"{run.fingerprint} (of both towers' weights, the preprocessing and the tokenizer)"
-        about = [("model", run.name), ("hash", towers), ("score", score)]
-        page.definitions([*about, ("training", "none here: zero-shot")])
+        weights = f"{run.fingerprint} (of all weights, the preprocessing and the words or tokenizer)"
+        about = [("model", run.name), ("hash", weights), *([("score", score)] if run.embeds else [])]
+        training = "none here: zero-shot" if run.has_recipe else f"not recorded (no {RECIPE})"
+        page.definitions([*about, ("training", training)])
 
 
 def _about_run(run: Run) -> list[tuple[str, str]]:

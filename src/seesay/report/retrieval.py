@@ -74,7 +74,8 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
         below = [f"{each[0]:.1f}–{each[1]:.1f}" if each else "" for each in ends]
         rows.append([each.name, *map(Cell, numbers(each.result.metrics, columns), below)])
         notes += [f"{each.name}: {note}" for note in each.result.notes]
-        recipe = each.subject.run.recipe if each.subject.run is not None else None
+        run = each.subject.run
+        recipe = run.recipe if run is not None and run.has_recipe else None
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
         if published is not None and recipe is not None:
             name = Cell(f"{published.system}, ", published.source)

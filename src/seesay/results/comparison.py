@@ -10,6 +10,7 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
+from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
 from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
@@ -84,37 +85,36 @@ def measured_row(
     started = time.monotonic()
     result = evaluate(entry, corpus, protocol, split, resamples=resamples)
     seconds = time.monotonic() - started
-    if isinstance(entry, Run):
+    if isinstance(entry, Run) and entry.has_recipe:
         return Row(provenance(entry, seconds, commit), result)
     return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
 
 
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
     """Return each run's row, named after its recipe and changes, or after its folder if seeds repeat."""
-    kinds = [_kind(entry) for entry in entries]
-    seeds = [entry.recipe.seed if isinstance(entry, Run) else None for entry in entries]
+    recipes = [entry.recipe if isinstance(entry, Run) and entry.has_recipe else None for entry in entries]
+    kinds = [_kind(entry, recipe) for entry, recipe in zip(entries, recipes, strict=True)]
+    seeds = [recipe and recipe.seed for recipe in recipes]
     seen = list(zip(kinds, seeds, strict=True))
     repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
     # What else tells runs apart: settings, corpus, and departures such as the run that one started from.
     ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for entry, kind in zip(entries, kinds, strict=True):
-        if isinstance(entry, Run):
-            recipe = entry.recipe
+    for recipe, kind in zip(recipes, kinds, strict=True):
+        if recipe is not None:
             ways.setdefault(kind, set()).add((settings_digest(recipe), recipe.corpus, *recipe.departures))
     repeated |= {kind for kind, different in ways.items() if len(different) > 1}
     rows = []
-    for entry, kind in zip(entries, kinds, strict=True):
+    for entry, recipe, kind in zip(entries, recipes, kinds, strict=True):
         name = entry.name if kind in repeated else " ".join(kind)
-        names = filter(None, (entry.recipe.system, entry.recipe.name)) if isinstance(entry, Run) else ()
+        names = filter(None, (recipe.system, recipe.name)) if recipe is not None else ()
         found = (find_published(each, corpus, protocol) for each in names)
         published = next((row.system for row in found if row is not None), None)
         rows.append(TableRow(name=name, recipe=kind[0], published=published))
     return rows
 
 
-def _kind(entry: Entry) -> tuple[str, ...]:
-    """Return the recipe of a run and its changes except the seed, or the name of external scores."""
-    if not isinstance(entry, Run):
+def _kind(entry: Entry, recipe: Recipe | None) -> tuple[str, ...]:
+    """Return the recipe of a run and its changes except the seed; the name of what has no recipe."""
+    if recipe is None:
         return (entry.name,)
-    changes = [each for each in entry.recipe.changes if not each.startswith("seed=")]
-    return entry.recipe.name, *changes
+    return recipe.name, *(each for each in recipe.changes if not each.startswith("seed="))

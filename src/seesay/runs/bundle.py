@@ -28,8 +28,6 @@ from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
-# Settings of a recipe that may name files or runs.
-_FILES = {"words": "vectors", "loss": "teacher", "matcher": "word_vectors"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,10 @@ def _extra(folder: Path) -> str | None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy a run's files, with the towers that it reads, and write a `run.json` that names only these."""
+    """Copy a run's files, with the towers that it reads, and write a `run.json` that names only these.
+
+    Its recipe, which may name files and runs of this machine, stays here.
+    """
     config = RunConfig.load(source)
     for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
@@ -122,11 +123,14 @@ def _copy_files(source: Path, target: Path) -> None:
         if not encoder.is_tower:
             copy_tuned(encoder, source, target)
     towers = {each: _copy_towers(each, source, target) for each in encoders if each.is_tower}
-    recipe = _without_folders(config.recipe)
-    recipe["encoders"] = [str(towers.get(each) or _of_run(each)) for each in config.encoders]
-    if (reader := config.sentence_encoder) is not None:
-        recipe["sentence_encoder"] = str(towers.get(reader, reader))
-    replace(config, recipe=recipe).save(target)
+    reader = config.sentence_encoder
+    replace(
+        config,
+        name=EncoderSpec.of_tower(config.name).title if is_two_tower(config.name) else config.name,
+        matcher=_without_folders(config.matcher),
+        encoders=tuple(towers.get(each) or _of_run(each) for each in config.encoders),
+        sentence_encoder=None if reader is None else towers.get(reader, reader),
+    ).save(target)
 
 
 def _copy_towers(spec: EncoderSpec, source: Path, target: Path) -> EncoderSpec:
@@ -139,30 +143,20 @@ def _copy_towers(spec: EncoderSpec, source: Path, target: Path) -> EncoderSpec:
     return EncoderSpec(EXPORTED, variant=f"./{folder.as_posix()}")
 
 
-def _without_folders(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe without the folders of this machine, from which the training has read.
-
-    Files and runs keep their names. Changes that name any are shortened to their keys.
-    """
-    found = dict(recipe)
-    for holder, key in _FILES.items():
-        if (values := recipe.get(holder)) and values.get(key):
-            found[holder] = values | {key: _short(values[key])}
-    pairs = [change.partition("=") for change in recipe["changes"]]
-    found["changes"] = [f"{key}=…" if "/" in value else f"{key}={value}" for key, _, value in pairs]
-    if is_two_tower(name := recipe["name"]):  # a CLIP model
-        found["name"] = EncoderSpec.of_tower(name).title
-    return found
-
-
 def _of_run(spec: EncoderSpec) -> EncoderSpec:
     """Name an encoder whose weights the run holds without the folder of the run that they come from."""
-    return replace(spec, variant=_short(spec.variant)) if spec.weights and spec.variant else spec
+    if not (spec.weights and spec.variant) or spec.is_tower:
+        return spec
+    return replace(spec, variant=Path(spec.variant).name or "run")
 
 
-def _short(name: str) -> str:
-    """The name of a file or run without its folder, unless it is a CLIP model."""
-    return name if is_two_tower(name) else Path(name).name or "run"
+def _without_folders(settings: Any) -> Any:
+    """Return settings of a matcher with the names of files that its training has read, without folders."""
+    if isinstance(settings, Mapping):
+        return {key: _without_folders(value) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return list(map(_without_folders, settings))
+    return Path(settings).name if isinstance(settings, str) and "/" in settings else settings
 
 
 def _bring_networks(run: Run) -> None:

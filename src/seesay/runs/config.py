@@ -1,10 +1,10 @@
-"""`run.json`: the metadata of a run, which is read before anything else is loaded."""
+"""`run.json`: what inference needs to know of a run; `recipe.json` beside it says how it was trained."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.seal import is_sealed, seal
 
 if TYPE_CHECKING:
-    from seesay.recipes.schema import Recipe
+    from seesay.recipes.schema import Recipe, RegionSettings
 
-RUN, WEIGHTS, VOCABULARY = "run.json", "weights.safetensors", "vocabulary.json"
+RUN, RECIPE, WEIGHTS, VOCABULARY = "run.json", "recipe.json", "weights.safetensors", "vocabulary.json"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
 _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
@@ -47,11 +47,18 @@ class RunConfig:
     """The metadata of a run, available without loading its matcher.
 
     Attributes:
-        recipe: the resolved recipe as JSON, unchecked.
+        name: of the recipe, or of a CLIP model.
+        matcher: the settings that PyTorch builds the matcher from, `kind` among them, unchecked.
+        encoders: the image encoders; the region encoder of a grounding run.
+        arrays: the names of the image encoders' arrays that are concatenated.
+        sentence_encoder: the sentence encoder, if there is one.
+        regions: the region settings of a grounding run, unchecked; None for a run of whole images.
         image_dims: widths of the concatenated arrays of image features.
         sentence_dim: width of the sentence encoder's vectors; 0 without one.
         embeds: whether it embeds both sides and can be indexed; a pair matcher scores pairs.
         asymmetric: whether queries and gallery items are embedded differently.
+        predicts_concepts: whether it classifies images by concepts instead of matching them with sentences.
+        instances: the number of instances in an image's features; None for a single vector.
         max_words: the maximum number of words that are read; None for all.
         dim: length of an embedding, known after export.
         logit_scale: the factor of the inner product in a score; 1 except for CLIP models.
@@ -61,11 +68,18 @@ class RunConfig:
         graphs: the exported sides of the matcher, by the names of their files without `.onnx`.
     """
 
-    recipe: Mapping[str, Any]
+    name: str
+    matcher: Mapping[str, Any]
+    encoders: tuple[EncoderSpec, ...]
+    arrays: tuple[str, ...]
+    sentence_encoder: EncoderSpec | None
+    regions: Mapping[str, Any] | None
     image_dims: tuple[int, ...]
     sentence_dim: int
     embeds: bool
     asymmetric: bool
+    predicts_concepts: bool = False
+    instances: int | None = None
     max_words: int | None = None
     dim: int | None = None
     logit_scale: float = 1.0
@@ -75,41 +89,35 @@ class RunConfig:
     graphs: Mapping[str, Graph] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        """The recipe's name."""
-        return str(self.recipe["name"])
-
-    @property
     def kind(self) -> str:
         """The registered name of the matcher."""
-        return str(self.recipe["matcher"]["kind"])
+        return str(self.matcher["kind"])
 
     @property
-    def encoders(self) -> tuple[EncoderSpec, ...]:
-        """The image encoders."""
-        return tuple(map(EncoderSpec.parse, self.recipe["encoders"]))
+    def region_settings(self) -> RegionSettings | None:
+        """The region settings of a grounding run; None for a run of whole images.
 
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """The names of the image encoders' arrays that are concatenated."""
-        return tuple(self.recipe["arrays"])
+        Raises:
+            SeesayError: a value is not allowed.
+        """
+        if self.regions is None:
+            return None
+        from seesay.recipes.load import validated
+        from seesay.recipes.schema import RegionSettings
 
-    @property
-    def sentence_encoder(self) -> EncoderSpec | None:
-        """The sentence encoder, if there is one."""
-        name: str | None = self.recipe["sentence_encoder"]
-        return None if name is None else EncoderSpec.parse(name)
+        return validated(RegionSettings, self.regions, f"{self.name}: {RUN}, regions")
 
-    @property
-    def regions(self) -> Mapping[str, Any] | None:
-        """The region settings of a grounding run; None for a run of whole images."""
-        regions: Mapping[str, Any] | None = self.recipe["regions"]
-        return regions
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        reader = self.sentence_encoder
+        encoders = list(map(str, self.encoders))
+        names = {"encoders": encoders, "sentence_encoder": None if reader is None else str(reader)}
+        return {"format": _FORMAT, **asdict(self), **names}
 
     def save(self, folder: Path) -> None:
         """Write `run.json` into a run's folder."""
-        values = {"format": _FORMAT, **asdict(self)}
-        if outside := _outside(self.recipe, folder):
+        values = self.to_dict()
+        if outside := self._outside(folder):
             values["seal"] = seal("run", outside)
         replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
@@ -128,7 +136,7 @@ class RunConfig:
             config = _parsed(found)
         except (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as failure:
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
-        if (outside := _outside(config.recipe, folder)) and not is_sealed("run", outside, sealed):
+        if (outside := config._outside(folder)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
                 f"{path}: was not made here by you, and names files outside its folder ({outside}). If you "
                 f"made it elsewhere, put `index.key` of the cache there into {cache_dir()}; otherwise train "
@@ -140,28 +148,42 @@ class RunConfig:
             current = False
         return config if current else replace(config, graphs={}, weights=None)
 
-    def checked_recipe(self, folder: Path) -> Recipe:
-        """Return the validated recipe. Without PyTorch, the values of matcher and loss are not checked.
+    def _outside(self, folder: Path) -> str:
+        """Return the encoders, also of heads, with a path outside the folder, such as `onnx:/models/clip`."""
+        read = [spec for spec in (*self.encoders, self.sentence_encoder) if not str(spec).startswith(_HERE)]
+        of_heads = [encoder_of_head(spec, folder) for spec in self.encoders]
+        return ", ".join(str(spec) for spec in (*read, *of_heads) if spec is not None and spec.names_path)
 
-        Args:
-            folder: of the run, for the message.
 
-        Raises:
-            SeesayError: a value is not allowed.
-        """
-        from seesay.recipes.load import validated
-        from seesay.recipes.schema import Recipe
-
-        return validated(Recipe, self.recipe, str(folder / RUN))
+def save_recipe(recipe: Recipe, folder: Path) -> None:
+    """Write `recipe.json`, the resolved recipe of a training, into a run's folder."""
+    replace_text(folder / RECIPE, recipe.model_dump_json(indent=1) + "\n")
 
 
 def run_recipe(folder: Path) -> Recipe:
-    """Read the recipe of the run in a folder.
+    """Read the recipe that the run in a folder was trained by.
+
+    Without PyTorch, the values of matcher and loss are not checked.
 
     Raises:
-        SeesayError: `run.json` is missing or damaged, or a value is not allowed.
+        SeesayError: `recipe.json` is missing, damaged or of another run, or a value is not allowed.
     """
-    return RunConfig.load(folder).checked_recipe(folder)
+    from seesay.recipes.load import validated
+    from seesay.recipes.schema import Recipe
+
+    config, path = RunConfig.load(folder), folder / RECIPE
+    try:
+        found = read_small_json(path)
+    except FileNotFoundError as failure:
+        raise SeesayError(
+            f"{path}: missing; the run can be searched and measured, but how it was trained is not known."
+        ) from failure
+    except (OSError, ValueError) as failure:
+        raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
+    recipe = validated(Recipe, found, str(path))
+    if (recipe.encoders, recipe.sentence_encoder) != (config.encoders, config.sentence_encoder):
+        raise SeesayError(f"{path}: names other encoders than {RUN}; restore both, or train again.")
+    return recipe
 
 
 def _parsed(found: Any) -> RunConfig:
@@ -171,33 +193,21 @@ def _parsed(found: Any) -> RunConfig:
     """
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
-    calibration = found.pop("calibration")
+    for key, is_allowed in _ALLOWED.items():
+        if not is_allowed(found[key]):
+            raise ValueError(f"{key} is {found[key]!r}")
+    calibration, reader = found["calibration"], found["sentence_encoder"]
     if calibration is not None:  # of the scores of images and sentences, or of boxes
         calibration = (ScoreCalibration if "of_words" in calibration else Calibration).from_dict(calibration)
-    graphs = {name: _parsed_graph(name, graph) for name, graph in found.pop("graphs").items()}
-    if not isinstance(found["image_dims"], list):
-        raise ValueError(f"image_dims is {found['image_dims']!r}")
-    config = RunConfig(
-        **found | {"image_dims": tuple(found["image_dims"])},
-        calibration=calibration,
-        graphs=graphs,
-    )
-    _check_recipe(config.recipe)
-    allowed = {
-        "image_dims": all(map(_is_integer, config.image_dims)) and sum(config.image_dims) <= _MOST_NUMBERS,
-        "sentence_dim": _is_integer(config.sentence_dim, 0),
-        "embeds": isinstance(config.embeds, bool),
-        "asymmetric": isinstance(config.asymmetric, bool),
-        "max_words": config.max_words is None or _is_integer(config.max_words),
-        "dim": config.dim is None or _is_integer(config.dim),
-        "logit_scale": _is_finite(config.logit_scale),
-        "logit_bias": _is_finite(config.logit_bias),
-        "weights": isinstance(config.weights, str | None),
+    parsed = {
+        "encoders": tuple(map(EncoderSpec.parse, found["encoders"])),
+        "arrays": tuple(found["arrays"]),
+        "sentence_encoder": None if reader is None else EncoderSpec.parse(reader),
+        "image_dims": tuple(found["image_dims"]),
+        "calibration": calibration,
+        "graphs": {name: _parsed_graph(name, graph) for name, graph in found["graphs"].items()},
     }
-    for key, is_allowed in allowed.items():
-        if not is_allowed:
-            raise ValueError(f"{key} is {getattr(config, key)!r}")
-    return config
+    return RunConfig(**found | parsed)
 
 
 def _parsed_graph(name: str, graph: Any) -> Graph:
@@ -210,32 +220,16 @@ def _parsed_graph(name: str, graph: Any) -> Graph:
     return made
 
 
-def _check_recipe(recipe: Mapping[str, Any]) -> None:
-    """Check the keys of a recipe that are read first; raise ValueError, TypeError or LookupError."""
-    for key in ("encoders", "arrays", "changes"):
-        if not _are_texts(recipe[key]) or (key != "changes" and not recipe[key]):
-            raise ValueError(f"{key} is {recipe[key]!r}")
-    reader = recipe["sentence_encoder"]
-    names = [recipe["name"], recipe["corpus"], recipe["matcher"]["kind"], "" if reader is None else reader]
-    if not _are_texts(names):
-        raise ValueError("a name in the recipe is not a text")
-    if not isinstance(recipe["regions"], Mapping | None):
-        raise ValueError(f"regions is {recipe['regions']!r}")
-    for name in (*recipe["encoders"], reader or ""):
-        if name.startswith(_HERE) and ".." in Path(name.removeprefix(_HERE)).parts:
-            raise ValueError(f"{name!r} lies outside its folder")
-
-
-def _outside(recipe: Mapping[str, Any], folder: Path) -> str:
-    """Return the encoders, also of heads, with a path outside the folder, such as `onnx:/models/clip`."""
-    names = (*recipe["encoders"], recipe["sentence_encoder"] or "")
-    read = [EncoderSpec.parse(name) for name in names if not name.startswith(_HERE)]
-    of_heads = [encoder_of_head(EncoderSpec.parse(name), folder) for name in recipe["encoders"]]
-    return ", ".join(str(spec) for spec in (*read, *of_heads) if spec is not None and spec.names_path)
-
-
 def _are_texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _are_encoders(names: object) -> bool:
+    """Whether these are texts, none of which names a file of the run's folder that lies outside it."""
+    return _are_texts(names) and not any(
+        name.startswith(_HERE) and ".." in Path(name.removeprefix(_HERE)).parts
+        for name in names  # type: ignore[attr-defined]
+    )
 
 
 def _is_integer(value: object, least: int = 1) -> bool:
@@ -245,3 +239,28 @@ def _is_integer(value: object, least: int = 1) -> bool:
 
 def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _are_widths(values: object) -> bool:
+    return isinstance(values, list) and all(map(_is_integer, values)) and sum(values) <= _MOST_NUMBERS
+
+
+_ALLOWED: Mapping[str, Callable[[Any], bool]] = {
+    "name": lambda name: isinstance(name, str),
+    "matcher": lambda settings: isinstance(settings["kind"], str),
+    "encoders": lambda names: _are_encoders(names) and bool(names),
+    "arrays": lambda names: _are_texts(names) and bool(names),
+    "sentence_encoder": lambda name: name is None or _are_encoders([name]),
+    "regions": lambda settings: isinstance(settings, dict | None),
+    "image_dims": _are_widths,
+    "sentence_dim": lambda width: _is_integer(width, 0),
+    "embeds": lambda value: isinstance(value, bool),
+    "asymmetric": lambda value: isinstance(value, bool),
+    "predicts_concepts": lambda value: isinstance(value, bool),
+    "instances": lambda count: count is None or _is_integer(count),
+    "max_words": lambda count: count is None or _is_integer(count),
+    "dim": lambda width: width is None or _is_integer(width),
+    "logit_scale": _is_finite,
+    "logit_bias": _is_finite,
+    "weights": lambda digest: isinstance(digest, str | None),
+}

@@ -64,7 +64,7 @@ def export_run(run: Run) -> None:
         remove_export(run)
         weights = file_digest(run.folder / WEIGHTS)
         sides = _sides(matcher)
-        samples = _Samples(run.config, run.recipe.matcher.instances_per_image, len(run.vocabulary))
+        samples = _Samples(run.config, len(run.vocabulary))
         graphs = {name: _write(run.folder, name, matcher, sides, samples) for name in sides}
         exported = OnnxBackend(run.folder, replace(run.config, graphs=graphs))
         errors = _errors(exported, TorchBackend(matcher, "cpu"), graphs, samples)
@@ -112,14 +112,13 @@ class _Samples:
     """Random inputs with the run's shapes."""
 
     config: RunConfig
-    instances: int | None  # of an image
     vocabulary_size: int
 
     def features(self, count: int) -> Vectors:
         """Return features (n, d); some instances are missing, so some rows are half zero."""
         width = sum(self.config.image_dims)
         features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
-        if self.instances is not None:
+        if self.config.instances is not None:
             features[count // 2 + 1 :, width // 2 :] = 0
         return features
 

@@ -114,9 +114,9 @@ def recipe_encoders(
     return [load_image_encoder(name, device or default_device(), run) for name in recipe.encoders]
 
 
-def array_dims(recipe: Recipe, run: Path | None = None) -> tuple[int, ...]:
-    """Return the widths of the concatenated arrays of image features; arguments as of `recipe_encoders`."""
-    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe, run) for name in recipe.arrays)
+def array_dims(encoders: Sequence[ImageEncoder], arrays: Sequence[str]) -> tuple[int, ...]:
+    """Return the widths of the concatenated arrays of image features."""
+    return tuple(encoder.dims[name] for encoder in encoders for name in arrays)
 
 
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:

@@ -18,6 +18,7 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import Regions, fill_regions, load_region_encoder, region_features
@@ -31,6 +32,7 @@ from seesay.encoders.spec import PRECOMPUTED
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir
+from seesay.runs.config import RunConfig
 from seesay.runs.images import array_dims, recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
@@ -95,7 +97,7 @@ class Inputs:
 
 
 def split_inputs(
-    recipe: Recipe,
+    recipe: Recipe | RunConfig,
     corpus: Corpus,
     split: str,
     vocabulary: Vocabulary,
@@ -109,7 +111,8 @@ def split_inputs(
     memory-mapped: for 113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes
     16 GB. Precomputed regions that are averaged to one vector are read a part at a time.
 
-    `run` is the folder of the run whose recipe it is, which may hold weights of its encoders.
+    `recipe` may also be the metadata of a run. `run` is the folder of the run, which may hold weights of its
+    encoders.
 
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of
@@ -136,24 +139,27 @@ def split_inputs(
 def run_inputs(run: Run, corpus: Corpus, split: str) -> Inputs:
     """Read the features of a split and prepare its sentences for a run; see `split_inputs`."""
     words, reader = run.vocabulary, run.sentence_encoder
-    return split_inputs(run.recipe, corpus, split, words, reader, run=run.folder)
+    return split_inputs(run.config, corpus, split, words, reader, run=run.folder)
 
 
 def _image_features(
-    recipe: Recipe, part: Corpus, as_stored: bool, run: Path | None
+    recipe: Recipe | RunConfig, part: Corpus, as_stored: bool, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
     if PRECOMPUTED not in recipe.encoders:
-        return *_stored_features(recipe, part, as_stored, run), array_dims(recipe, run)
+        encoders = recipe_encoders(recipe, run)
+        return *_stored_features(encoders, recipe.arrays, part, as_stored), array_dims(
+            encoders, recipe.arrays
+        )
     given, there, missing = _precomputed_features(recipe, part, as_stored)
     place = recipe.encoders.index(PRECOMPUTED)
     others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
     if not (others and there):
         return given, there, missing, (given.shape[1],)
-    encoded = recipe.model_copy(update={"encoders": others})
+    encoders = [load_image_encoder(spec, default_device(), run) for spec in others]
     those = replace(part, images=tuple(part.images[i] for i in there))
-    features, kept, broken = _stored_features(encoded, those, as_stored, run)
-    dims, before = array_dims(encoded, run), place * len(recipe.arrays)
+    features, kept, broken = _stored_features(encoders, recipe.arrays, those, as_stored)
+    dims, before = array_dims(encoders, recipe.arrays), place * len(recipe.arrays)
     left, right = np.split(features, [sum(dims[:before])], axis=1)
     joined = np.concatenate([left, given[kept], right], axis=1)
     own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # precomputed features are one array
@@ -161,14 +167,14 @@ def _image_features(
 
 
 def _stored_features(
-    recipe: Recipe, part: Corpus, as_stored: bool, run: Path | None
+    encoders: Sequence[ImageEncoder], arrays: Sequence[str], part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
     if part.features is not None and all(image.source is None for image in part.images):
         raise SeesayError(
             f"{part.root}: this corpus has features but no images; set encoders=[{PRECOMPUTED}] in the "
             f"recipe."
         )
-    report = fill_stores(recipe_encoders(recipe, run), stores_folder(), part.images)
+    report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
     if not keys:
@@ -176,14 +182,14 @@ def _stored_features(
             f"{part.root}: no image of split '{part.images[0].split}' can be used; the first: "
             f"{report.errors[0]}"
         )
-    match as_stored, report.stores, recipe.arrays:
+    match as_stored, report.stores, arrays:
         case True, [FeatureStore() as store], [name]:
             return store.all_rows(keys, name), kept, report.errors
     stored = as_stored and all(isinstance(each, FeatureStore) for each in report.stores)
-    dims = array_dims(recipe, run)
+    dims = array_dims(encoders, arrays)
     joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
     columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
-    for (each, name), column in zip(product(report.stores, recipe.arrays), columns, strict=True):
+    for (each, name), column in zip(product(report.stores, arrays), columns, strict=True):
         at_once = _IMAGES if isinstance(each, FeatureStore) else len(keys)
         for start in range(0, len(keys), at_once):
             column[start : start + at_once] = each.read(keys[start : start + at_once], name)
@@ -191,7 +197,7 @@ def _stored_features(
 
 
 def _precomputed_features(
-    recipe: Recipe, part: Corpus, as_stored: bool
+    recipe: Recipe | RunConfig, part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
     if part.features is None:
         raise SeesayError(f"{part.root}: no precomputed features; name an encoder in the recipe.")
@@ -199,7 +205,10 @@ def _precomputed_features(
     kept = [i for i, row in enumerate(rows) if row is not None]
     missing = [ImageError(f"{image.name}: no features.") for image in part.images if image.row is None]
     there = [row for row in rows if row is not None]
-    instances = recipe.matcher.instances_per_image
+    if isinstance(recipe, RunConfig):
+        instances = recipe.instances
+    else:
+        instances = recipe.matcher.instances_per_image
     if len(part.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
         some = (there[start : start + _IMAGES] for start in range(0, max(len(there), 1), _IMAGES))
         given = np.concatenate([_mean_of_regions(part.features[rows]) for rows in some])
@@ -238,14 +247,15 @@ def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> N
 
 
 def _phrase_inputs(
-    recipe: Recipe,
+    recipe: Recipe | RunConfig,
     part: Corpus,
     split: str,
     vocabulary: Vocabulary,
     encoder: SentenceEncoder | None,
     run: Path | None,
 ) -> Inputs:
-    if recipe.regions is None:
+    settings = recipe.region_settings if isinstance(recipe, RunConfig) else recipe.regions
+    if settings is None:
         raise SeesayError(
             f"Recipe '{recipe.name}' matches whole images with sentences; {part.root} contains phrases, "
             f"which need a grounding recipe (ground-…)."
@@ -253,11 +263,11 @@ def _phrase_inputs(
     named, true_region = _named_boxes(part)
     nms = NMS
     if split == "train":
-        nms = recipe.regions.train_nms or NMS
-        if recipe.regions.positives == "jittered":
+        nms = settings.train_nms or NMS
+        if settings.positives == "jittered":
             named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
     regions = load_region_encoder(recipe.encoders[0], default_device(), run)
-    fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals, nms)
+    fill = fill_regions(regions, stores_folder(), part.images, named, settings.proposals, nms)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]

@@ -1,6 +1,7 @@
 """Runs: a trained matcher with everything it needs, from a folder or from the included weights.
 
-run.json               the metadata: recipe, widths of the inputs, calibration, exported graphs
+run.json               what inference needs: encoders, widths of the inputs, calibration, exported graphs
+recipe.json            how it was trained; search and evaluation do not read it
 training.json          the summary of the training
 weights.safetensors    the matcher's weights
 *.onnx                 the matcher's sides for ONNX Runtime, which use those weights without PyTorch
@@ -37,7 +38,7 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
-from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig, run_recipe, save_recipe
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import is_included, run_folder
 from seesay.runs.history import Epoch, read_history
@@ -64,7 +65,7 @@ _AT_ONCE = 128  # images whose files are read before they are encoded
 
 
 class Run(Embedder):
-    """A trained matcher with its recipe, vocabulary and encoders: embeds and scores images and sentences.
+    """A trained matcher with its vocabulary and encoders: embeds and scores images and sentences.
 
     `seesay.load` opens a run from a folder, and `seesay.train` creates one from a corpus. Parts are loaded on
     first use, and an exported run embeds without PyTorch.
@@ -175,8 +176,10 @@ class Run(Embedder):
         return run
 
     def save_inputs(self) -> None:
-        """Write the run's folder except for its weights: `run.json`, vocabulary and sentence encoder."""
+        """Write the run's folder except for its weights: metadata, recipe, vocabulary, sentence encoder."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self._recipe is not None:
+            save_recipe(self._recipe, self.folder)
         self.config.save(self.folder)
         self.vocabulary.save(self.folder / VOCABULARY)
         if self.sentence_encoder is not None:
@@ -192,11 +195,16 @@ class Run(Embedder):
         """The resolved recipe. Without PyTorch, its matcher and loss are unchecked.
 
         Raises:
-            SeesayError: `run.json` is damaged.
+            SeesayError: `recipe.json` is missing or damaged.
         """
         if self._recipe is None:
-            self._recipe = self.config.checked_recipe(self.folder)
+            self._recipe = run_recipe(self.folder)
         return self._recipe
+
+    @property
+    def has_recipe(self) -> bool:
+        """Whether it is recorded how the run was trained; `seesay export --out` leaves the recipe out."""
+        return self._recipe is not None or (self.folder / RECIPE).is_file()
 
     @property
     def matcher(self) -> nn.Module:
@@ -210,8 +218,7 @@ class Run(Embedder):
     def _load_matcher(self) -> nn.Module:
         with naming_extras():
             from seesay.runs.trained import load_matcher
-        parts = self.vocabulary, self.sentence_encoder, self.config.image_dims
-        self._matcher = load_matcher(self.folder, self.recipe, *parts, self.device)
+        self._matcher = load_matcher(self.folder, self.config, len(self.vocabulary), self.device)
         self._backend = None
         return self._matcher
 

@@ -156,15 +156,15 @@ def list_runs(folder: Path) -> list[tuple[str, str]]:
 
 def _line(folder: Path) -> str:
     try:
-        config = RunConfig.load(folder)
-        about = f"{config.name} on {config.recipe['corpus']}"
+        name = RunConfig.load(folder).name
         if not (folder / WEIGHTS).is_file():
-            return f"{about}: not finished; train with --resume"
+            return f"{name}: not finished; train with --resume"
         if not is_finished(folder):
-            return about
+            return f"{name}, whose training is not recorded here"
         summary = TrainingSummary.load(folder)
     except SeesayError as failure:
         return f"unreadable: {failure}"
+    about = f"{name} on {summary.corpus.name}"
     epoch = f" at epoch {summary.best_epoch}" if summary.best_epoch is not None else ""
     best = f"val {summary.monitor} {summary.best:.1f}{epoch}"
     return f"{about}, seed {summary.seed}, {best}, of {summary.val.images:,} images"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from seesay.device import checked_device
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.settings import MatcherInputs
+from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.paths import replacing, unusable
 from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
@@ -40,22 +40,20 @@ def new_matcher(
     return recipe.matcher.build(inputs)
 
 
-def load_matcher(
-    folder: Path,
-    recipe: Recipe,
-    vocabulary: Vocabulary,
-    encoder: SentenceEncoder | None,
-    image_dims: Sequence[int],
-    device: str,
-) -> nn.Module:
-    """Load the matcher of a run's folder onto a device; the other arguments are those of `new_matcher`.
+def load_matcher(folder: Path, config: RunConfig, vocabulary_size: int, device: str) -> nn.Module:
+    """Load the matcher of a run's folder onto a device.
 
     Raises:
-        SeesayError: the weights are missing, damaged or of another matcher, or the device does not exist.
+        SeesayError: its settings are not allowed, the weights are missing, damaged or of another matcher, or
+            the device does not exist.
     """
     path = folder / WEIGHTS
     weights = _read_weights(path)
-    matcher = new_matcher(recipe, vocabulary, encoder, image_dims)
+    try:
+        settings = cast(MatcherSettings, MATCHERS.parse(config.matcher))
+    except SeesayError as failure:
+        raise SeesayError(f"{folder / RUN}: key 'matcher': {failure}") from failure
+    matcher = settings.build(MatcherInputs(config.image_dims, vocabulary_size, config.sentence_dim))
     try:
         matcher.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
     except RuntimeError as failure:
@@ -67,11 +65,18 @@ def load_matcher(
 def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sentence_dim: int) -> RunConfig:
     """Describe a run that is not exported yet."""
     return RunConfig(
-        recipe=recipe.model_dump(mode="json"),
+        name=recipe.name,
+        matcher=recipe.matcher.model_dump(mode="json"),
+        encoders=recipe.encoders,
+        arrays=recipe.arrays,
+        sentence_encoder=recipe.sentence_encoder,
+        regions=None if recipe.regions is None else recipe.regions.model_dump(mode="json"),
         image_dims=tuple(image_dims),
         sentence_dim=sentence_dim,
         embeds=isinstance(matcher, EmbeddingMatcher),
         asymmetric=isinstance(matcher, EmbeddingMatcher) and matcher.asymmetric,
+        predicts_concepts=recipe.matcher.predicts_concepts,
+        instances=recipe.matcher.instances_per_image,
         max_words=recipe.matcher.max_words,
     )
 

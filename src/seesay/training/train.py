@@ -20,7 +20,7 @@ from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, VOCABULARY, run_recipe
+from seesay.runs.config import RECIPE, RUN, VOCABULARY, RunConfig, run_recipe
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
@@ -186,7 +186,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
             raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
         check_folder(out, begun)
         if begun:
-            run_recipe(out)  # refuses a file of that name that no training wrote
+            RunConfig.load(out)  # refuses a file of that name that no training wrote
         return
     if not can_resume(out):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
@@ -197,7 +197,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if is_same(there, recipe):
         return
     if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
-        raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
+        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another folder.")
     is_included = recipe.name in included_recipes()  # others are files, which may have been edited
     edited = not (is_included or recipe.changes or there.changes)
     if not (composed or edited or recipe.changes):
@@ -205,6 +205,6 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if differing := differences(there, recipe, every=composed or edited):
         way = "Undo your" if edited else "Name this run's" if composed else "Omit the"
         raise SeesayError(
-            f"{out / RUN}: another recipe was trained there: {differing}. {way} changes to continue this "
+            f"{out / RECIPE}: another recipe was trained there: {differing}. {way} changes to continue this "
             "run, or choose another folder."
         )

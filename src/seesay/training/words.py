@@ -23,7 +23,7 @@ from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
 from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, VOCABULARY, run_recipe
+from seesay.runs.config import RECIPE, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
@@ -57,7 +57,9 @@ def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
     described = {key: getattr(there, key) for key in _DESCRIPTIONS}
     if not is_same(there, recipe.model_copy(update=described)):
         how = differences(there, recipe, every=True) or "its name or changes differ"
-        raise SeesayError(f"{folder / RUN}: another recipe was trained there: {how}. Choose another folder.")
+        raise SeesayError(
+            f"{folder / RECIPE}: another recipe was trained there: {how}. Choose another folder."
+        )
     check_words(folder, learned_words(recipe, corpus.split("train").texts())[0], corpus)
     return there
 

@@ -39,13 +39,14 @@ def test_a_recipe_is_valid_and_named_like_its_file(path: Path, monkeypatch: pyte
 
 def test_a_shipped_run_needs_no_plugin(tmp_path: Path) -> None:
     run = Run.load("seesay-small", "cpu")
-    further = run.config.recipe | {"losses": [{"kind": "nouns", "count": 300, "weight": 0.3}]}
+    further = {"losses": [{"kind": "nouns", "count": 300, "weight": 0.3}]}
     folder = tmp_path / "trained"
     folder.mkdir()
     for path in run.folder.glob("[!r]*"):
         (folder / path.name).write_bytes(path.read_bytes())
-    values = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
-    (folder / "run.json").write_text(json.dumps(values | {"recipe": further}), encoding="utf-8")
+    (folder / "run.json").write_bytes((run.folder / "run.json").read_bytes())
+    values = json.loads((run.folder / "recipe.json").read_text(encoding="utf-8"))
+    (folder / "recipe.json").write_text(json.dumps(values | further), encoding="utf-8")
     ship(folder, tmp_path / "shipped")
     shipped = Run.load(str(tmp_path / "shipped"), "cpu")
     assert shipped.fingerprint == run.fingerprint

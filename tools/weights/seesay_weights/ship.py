@@ -8,6 +8,7 @@ The further losses of its recipe, which only this plug-in knows, are left out.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from dataclasses import replace
@@ -17,7 +18,8 @@ from safetensors.torch import load_file
 
 from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.spec import EncoderSpec
-from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
+from seesay.paths import replace_text
+from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.export import export_run
 from seesay.runs.run import Run
 from seesay.runs.trained import save_weights
@@ -31,10 +33,13 @@ def ship(run: Path, target: Path) -> int:
     save_weights(target, {key: tensor.half() for key, tensor in load_file(run / WEIGHTS).items()})
     shutil.copyfile(run / VOCABULARY, target / VOCABULARY)
     config = RunConfig.load(run)
-    specs = map(EncoderSpec.parse, config.encoders)
-    encoders = [f"{spec.untuned}{EIGHT_BITS}" if spec.weights else str(spec) for spec in specs]
-    recipe = {**config.recipe, "encoders": encoders, "losses": []}
-    replace(config, recipe=recipe, graphs={}, weights=None).save(target)
+    encoders = tuple(
+        EncoderSpec.parse(f"{spec.untuned}{EIGHT_BITS}") if spec.weights else spec for spec in config.encoders
+    )
+    replace(config, encoders=encoders, graphs={}, weights=None).save(target)
+    recipe = json.loads((run / RECIPE).read_text(encoding="utf-8"))
+    recipe |= {"encoders": list(map(str, encoders)), "losses": []}
+    replace_text(target / RECIPE, json.dumps(recipe, indent=1, ensure_ascii=False) + "\n")
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():
         path.chmod(0o644)

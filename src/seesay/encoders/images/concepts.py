@@ -296,9 +296,9 @@ def _about(spec: EncoderSpec, folder: Path | None) -> dict[str, str]:
     run = Path(spec.variant)
     try:
         (run / CONCEPTS).stat()
-        recipe = read_small_json(run / _RUN)["recipe"]
-        numbers = {key: str(recipe["matcher"].get(key) or 0) for key in ("folds", "instances")}
-        return {BASE: str(recipe["encoders"][0]), "arrays": ",".join(recipe["arrays"]), **numbers}
+        config = read_small_json(run / _RUN)
+        numbers = {key: str(config["matcher"].get(key) or 0) for key in ("folds", "instances")}
+        return {BASE: str(config["encoders"][0]), "arrays": ",".join(config["arrays"]), **numbers}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise SeesayError(
             f"Encoder '{spec}': {spec.variant} predicts no concepts (no {CONCEPTS}); train the recipe "
