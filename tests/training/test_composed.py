@@ -68,7 +68,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
     before = Run.load(str(ensemble)).score_prepared(np.asarray(inputs.features), inputs.sentences)
     shutil.rmtree(ensemble / MEMBERS)
-    names = {"run.json", "weights.safetensors", "vocabulary.json", "training.json"}
+    names = {"run.json", "recipe.json", "weights.safetensors", "vocabulary.json", "training.json"}
     assert {path.name for path in ensemble.iterdir()} == names | {
         "images.onnx",
         "sentences.onnx",
@@ -82,7 +82,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     assert summary.train.cut_sentences == 0
     about = dict(list_runs(ensemble))[str(ensemble)]
     best = summary.best_val["metrics"]["mR"]
-    assert about == f"mcnn-ens on flickr8k, seed 1, val mR {best:.1f}, of 6 images"
+    assert about == f"mcnn-ens on scenes, seed 1, val mR {best:.1f}, of 6 images"
 
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
@@ -137,7 +137,7 @@ def test_members_that_are_there_must_be_of_this_recipe_and_corpus(
     if not is_finished:  # as after one while the first was trained
         (ensemble / MEMBERS / "mcnn-phs" / "training.json").unlink()
     other = load_recipe("mcnn-ens", changes=[*TWO, "loss.margin=0.3"])
-    with pytest.raises(SeesayError, match=r"mcnn-phs.run\.json: another recipe was trained there"):
+    with pytest.raises(SeesayError, match=r"mcnn-phs.recipe\.json: another recipe was trained there"):
         train(other, corpus, ensemble, resume=True)
     said = tuple(replace(sentence, text="one dog") for sentence in corpus.sentences)
     with pytest.raises(SeesayError, match="mcnn-phs: was trained on other sentences"):

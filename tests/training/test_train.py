@@ -293,7 +293,7 @@ def test_a_pair_matcher_of_ones_own_is_trained_and_loaded(
         loaded = seesay.load(tmp_path / "run")
         assert loaded.fingerprint == trained.fingerprint
         assert seesay.evaluate(loaded, scenes, split="test").metrics["mR"] > 0
-    with pytest.raises(SeesayError, match="no matcher 'own-pairs'"):
+    with pytest.raises(SeesayError, match="key 'matcher': No matcher 'own-pairs'"):
         _ = seesay.load(tmp_path / "run").matcher
 
 
