@@ -147,7 +147,7 @@ def measured_by_image(photos: Path, labels: Sequence[dict[str, Any]]) -> list[di
     alone, with_name = list[tuple[float, float, bool]](), list[tuple[float, float, bool]]()
     with TemporaryDirectory() as folder, Index.create(Path(folder) / "index") as index:
         index.update_images(photos)
-        ids = {item.path: item.id for item in index.store.items().values()}
+        ids = {item.path: item.id for item in index.store.photos().values()}
         for name, shown in objects.items():
             right = {each for each in objects if each != name and largest[name] in objects[each]}
             related = {each for each in objects if objects[each] & shown}

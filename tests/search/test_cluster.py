@@ -15,7 +15,8 @@ from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
-from seesay.search.update import Batch, Made
+from seesay.search.encoding import Batch
+from seesay.search.photo import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tests.search.colours import Colours
 
@@ -30,7 +31,7 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> WithoutRay:
 
 def known(index: Index) -> dict[str | None, tuple[object, ...]]:
     """What an index has of its images, by path."""
-    items = index.store.items().values()
+    items = index.store.photos().values()
     return {item.path: (item.key, item.state, item.time, item.width) for item in items}
 
 
@@ -41,15 +42,15 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     write_scenes(tmp_path / "scenes", images=12, seed=5)
     (photos / "broken.jpg").write_bytes(b"no image")
     (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
-    read, encoded, make = list[str](), list[str](), cluster_module.make
+    read, encoded, make = list[str](), list[str](), cluster_module.new_photos
 
-    def seen(batch: Batch, *rest: Any) -> Made:
+    def seen(batch: Batch, *rest: Any) -> dict[str, NewPhoto]:
         made = make(batch, *rest)
         read.extend(batch)
-        encoded.extend(made.entries)
+        encoded.extend(path for path, photo in made.items() if photo.vector is not None)
         return made
 
-    monkeypatch.setattr(cluster_module, "make", seen)
+    monkeypatch.setattr(cluster_module, "new_photos", seen)
     with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on") as on:
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)

@@ -43,7 +43,7 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "page": lambda index, _: index.store.newest(9),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
-    "facts": lambda index, _: index.store.items([1, 2]),
+    "facts": lambda index, _: index.store.photos([1, 2]),
     "roots": lambda index, _: index.roots(),
     "not read": lambda index, _: index.store.not_read(),
     "like": lambda index, _: index.search("id:1"),
@@ -154,7 +154,7 @@ def test_an_index_that_was_deleted_or_replaced_takes_no_update(
             Index.create(folder, Colours()).close()
         before = contents(folder)
         assert list(before) == ([folder / "index.sqlite"] if replaced else [])
-        item = next(iter(index.store.items().values()))
+        item = next(iter(index.store.photos().values()))
         index.thumbnails.get(item.key, (photos / str(item.path)).read_bytes)
         for use in (
             lambda: index.update_images(photos),

@@ -20,7 +20,6 @@ from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.hits import Place
 from seesay.search.index import Index
-from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
 from tests.search.colours import Colours, gallery
@@ -49,8 +48,7 @@ def paths(index: Index, query: str = "green", where: str | None = None) -> list[
 
 def collection(index: Index) -> PostgreSQL:
     """The images of an index in its database."""
-    with index.using("image") as found:
-        return cast("PostgreSQL", found)
+    return cast("PostgreSQL", index.store.searched("image"))
 
 
 def told_before(index: Index, patch: pytest.MonkeyPatch, told: Callable[..., object], *names: str) -> None:
@@ -172,8 +170,6 @@ def test_queries_of_a_server_do_not_wait_for_an_update(
 ) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
-        near = collection(index)
-        assert near.concurrent
         begun, searched = threading.Event(), threading.Event()
 
         def slowly(*_: Any) -> None:
@@ -241,7 +237,7 @@ def store(tmp_path: Path):
     made.close()
 
 
-def pages(vectors: Nearest, query: NDArray[np.float32]) -> list[tuple[int, float]]:
+def pages(vectors: Neighbours | PostgreSQL, query: NDArray[np.float32]) -> list[tuple[int, float]]:
     """All items, page by page."""
     found: list[tuple[int, float]] = []
     while True:
@@ -256,11 +252,10 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
     from seesay.search.postgresql import PostgreSQL
 
     embedded = Neighbours(store, "image", tmp_path / "v.f16")
-    database = PostgreSQL(where, store, "image", lambda: np.empty((0, DIM), np.float32))
+    database = PostgreSQL(where, store, "image")
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
-    for vectors in (embedded, database):
-        vectors.save()
-        vectors.refresh()
+    embedded.save()
+    database.save(lambda: np.empty((0, DIM), np.float32))
     there, here = pages(embedded, query), pages(database, query)
     assert [id_ for id_, _ in here] == [id_ for id_, _ in there]
     np.testing.assert_allclose([s for _, s in here], [s for _, s in there], rtol=1e-5, atol=1e-6)

@@ -80,7 +80,7 @@ def test_thumbnails_that_came_with_an_index_are_not_shown(
     folder: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(folder) as index:
-        (item,) = index.store.items().values()
+        (item,) = index.store.photos().values()
         made = index.thumbnails.get(item.key, (photos / "red.png").read_bytes)
     for file in (folder / "thumbnails").rglob("*.jpg"):
         file.write_bytes(b"of somebody else")
@@ -94,7 +94,7 @@ def test_links_among_the_thumbnails_are_not_followed(
     folder: Path, photos: Path, tmp_path: Path, linked: str
 ) -> None:
     with opened(folder) as index:
-        (item,) = index.store.items().values()
+        (item,) = index.store.photos().values()
         (file,) = (folder / "thumbnails").rglob("*.jpg")
         place = {"file": file, "folder": file.parent, "all": folder / "thumbnails"}[linked]
         away = place.rename(tmp_path / "away")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -137,4 +138,6 @@ def test_a_thumbnail_that_cannot_be_read_hides_nothing(tmp_path: Path) -> None:
         index.update_images(photos)
         assert len(index.stacks()) == 1
         (photos / "red again.png").unlink()
+        assert len(index.stacks()) == 1  # by its stored thumbnail
+        shutil.rmtree(index.folder / "thumbnails")
         assert index.stacks() == []

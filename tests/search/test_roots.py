@@ -184,7 +184,7 @@ def test_a_folder_that_gets_a_name_leaves_the_lists_of_vectors_as_they_are(
         index.update_images(photos)
         first = index.store.changes("image").generation
         index.update_images(scans)
-        assert [index.item(id_).path for id_ in index.store.changes("image", first).ids.tolist()] == [
+        assert [index.photo(id_).path for id_ in index.store.changes("image", first).ids.tolist()] == [
             "scans/green.png",
             "scans/red.png",
         ]
@@ -316,7 +316,7 @@ def test_all_folders_are_watched_and_one_that_comes_back(index: Index, photos: P
 
 def test_copies_in_two_folders_are_a_stack(index: Index) -> None:
     (group,) = index.stacks()
-    assert sorted(item.path for item in index.store.items(group).values()) == [
+    assert sorted(item.path for item in index.store.photos(group).values()) == [
         "photos/red.png",
         "scans/red.png",
     ]

@@ -42,9 +42,10 @@ def test_items_come_back_as_they_went_in(store: Store) -> None:
     with store.write() as writer:
         writer.put_vector("sentence", key_of("k"), np.arange(4, dtype=np.float32))
         writer.put_sentence("Zwei Hunde.", key_of("k"))
-    items = {item.path or item.text: item for item in store.items([1, 2, 3, 99]).values()}
-    assert set(items) == {"a.jpg", "sub/ü.jpg", "Zwei Hunde."}
-    image = items["sub/ü.jpg"]
+    photos = {photo.path: photo for photo in store.photos([1, 2, 3, 99]).values()}
+    assert set(photos) == {"a.jpg", "sub/ü.jpg"}
+    assert store.sentences([1, 2, 3, 99]) == {3: "Zwei Hunde."}
+    image = photos["sub/ü.jpg"]
     assert (image.width, image.height, image.state.mtime_ns, image.state.size) == (30, 20, 7, 9)
     changes = store.changes("sentence")
     assert changes.ids.tolist() == [3]
@@ -85,7 +86,7 @@ def test_ids_are_never_used_again(store: Store) -> None:
     with store.write() as writer:
         writer.delete([1])
     put(store, "b.jpg")
-    assert list(store.items()) == [2]
+    assert list(store.photos()) == [2]
 
 
 def test_orphaned_vectors_go_and_shared_ones_stay(store: Store) -> None:
@@ -160,7 +161,7 @@ def test_a_damaged_file_says_so(store: Store) -> None:
     data[4096 : len(data) * 3 // 4] = b"\x55" * (len(data) * 3 // 4 - 4096)
     store.path.write_bytes(data)
     with pytest.raises(SeesayError, match=r"damaged.*index again"):
-        Store.open(store.path).items()
+        Store.open(store.path).photos()
 
 
 def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
@@ -209,7 +210,7 @@ def test_folders_are_counted_once_a_change(store: Store) -> None:
 def test_ids_that_no_item_can_have_are_absent(store: Store, id_: int) -> None:
     put(store, "a.jpg")
     assert store.vector(id_) is None
-    assert store.items([id_]) == {}
+    assert store.photos([id_]) == {}
     assert store.vectors([id_, 1])[0].tolist() == [1]
     time = store.newest(1)[0].time
     assert [each.id for each in store.newest(1 << 70, after=(time, id_))] == ([1] if id_ > 0 else [])

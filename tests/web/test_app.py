@@ -549,7 +549,7 @@ def test_a_folder_that_another_user_adds_is_neither_shown_nor_confirmed(
             with Index.open(index_path, Colours()) as theirs:
                 theirs.update_images(gallery(tmp_path / "private", "red.png"))
         with opened(index_path) as index:
-            found = {item.path: id_ for id_, item in index.store.items(list(range(1, 30))).items()}
+            found = {item.path: id_ for id_, item in index.store.photos(list(range(1, 30))).items()}
         for part in ("original", "thumbnail"):
             status = {
                 path: client.get(f"/api/v1/images/{found[path]}/{part}").status_code

@@ -819,7 +819,7 @@ def test_an_empty_index_of_a_folder_offers_to_look_for_photos(browser, tmp_path:
     photos = gallery(tmp_path / "photos", "red.png")
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
-        ids = list(index.store.items())
+        ids = list(index.store.photos())
         with index.store.write() as writer:
             writer.delete(ids)
     for address in served(tmp_path / "index"):

@@ -29,7 +29,7 @@ from seesay.data.images import DecodedImage, EncodedImage
 from seesay.errors import SeesayError
 from seesay.progress import visible
 from seesay.recipes.files import included_recipes
-from seesay.search import index, searcher
+from seesay.search import index, reader
 from seesay.search.index import Index
 from seesay.text.concepts import nouns
 from seesay.web.app import create_app
@@ -158,7 +158,7 @@ def main() -> None:
     with_all_commands()
     if "networks" in sys.argv:
         _load_once()
-    for module in (searcher, index):
+    for module in (reader, index):
         module.load_embedder = lambda *_: Colours()  # type: ignore[attr-defined]
     Decoders.decode = decode_here  # type: ignore[method-assign]
     Path(os.environ["SEESAY_CACHE"]).mkdir(parents=True, exist_ok=True)

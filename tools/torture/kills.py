@@ -26,10 +26,10 @@ from tools.torture.base import ROOT, Outcome, Stage, attack
 
 UPDATE = """
 import sys
-from seesay.search import update
+from seesay.search import encoding
 from seesay.search.index import Index
 from tests.search.colours import Colours
-update._BATCH_FILES = 4
+encoding._BATCH_FILES = 4
 with Index.open_or_create(sys.argv[1], Colours()) as index:
     index.update_images(sys.argv[2])
 """
@@ -88,11 +88,11 @@ def kill_index(stage: Stage) -> Outcome:
             process.wait()
             kills += 1
         with Index.open_or_create(folder, Colours()) as index:
-            known = {item.path for item in index.store.items().values()}
+            known = {item.path for item in index.store.photos().values()}
             index.search("red", 5)
             index.update_images(photos)
             contents = {file.name: content_key(file.read_bytes()) for file in photos.iterdir()}
-            found = {item.path: item.key for item in index.store.items().values()}
+            found = {item.path: item.key for item in index.store.photos().values()}
             wrong = contents.items() ^ found.items()
             outcome.check(not wrong, f"other than the folder: {wrong}; {len(known)} after the kill")
             left = [file.name for file in folder.iterdir() if file.name.endswith(".tmp")]

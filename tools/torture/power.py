@@ -282,13 +282,13 @@ def updates(stage: Stage, outcome: Outcome) -> tuple[Recorder, Trial]:
 
     def check(left: Path, what: str) -> None:
         with cached(left / "cache"), Index.open_or_create(left / "made", Colours()) as index:
-            known = {(item.path, item.key) for item in index.store.items().values()}
+            known = {(item.path, item.key) for item in index.store.photos().values()}
             outcome.check(known <= ever, f"{what}: images that never were: {known - ever}")
             index.check_roots()  # which fails if the key is gone that says whose the index is
             index.search("red", 5)
             index.update_images(photos)
             contents = {(file.name, content_key(file.read_bytes())) for file in photos.iterdir()}
-            found = {(item.path, item.key) for item in index.store.items().values()}
+            found = {(item.path, item.key) for item in index.store.photos().values()}
             outcome.check(found == contents, f"{what}: other than the folder: {found ^ contents}")
             for name, key in contents:
                 Image.open(io.BytesIO(index.thumbnails.get(key, (photos / name).read_bytes))).load()

@@ -14,7 +14,7 @@ from seesay.errors import SeesayError
 from seesay.progress import visible
 from seesay.search.filters import Filter
 from seesay.search.index import Index
-from seesay.search.store import Item
+from seesay.search.photo import Photo
 from tests.search.colours import Colours, gallery
 from tools.torture.base import Outcome, Stage, attack
 
@@ -44,17 +44,17 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "newest": lambda index, _: index.store.newest(9),
     "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
     "folders": lambda index, _: index.store.folders(),
-    "facts": lambda index, _: index.store.items([1, 2]),
+    "facts": lambda index, _: index.store.photos([1, 2]),
     "skipped": lambda index, _: index.store.skipped(),
     "not read": lambda index, _: index.store.not_read(),
     "roots": lambda index, _: [index.absent(), *map(index.file_at, ["red.png", "a/../../x"])],
-    "files": lambda index, _: [_opened(index, item) for item in index.store.items().values()],
+    "files": lambda index, _: [_opened(index, item) for item in index.store.photos().values()],
     "update": lambda index, photos: index.update_images(photos),
     "readable": lambda index, _: index.check_readable(),
 }
 
 
-def _opened(index: Index, item: Item) -> bool:
+def _opened(index: Index, item: Photo) -> bool:
     with suppress(OSError):
         index.open_image(item).close()
         return True

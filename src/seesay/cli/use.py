@@ -98,7 +98,8 @@ class Ranking:
         console.tell(f"{len(ids)} re-ranked.")
         hits, known = {hit.id: hit for hit in found}, set(ids)
         best = [replace(hits[ids[i]], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
-        return found.with_hits([*best, *(hit for hit in found if hit.id not in known)][: self.k])
+        found[:] = [*best, *(hit for hit in found if hit.id not in known)][: self.k]
+        return found
 
 
 _INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay

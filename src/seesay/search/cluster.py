@@ -14,13 +14,13 @@ from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import SortedKeys, sources_of
 from seesay.errors import SeesayError
 from seesay.runs.embedder import Embedder
-from seesay.search.searcher import load_embedder
-from seesay.search.store import State
-from seesay.search.update import Made, MadeElsewhere, make, read_ahead
+from seesay.search.encoding import EncodedElsewhere, new_photos, read_ahead
+from seesay.search.photo import FileState, NewPhoto
+from seesay.search.reader import load_embedder
 
 
-def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
-    """Return a function that makes entries of photos on a cluster.
+def on_cluster(run: Embedder, address: str) -> EncodedElsewhere:
+    """Return a function that encodes photos on a cluster.
 
     Args:
         run: the embedder, which workers load by name. Photos and runs must have the same paths on every node.
@@ -36,19 +36,19 @@ def on_cluster(run: Embedder, address: str) -> MadeElsewhere:
     named = run.name, run.fingerprint
     uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())
 
-    def made(
-        place: Callable[[str], FileSource], files: Mapping[str, State], known: Collection[str]
-    ) -> Iterator[Made]:
-        items = ({"path": path, "file": place(path), "size": state.size} for path, state in files.items())
+    def encode(
+        file_of: Callable[[str], FileSource], files: Mapping[str, FileState], known: Collection[str]
+    ) -> Iterator[dict[str, NewPhoto]]:
+        items = ({"path": path, "file": file_of(path), "size": state.size} for path, state in files.items())
         shared = *named, SortedKeys(known)
         for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
             yield from block
 
-    return made
+    return encode
 
 
 class PhotoWorker:
-    """Makes entries of blocks of files on one node.
+    """Encodes blocks of files on one node.
 
     Args:
         shared: a reference to the name of the run, its expected fingerprint, and the content keys that need
@@ -63,14 +63,14 @@ class PhotoWorker:
         check_same(name, self._run.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
-        """Return the entries made of a block of files."""
+        """Return the contents of a block of files."""
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
         sizes = zip(files, block["size"].tolist(), strict=True)
-        made = list[Made]()
+        made = list[dict[str, NewPhoto]]()
         while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
-            states = {path: State(0, size, 0) for path, size in some}
+            states = {path: FileState(0, size, 0) for path, size in some}
             batches = read_ahead(files.__getitem__, states)
-            made += [make(each, self._run, self._among_known) for each in batches]
+            made += [new_photos(each, self._run, self._among_known) for each in batches]
         done = np.empty(len(made), object)
         done[:] = made
         return {DONE: done}

@@ -16,8 +16,9 @@ from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal
+from seesay.search.photo import FileState
 from seesay.search.roots import Root, holding, named
-from seesay.search.store import MOST_ROOTS, State, Store
+from seesay.search.store import MOST_ROOTS, Store
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -42,7 +43,7 @@ class Contents:
         alone: the new name of the index's only folder if others are added; else empty.
     """
 
-    files: dict[str, State] = field(default_factory=dict)
+    files: dict[str, FileState] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     not_read: dict[str, Counter[str]] = field(default_factory=lambda: {"": Counter()})
@@ -162,7 +163,7 @@ def _take_up(path: str, file: Path, result: Contents) -> None:
         if stat.st_size > MAX_FILE_BYTES:
             result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
-            state = State(_within(stat.st_mtime_ns), stat.st_size, _within(stat.st_ctime_ns))
+            state = FileState(_within(stat.st_mtime_ns), stat.st_size, _within(stat.st_ctime_ns))
             result.files[path] = state
 
 

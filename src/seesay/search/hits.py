@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from seesay.runs.calibration import FITS, SURE
 from seesay.search.roots import Root, holding
-
-if TYPE_CHECKING:
-    from seesay.search.store import Item
 
 Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]
 
@@ -42,13 +39,6 @@ class Hit:
     width: int | None = None
     height: int | None = None
     probability: float | None = None
-
-    @classmethod
-    def of(cls, item: Item, score: float) -> Hit:
-        """Return an item as a hit."""
-        if item.kind == "sentence":
-            return cls(item.id, score, None, item.text)
-        return cls(item.id, score, item.path, None, item.width, item.height)
 
     @property
     def fits(self) -> bool:
@@ -121,11 +111,6 @@ class Answer(list[Hit]):
         """
         best = max((FITS if hit.probability is None else hit.probability for hit in self), default=0.0)
         return "sure" if best >= SURE else "perhaps" if best >= FITS else "nothing"
-
-    def with_hits(self, hits: Iterable[Hit]) -> Answer:
-        """Return the answer with other hits, for example re-ranked ones."""
-        meant = self.where_meant, self.query_meant
-        return Answer(hits, self.unknown_words, self.end, self.corrected_words, *meant)
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; with `roots`, paths are those of files."""

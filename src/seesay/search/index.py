@@ -8,25 +8,25 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
+from seesay.data.images import content_key
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import check_folder, disk_errors, home_expanded, is_folder, locked, sweep
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.seal import is_sealed
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
+from seesay.search.judging import unrelated_vectors
+from seesay.search.preparing import finite
+from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.roots import Root
-from seesay.search.searcher import DEFAULT_RUN, Searcher, load_embedder
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import FILE, Store, index_exists
-from seesay.search.update import (
-    Progress,
-    Update,
-    UpdateReport,
-    add_sentences,
-)
+from seesay.search.update import Progress, Update, UpdateReport
+
+_SENTENCES_AT_ONCE = 512
 
 
-class Index(Searcher):
+class Index(IndexReader):
     """Images and sentences with their embeddings by a run, in a folder.
 
     An index is thread-safe, and another process may update it: each answer is consistent with the newest
@@ -67,8 +67,7 @@ class Index(Searcher):
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         check_folder(folder, index_exists(folder) or begun)
-        items = Store.create(folder / FILE, *facts, store)
-        return cls(folder, items, embedder, vectors=store)
+        return cls(folder, Store.create(folder / FILE, *facts, store), embedder)
 
     @classmethod
     def open(
@@ -95,14 +94,9 @@ class Index(Searcher):
         for each in given.values():
             if not is_folder(Path(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
-        items = Store.open(folder / FILE)
-        return cls(
-            folder,
-            items,
-            run,
-            _checked_roots(folder, items.roots(), given),
-            _checked_address(folder, items, _store_address(store)),
-        )
+        with closed_on_error(Store.open(folder / FILE)) as opened:
+            _check_address(folder, opened, _store_address(store))
+            return cls(folder, opened, run, _checked_roots(folder, opened.roots(), given))
 
     @classmethod
     def open_or_create(
@@ -231,7 +225,7 @@ class Index(Searcher):
                     writer.put_root(root)
             report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
             self._judge.learn(run)
-            self._save("image")
+            self.store.settle("image", lambda: unrelated_vectors(run))
             return report
 
     def folders_below(self, folder: Path) -> list[Path]:
@@ -278,7 +272,7 @@ class Index(Searcher):
                 removed = writer.delete_root(found[0])
                 self.thumbnails.drop(writer.drop_orphans())
             self._judge.learn(run)
-            self._save("image")
+            self.store.settle("image", lambda: unrelated_vectors(run))
             return removed
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
@@ -290,13 +284,21 @@ class Index(Searcher):
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
             self._record(run)
-            added = add_sentences(self.store, texts, run, progress)
-            self._save("sentence")
-            return added
-
-    def _save(self, kind: Kind) -> None:
-        with self.using(kind) as near:
-            near.save()
+            tidy = (" ".join(text.split()) for text in texts)
+            keys = {text: content_key(text.encode()) for text in tidy if text}
+            known = self.store.known("sentence", keys.values())
+            new = [text for text, key in keys.items() if key not in known]
+            for start in range(0, len(new), _SENTENCES_AT_ONCE):
+                batch = new[start : start + _SENTENCES_AT_ONCE]
+                vectors = finite(run.embed_sentences(batch))
+                with self.store.write() as writer:
+                    for text, vector in zip(batch, vectors, strict=True):
+                        writer.put_vector("sentence", keys[text], vector)
+                        writer.put_sentence(text, keys[text])
+                if progress:
+                    progress(start + len(batch), len(new))
+            self.store.settle("sentence", lambda: unrelated_vectors(run))
+            return len(new)
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
@@ -340,8 +342,8 @@ def _store_address(address: str) -> str:
     return checked_address(address)
 
 
-def _checked_address(folder: Path, items: Store, given: str) -> str:
-    """The address of the vectors of an index; an index from elsewhere could name any server.
+def _check_address(folder: Path, items: Store, given: str) -> None:
+    """Check the address of the vectors of an index; an index from elsewhere could name any server.
 
     Raises:
         SeesayError: they are in another store than the given one, or the index's own is not confirmed.
@@ -357,4 +359,3 @@ def _checked_address(folder: Path, items: Store, given: str) -> str:
             f"{folder}: was not made here by you, and its vectors are in {address}. Confirm that with "
             f"--store {address}."
         )
-    return address

@@ -9,30 +9,31 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
-from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.nearest import Ranked, next_page
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Store
+
+if TYPE_CHECKING:
+    from seesay.search.store import Store
 
 _HEAD = struct.Struct("<16sqq")  # the index's identity, the generation, and the number of vectors
 
 Halves = NDArray[np.float16]
+Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Ids and scores (n,) of items, best first."""
 
 
 class Neighbours:
-    """The nearest items of one kind by inner product; exact, ties in order of ids.
-
-    Not thread-safe; its owner holds a lock. Call `refresh` before the first `search`.
+    """The nearest items of one kind by inner product; exact, ties in order of ids. Thread-safe.
 
     Args:
         store: of the vectors.
@@ -46,13 +47,13 @@ class Neighbours:
             are read from the store and the file is not written again.
     """
 
-    concurrent = False
     numpy_up_to = 50_000
     most_beside = 10_000
 
     def __init__(self, store: Store, kind: Kind, file: Path) -> None:
         self._store, self._file = store, file
         self._kind: Kind = kind
+        self._lock = threading.RLock()
         self.generation = self._generation_of_file = -1
         self._blocks: list[Halves] = [np.empty((0, store.dim), np.float16)]  # first those in the file
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of the rows of all blocks
@@ -61,32 +62,29 @@ class Neighbours:
 
     def refresh(self) -> None:
         """Read what was written to the store since the last call."""
-        if self.generation == self._store.generation():
-            return
-        self._map_file()
-        known = np.sort(self._ids[self._alive])
-        changes = self._store.changes(self._kind, max(self.generation, 0), known)
-        if changes.alive is not known or len(changes.ids):
-            self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
-            for ids, rows in self._store.parts(changes.ids):
-                self._add(ids, rows)
-        self.generation = changes.generation
+        with self._lock:
+            if self.generation == self._store.generation():
+                return
+            self._map_file()
+            known = np.sort(self._ids[self._alive])
+            changes = self._store.changes(self._kind, max(self.generation, 0), known)
+            if changes.alive is not known or len(changes.ids):
+                self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+                for ids, rows in self._store.parts(changes.ids):
+                    self._add(ids, rows)
+            self.generation = changes.generation
 
     def save(self) -> None:
         """Write the file again if much has changed."""
-        self.refresh()
-        in_file = len(self._blocks[0])
-        changed = len(self._ids) - np.count_nonzero(self._alive[:in_file])
-        is_lost = in_file > 0 and not self._file.is_file()
-        if not is_lost and changed <= max(self.most_beside, in_file // 100):
-            return
-        with suppress(OSError):  # the vectors can be read from the store
-            self._write_file()
-            self._map_file()
-
-    def passing(self, where: Filter) -> NDArray[np.int64]:
-        """Return the ids (n,) of the images that match a filter."""
-        return self._store.matching(where)
+        with self._lock:
+            self.refresh()
+            in_file = len(self._blocks[0])
+            changed = len(self._ids) - np.count_nonzero(self._alive[:in_file])
+            is_lost = in_file > 0 and not self._file.is_file()
+            if is_lost or changed > max(self.most_beside, in_file // 100):
+                with suppress(OSError):  # the vectors can be read from the store
+                    self._write_file()
+                    self._map_file()
 
     def search(
         self,
@@ -104,10 +102,12 @@ class Neighbours:
             after: the end of the previous page.
         """
         query = np.ascontiguousarray(query, np.float32)
-        rows = self._alive if among is None else self._alive & np.isin(self._ids, among)
-        if after is None:
-            return self._best(query, k, rows)
-        return next_page(lambda asked: self._best(query, asked, rows), k, after)
+        with self._lock:
+            self.refresh()
+            rows = self._alive if among is None else self._alive & np.isin(self._ids, among)
+            if after is None:
+                return self._best(query, k, rows)
+            return next_page(lambda asked: self._best(query, asked, rows), k, after)
 
     def close(self) -> None:
         """Do nothing: the vectors are in memory, or in a file that is mapped."""
@@ -251,3 +251,21 @@ def load_faiss() -> Any:
     import faiss
 
     return faiss
+
+
+def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:
+    """Return the `k` best items after the end of a page.
+
+    Args:
+        best: returns that many of the best items, in order, or all if there are fewer.
+        k: number of items.
+        after: the end of the previous page.
+    """
+    asked = after.seen + k
+    while True:
+        ids, scores = best(asked)
+        behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
+        # Items may have been added before that place since the previous page was read.
+        if behind.sum() >= k or len(ids) < asked:
+            return ids[behind][:k], scores[behind][:k]
+        asked *= 2

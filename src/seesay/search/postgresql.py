@@ -1,23 +1,22 @@
 """Vectors in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE`.
 
-A table contains the vectors of one kind of an index, with the metadata of images for filters. Its mark, which
-the index also stores, identifies the generation that it was updated to. The mark is written last, so an
-interrupted update is repeated. The next update reloads lost vectors, or all vectors if the index does not
-know the mark, which then belongs to another copy of its folder.
+A table contains the vectors of one kind of an index. The index answers filters, and the database compares
+the vectors of the ids that match. The table's mark, which the index also stores, identifies the generation
+that it was updated to. The mark is written last, so an interrupted update is repeated. The next update
+reloads lost vectors, or all vectors if the index does not know the mark, which then belongs to another copy
+of its folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import selectors
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, LifoQueue
 from typing import Any, LiteralString
-from uuid import UUID
 
 import numpy as np
 import psycopg
@@ -29,11 +28,10 @@ from psycopg.pq import Format
 
 from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
-from seesay.search.filters import Condition, Filter, Limit
 from seesay.search.hits import Place
-from seesay.search.nearest import Queries, Ranked, next_page
+from seesay.search.neighbours import Ranked, next_page
 from seesay.search.sqlite_file import Kind
-from seesay.search.store import Item, Store
+from seesay.search.store import Store
 
 RECALL = 0.95
 """Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
@@ -54,21 +52,15 @@ _NEEDS = (0, 8)  # version of pgvector: iterative scans
 _MARK = "seesay_mark"
 _NO_MARK = "0"  # of a table that is not filled
 
-_CREATE = """CREATE TABLE {table} (id bigint PRIMARY KEY, vector halfvec({dim}) NOT NULL, folder uuid,
-    orientation text, time bigint, width integer, height integer, added double precision)"""
-_PUT = """INSERT INTO {table} VALUES (%(id)s, %(vector)s::halfvec, %(folder)s, %(orientation)s, %(time)s,
-    %(width)s, %(height)s, %(added)s)
-    ON CONFLICT (id) DO UPDATE SET (vector, folder, orientation, time, width, height, added) =
-    (excluded.vector, excluded.folder, excluded.orientation, excluded.time, excluded.width, excluded.height,
-    excluded.added)"""
-_INDEXED = ("folder", "time", "added")  # columns whose values few images may share
+_CREATE = "CREATE TABLE {table} (id bigint PRIMARY KEY, vector halfvec({dim}) NOT NULL)"
+_PUT = """INSERT INTO {table} VALUES (%(id)s, %(vector)s::halfvec)
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector"""
 _PORT = re.compile("[0-9,]*")
-_SIGNS: dict[str, LiteralString] = {"=": "=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
 
 Statement = sql.SQL | sql.Composed
 Values = dict[str, Any]
-Among = tuple[Statement, Values]
-"""A condition and its parameters."""
+Queries = Callable[[], NDArray[np.float32]]
+"""Returns vectors (q, dim) of queries such as an index is searched by."""
 
 
 def checked_address(address: str) -> str:
@@ -200,31 +192,27 @@ class PostgreSQL:
 
     The address is libpq's, "postgresql://USER@HOST:PORT/DATABASE?…"; a password is taken from PGPASSWORD or
     ~/.pgpass. The comment of the table contains the mark and the width of searches (`hnsw.ef_search`): the
-    least that reaches `RECALL` after an update has built or doubled the graph. Folders are compared by a
-    digest, because PostgreSQL cannot index values of more than 2,700 bytes.
+    least that reaches `RECALL` after an update has built or doubled the graph. Thread-safe.
 
     Args:
         address: of the database.
         store: of the items.
         kind: of the items.
-        queries: the queries for measuring recall.
 
     Attributes:
-        concurrent: see `Nearest`.
         client: the connections.
         graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
         numbers_at_once: the limit of a request; about 10 MB as text.
     """
 
-    concurrent = True
     graph_from = 10_000
     numbers_at_once = 500_000
 
-    def __init__(self, address: str, store: Store, kind: Kind, queries: Queries) -> None:
+    def __init__(self, address: str, store: Store, kind: Kind) -> None:
         self.address, self.dim = address, store.dim
         self.name = f"seesay_{store.meta['identity']}_{kind}"
         self.client = Connections(address)
-        self._store, self._kind, self._queries = store, kind, queries
+        self._store, self._kind = store, kind
         self._table = sql.Identifier(self.name)
         self._comment: Values = {}
         self._seen = -1  # generation of the items at the last look
@@ -256,8 +244,12 @@ class PostgreSQL:
                 )
         self._seen = generation
 
-    def save(self) -> None:
-        """Write vectors that the table lacks, and delete those that the index no longer has."""
+    def save(self, queries: Queries) -> None:
+        """Write vectors that the table lacks, and delete those that the index no longer has.
+
+        Args:
+            queries: for which the recall of a new graph is measured.
+        """
         with self._errors():
             mark = self._marked()
             since = self._store.marked(self._kind, mark) if mark else None
@@ -273,19 +265,16 @@ class PostgreSQL:
             self._write(changes.ids)
             if self._count() != len(changes.alive):
                 self._write(self._lost(changes.alive))
-            self._settle()
+            self._settle(queries)
             self._mark(new)
 
     def _write(self, ids: NDArray[np.int64]) -> None:
-        """Write vectors and the metadata of images to the table, replacing those with the same ids."""
+        """Write vectors to the table, replacing those with the same ids."""
         at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
         for start in range(0, len(ids), at_once):
             here, vectors = self._store.vectors(ids[start : start + at_once].tolist())
-            known = self._store.items(here.tolist()) if self._kind == "image" else {}
-            rows = [
-                {"id": id_, "vector": _Vector.of(row, ">f2"), **_columns_of(known.get(id_))}
-                for id_, row in zip(here.tolist(), vectors.astype(np.float32), strict=True)
-            ]
+            halves = (_Vector.of(row, ">f2") for row in vectors)
+            rows = [{"id": id_, "vector": each} for id_, each in zip(here.tolist(), halves, strict=True)]
             self.client.upsert(self._sql(_PUT), rows)
 
     def _lost(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -298,9 +287,14 @@ class PostgreSQL:
         return np.setdiff1d(alive, np.concatenate(there))
 
     def search(
-        self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        among: NDArray[np.int64] | None = None,
+        after: Place | None = None,
     ) -> Ranked:
-        """See `Nearest`; pages after the first compare all vectors."""
+        """See `Neighbours.search`; pages after the first compare all vectors."""
+        self.refresh()
         with self._errors():
             if not self._store.count(self._kind):  # there may be no table
                 return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -308,7 +302,9 @@ class PostgreSQL:
                 return self._best(query, k, among, exact=False)
             return next_page(lambda asked: self._best(query, asked, among, exact=True), k, after)
 
-    def _best(self, query: NDArray[np.float32], k: int, among: Any, exact: bool) -> Ranked:
+    def _best(
+        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None, exact: bool
+    ) -> Ranked:
         asked = k + 1
         while True:
             ids, scores = self._nearest(query, asked, among, exact)
@@ -355,22 +351,18 @@ class PostgreSQL:
                 "`ALTER EXTENSION vector UPDATE`."
             )
 
-    def _settle(self) -> None:
+    def _settle(self, queries: Queries) -> None:
         """Build the graph once there are enough vectors, and choose the width of searches."""
         count = self._count()
         if count < self.graph_from or count < 2 * self._comment.get("measured", 0):
             return
         self._build(count)
-        self._comment |= {"ef": self._ef_of_recall(), "measured": count}
+        self._comment |= {"ef": self._ef_of_recall(queries()), "measured": count}
 
     def _build(self, count: int) -> None:
-        """Build missing indexes, and analyse the table for the planner."""
+        """Build the graph if it is missing, and analyse the table for the planner."""
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
         with self.client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
-            for column in _INDEXED if self._kind == "image" else ():
-                index, indexed = sql.Identifier(f"{self.name}_{column}"), sql.Identifier(column)
-                create = "CREATE INDEX IF NOT EXISTS {index} ON {table} ({indexed})"
-                connection.execute(self._sql(create, index=index, indexed=indexed))
             graph = self._sql(
                 "CREATE INDEX IF NOT EXISTS {graph} ON {table} USING hnsw (vector halfvec_ip_ops) "
                 "WITH (m = {links}, ef_construction = {width})",
@@ -381,14 +373,14 @@ class PostgreSQL:
             connection.execute(graph)
             connection.execute(self._sql("ANALYZE {table}"))
 
-    def _ef_of_recall(self) -> int:
+    def _ef_of_recall(self, queries: NDArray[np.float32]) -> int:
         """The least search width that reaches `RECALL`, for images and for sentences."""
         alive = self._store.changes(self._kind).alive
-        asked = _asked_for_recall(self._store, alive, self._queries())
+        asked = _asked_for_recall(self._store, alive, queries)
         for ef in _EFS:
             found = min(
-                np.mean([self._share(ef, *each) for each in zip(queries, tenth, strict=True)])
-                for queries, tenth in asked
+                np.mean([self._share(ef, *each) for each in zip(some, tenth, strict=True)])
+                for some, tenth in asked
             )
             if found >= RECALL:
                 break
@@ -421,29 +413,31 @@ class PostgreSQL:
     def _delete(self, ids: list[int]) -> None:
         self.client.execute(self._sql("DELETE FROM {table} WHERE id = ANY(%(ids)s)"), {"ids": ids})
 
-    def _nearest(self, query: NDArray[np.float32], count: int, among: Among | None, exact: bool) -> Ranked:
+    def _nearest(
+        self, query: NDArray[np.float32], count: int, among: NDArray[np.int64] | None, exact: bool
+    ) -> Ranked:
         if not exact and (ef := self._comment.get("ef")):
             ids, scores = self._in_graph(query, count, among, ef)
             # If few vectors match a filter, the search of the graph may end before they are found.
             if len(ids) == count:
                 return ids, scores
-        where, values = among or _ALL
-        return self._scored(query, self._table, where, values, count)
+        return self._scored(query, self._table, _where(among), _values(among), count)
 
-    def _in_graph(self, query: NDArray[np.float32], count: int, among: Among | None, ef: int) -> Ranked:
+    def _in_graph(
+        self, query: NDArray[np.float32], count: int, among: NDArray[np.int64] | None, ef: int
+    ) -> Ranked:
         """Search the graph; the nearest in half precision are re-scored with the full query."""
-        where, values = among or _ALL
         near = self._sql(
             "(SELECT id, vector FROM {table} WHERE {where} "
             "ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {most})",
-            where=where,
+            where=_where(among),
             most=2 * count,
         )
         settings = {
             "hnsw.ef_search": max(ef, min(2 * count, _EFS[-1])),
             "hnsw.iterative_scan": "relaxed_order",
         }
-        return self._scored(query, near, sql.SQL("true"), values, count, settings)
+        return self._scored(query, near, _where(None), _values(among), count, settings)
 
     def _scored(
         self,
@@ -462,31 +456,14 @@ class PostgreSQL:
         rows = self.client.rows(statement, {**values, "query": _Vector.of(query, ">f4")}, settings)
         return np.array([id_ for id_, _ in rows], np.int64), np.array([s for _, s in rows], np.float32)
 
-    def passing(self, where: Filter) -> Among:
-        """Return the filter as a condition in SQL with its parameters."""
-        parts, values = list[Statement](), Values()
-        for condition in where.conditions:
-            compared = [self._compared(limit, values) for limit in condition.limits]
-            form: LiteralString = "NOT ({})" if condition.excludes else "({})"
-            parts.append(sql.SQL(form).format(sql.SQL(" AND ").join(compared)))
-        return (sql.SQL(" AND ").join(parts), values) if parts else _ALL
 
-    def _compared(self, limit: Limit, values: Values) -> sql.Composed:
-        """Return a comparison, and add its value to the parameters."""
-        name, value, form = f"value{len(values)}", limit.value, f"{{}} {_SIGNS[limit.sign]} {{}}"
-        if limit.field == "folder":  # PostgreSQL compares whole values
-            values[name] = [_digest(folder) for folder in self._store.folders_with(str(value))]
-            form = "{} = ANY({})"
-        elif limit.field == "name":  # which only the index knows
-            named = Filter((Condition((limit,)),))
-            values[name], form = self._store.matching(named).tolist(), "{} = ANY({})"
-            return sql.SQL(form).format(sql.Identifier("id"), sql.Placeholder(name))
-        else:
-            values[name] = _moment(str(value)) if limit.field == "time" else value
-        return sql.SQL(form).format(sql.Identifier(limit.field), sql.Placeholder(name))
+def _where(among: NDArray[np.int64] | None) -> sql.SQL:
+    """The condition that an id is one of those in the parameter `among`."""
+    return sql.SQL("true" if among is None else "id = ANY(%(among)s)")
 
 
-_ALL: Among = (sql.SQL("true"), {})
+def _values(among: NDArray[np.int64] | None) -> Values:
+    return {} if among is None else {"among": among.tolist()}
 
 
 def _asked_for_recall(
@@ -506,31 +483,6 @@ def _asked_for_recall(
             both = np.concatenate([kept, each @ rows.T], axis=1)
             kept[:] = -np.partition(-both, 9, axis=1)[:, :10]
     return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
-
-
-def _columns_of(item: Item | None) -> Values:
-    """The metadata of an image for filters; of a sentence, nothing."""
-    if item is None:
-        return dict.fromkeys(("folder", "orientation", "time", "width", "height", "added"))
-    orientation = "square" if item.width == item.height else "landscape"
-    return {
-        "folder": _digest(item.folder),
-        "orientation": "portrait" if item.height > item.width else orientation,
-        "time": _moment(item.time),
-        "width": item.width,
-        "height": item.height,
-        "added": item.added,
-    }
-
-
-def _moment(text: str) -> int:
-    """Convert "2019-06-30T12:00:00", or a prefix, to 20190630120000."""
-    return int("".join(letter for letter in text if letter.isdigit()).ljust(14, "0"))
-
-
-def _digest(folder: str) -> UUID:
-    """A 16-byte digest of a path, which may be too long for PostgreSQL's indexes."""
-    return UUID(bytes=hashlib.blake2b(folder.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
 def _read_comment(text: object) -> Values:

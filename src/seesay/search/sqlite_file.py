@@ -7,10 +7,10 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
@@ -26,7 +26,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 10
+VERSION = 11
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
@@ -59,8 +59,8 @@ _SCHEMA = (
         UNIQUE (kind, key)
     )""",
     # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` and
-    # `dated_by`: see `Item`. `folded` is the folder of an image and `name` that of its file, without case and
-    # accents, stored because folding a million paths takes seconds.
+    # `dated_by`: see `Photo`. `folded` is the folder of an image and `name` that of its file, without case
+    # and accents, stored because folding a million paths takes seconds.
     """CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
@@ -82,6 +82,8 @@ _SCHEMA = (
     "CREATE INDEX items_by_generation ON items (kind, generation)",
     # A page of the newest images is read in order, however many there are.
     "CREATE INDEX items_by_time ON items (kind, time)",
+    # A part of a name or folder is looked for in this index alone, without reading the rows.
+    "CREATE INDEX items_by_name ON items (kind, name, folded)",
     # Files that could not be used are listed on every update, and decoded again only when they change.
     """CREATE TABLE skipped (
         path TEXT PRIMARY KEY,
@@ -100,6 +102,9 @@ _SCHEMA = (
 )
 
 
+Opened = TypeVar("Opened", bound="Closeable")
+
+
 def database_exists(path: Path) -> bool:
     """Return whether the file exists and is not empty (an empty SQLite file is left by a killed process)."""
     try:
@@ -112,14 +117,29 @@ def database_exists(path: Path) -> bool:
         return True
 
 
+class Closeable(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+@contextmanager
+def closed_on_error(opened: Opened) -> Iterator[Opened]:
+    """Yield what was opened, and close it if the rest of opening an index fails."""
+    with ExitStack() as stack:
+        stack.callback(opened.close)
+        yield opened
+        stack.pop_all()
+
+
 def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
     """Create the file of an empty index with `meta`.
 
     Raises:
         SeesayError: the index exists, or the file cannot be written.
     """
-    with file_errors(path):
-        connection = _connect(path)
+    with file_errors(path), closed_on_error(_connect(path)) as connection:
         with transaction(connection):  # a kill leaves an index or an empty file, nothing between
             if not _is_empty(connection):
                 raise SeesayError(f"{path}: already exists; open it.")
@@ -129,7 +149,7 @@ def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
                 connection.execute(statement)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", [("generation", "0"), *meta.items()])
         _use_log(connection)
-    return connection
+        return connection
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -142,17 +162,19 @@ def open_database(path: Path) -> sqlite3.Connection:
     with file_errors(path):
         if not _is_file(path):
             raise SeesayError(f"{path.parent}: no index there; create one with `seesay index`.")
-        connection = _connect(path)
-        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-            raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            raise SeesayError(f"{path}: made by another version of seesay; index again into a new folder.")
-        if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
-            raise SeesayError(f"{path}: damaged (its schema); index again into a new folder.")
-        if not _is_read_only(path):
-            _use_log(connection)
-    return connection
+        with closed_on_error(_connect(path)) as connection:
+            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+                raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != VERSION:
+                raise SeesayError(
+                    f"{path}: made by another version of seesay; index again into a new folder."
+                )
+            if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
+                raise SeesayError(f"{path}: damaged (its schema); index again into a new folder.")
+            if not _is_read_only(path):
+                _use_log(connection)
+            return connection
 
 
 @contextmanager
@@ -278,14 +300,15 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA foreign_keys = ON")
-    # As SQLite advises for files from elsewhere.
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
-    connection.create_function(FOLDED_NAME, 1, folded_name, deterministic=True)
-    connection.create_function(NAMED_TIME, 1, time_in_name, deterministic=True)
-    return connection
+    with closed_on_error(connection):
+        connection.execute("PRAGMA foreign_keys = ON")
+        # As SQLite advises for files from elsewhere.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
+        connection.create_function(FOLDED_NAME, 1, folded_name, deterministic=True)
+        connection.create_function(NAMED_TIME, 1, time_in_name, deterministic=True)
+        return connection
 
 
 def _use_log(connection: sqlite3.Connection) -> None:

@@ -1,4 +1,7 @@
-"""The items of an index and their half-precision vectors, in one SQLite file."""
+"""The store of an index: photos, sentences and their half-precision vectors, in one SQLite file.
+
+`Index` contains no SQL: another store answers the same questions with the same types.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,26 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 from seesay.seal import seal
-from seesay.search.filters import BETWEEN_SLASHES, EVERYTHING, Filter
+from seesay.search.filters import EVERYTHING, Filter
+from seesay.search.hits import Place
+from seesay.search.neighbours import Neighbours, Ranked
+from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
 from seesay.search.sqlite_file import (
     Kind,
+    closed_on_error,
     create_database,
     database_exists,
     file_errors,
@@ -34,6 +41,9 @@ from seesay.search.sqlite_file import (
 )
 from seesay.search.writer import STORED_MARK, Writer
 
+if TYPE_CHECKING:
+    from seesay.search.postgresql import PostgreSQL
+
 FILE = "index.sqlite"  # in an index's folder
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
@@ -41,56 +51,10 @@ _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
-_ITEM = """SELECT items.id, items.kind, path, text, key, folded, width, height, time, dated_by, added,
-    mtime_ns, size, ctime_ns FROM items JOIN vectors ON vectors.id = items.vector"""
-_ITEM_TYPES = (int, str, str | None, str | None, str, str | None, *[int | None] * 2, *[str | None] * 2, float)
-_STATE_TYPES = (*[int | None] * 3,)
+_PHOTO = """SELECT items.id, path, key, folded, width, height, time, dated_by, added, mtime_ns, size, ctime_ns
+    FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image' AND"""
+_PHOTO_TYPES = (int, str, str, str, int, int, str, str, float, int, int, int)
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
-
-
-class State(NamedTuple):
-    """The state of a file, which changes with its contents.
-
-    A copy can keep size and modification time, but not `st_ctime_ns`.
-    """
-
-    mtime_ns: int
-    size: int
-    ctime_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An image or a sentence of an index.
-
-    Attributes:
-        id: its number.
-        kind: "image" or "sentence".
-        path: of an image, see `Root.path`, with `/`; "" for a sentence.
-        text: of a sentence; "" for an image.
-        key: its content key.
-        folder: of an image, see `folded_folder`.
-        width: of an image, in pixels, upright.
-        height: of an image.
-        time: of an image, such as "2019-06-30T12:00:00".
-        dated_by: what the time is of: the "camera" that took it; the "name" of its file, see `time_in_name`;
-            or else the "file", by its last change in UTC.
-        added: when, in seconds since 1970.
-        state: of an image's file when it was indexed.
-    """
-
-    id: int
-    kind: Kind
-    path: str
-    text: str
-    key: str
-    folder: str
-    width: int
-    height: int
-    time: str
-    dated_by: str
-    added: float
-    state: State
 
 
 Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float16]]]
@@ -143,6 +107,7 @@ class Store:
             raise self._damaged(f"what it says of itself: {error}") from error
         self.dim = self._checked_dim()
         self._place = _place_of(path)
+        self._searched: dict[Kind, Neighbours | PostgreSQL] = {}
 
     def _checked_dim(self) -> int:
         """Check the metadata of the index, and return the length of its vectors.
@@ -189,7 +154,8 @@ class Store:
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
-        return cls(create_database(path, meta), path)
+        with closed_on_error(create_database(path, meta)) as connection:
+            return cls(connection, path)
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -198,7 +164,8 @@ class Store:
         Raises:
             SeesayError: no such file, not an index, damaged, or made by another version of seesay.
         """
-        return cls(open_database(path), path)
+        with closed_on_error(open_database(path)) as connection:
+            return cls(connection, path)
 
     def check_in_place(self) -> None:
         """Check that the file is still in its place, before writing beside it.
@@ -213,9 +180,11 @@ class Store:
             )
 
     def close(self) -> None:
-        """Close the file after other threads have finished reading and writing."""
+        """Close file and connections after other threads have finished reading and writing."""
         with self._lock:
             self._connection.close()
+            for searched in self._searched.values():
+                searched.close()
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
@@ -315,39 +284,43 @@ class Store:
             self._counts = {"image": (generation, items - sentences), "sentence": (generation, sentences)}
         return self._counts[kind][1]
 
-    def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
-        """Return items by id: all images, or those of `ids` that still exist.
+    def photos(self, ids: Sequence[int] | None = None) -> dict[int, Photo]:
+        """Return photos by id: all, or those of `ids` that still exist.
 
         Raises:
-            SeesayError: an item is damaged.
+            SeesayError: a photo is damaged.
         """
         if ids is None:
-            found = self._items("items.kind = 'image'", ())
+            found = self._photos("1", ())
         else:
-            found = self._items("items.id IN (SELECT value FROM json_each(?))", (_as_json(ids),))
-        return {item.id: item for item in found}
+            found = self._photos("items.id IN (SELECT value FROM json_each(?))", (_as_json(ids),))
+        return {photo.id: photo for photo in found}
 
-    def _items(self, which: str, values: Sequence[object]) -> list[Item]:
-        with self._read() as connection:
-            rows = _typed(connection.execute(f"{_ITEM} WHERE {which}", values), *_ITEM_TYPES, *_STATE_TYPES)
-            return [self._item(row) for row in rows]
+    def _photos(self, which: str, values: Sequence[object]) -> list[Photo]:
+        rows = self._rows(f"{_PHOTO} {which}", values, *_PHOTO_TYPES)
+        for row in rows:
+            if not _HEX.fullmatch(row[2]):
+                raise self._damaged("a content key")
+            if len(row[1]) > _LONGEST_PATH:
+                raise self._damaged("a path that cannot be")
+        return [
+            Photo(id_, path, key, folder, width, height, time_, dated_by, added, FileState(*state))
+            for id_, path, key, folder, width, height, time_, dated_by, added, *state in rows
+        ]
 
-    def _item(self, row: tuple[Any, ...]) -> Item:
-        id_, kind, path, text, key, folder, width, height, time, dated_by, added, *state = row
-        if not _HEX.fullmatch(key):
-            raise self._damaged("a content key")
-        if kind == "sentence":
-            return Item(id_, kind, "", text or "", key, "", 0, 0, "", "", added, State(0, 0, 0))
-        if None in (path, folder, width, height, time, dated_by, *state):
-            raise self._damaged("an image without its metadata")
-        if len(path) > _LONGEST_PATH:
-            raise self._damaged("a path that cannot be")
-        return Item(id_, kind, path, "", key, folder, width, height, time, dated_by, added, State(*state))
+    def sentences(self, ids: Sequence[int]) -> dict[int, str]:
+        """Return those sentences that still exist, by id."""
+        which = "kind = 'sentence' AND id IN (SELECT value FROM json_each(?))"
+        return dict(self._rows(f"SELECT id, text FROM items WHERE {which}", (_as_json(ids),), int, str))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
             return _ids(connection, _among(where), where.values)
+
+    def has(self, where: Filter) -> bool:
+        """Return whether an image matches a filter."""
+        return self._rows(f"SELECT EXISTS (SELECT 1 {_among(where)})", where.values, int) == [(1,)]
 
     def newest(
         self,
@@ -355,7 +328,7 @@ class Store:
         where: Filter = EVERYTHING,
         after: tuple[str, int] | None = None,
         offset: int = 0,
-    ) -> list[Item]:
+    ) -> list[Photo]:
         """Return the newest images, newest first.
 
         Args:
@@ -367,9 +340,8 @@ class Store:
         behind, place = "1", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        which = f"items.kind = 'image' AND ({where.sql}) AND {behind}"
-        newest = f"{which} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
-        return self._items(newest, (*where.values, *place, min(count, _LAST), offset))
+        newest = f"({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        return self._photos(newest, (*where.values, *place, min(count, _LAST), offset))
 
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""
@@ -383,11 +355,6 @@ class Store:
         query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
             GROUP BY month ORDER BY month DESC"""
         return dict(self._rows(query, where.values, str, int))
-
-    def folders_with(self, part: str) -> list[str]:
-        """Return the image folders whose path, between slashes, contains a text; both folded."""
-        query = f"SELECT DISTINCT folded FROM items WHERE kind = 'image' AND instr({BETWEEN_SLASHES}, ?)"
-        return [str(folder) for (folder,) in self._rows(query, (part,), str)]
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
         """Return the number of images in each folder, with its subfolders, in order, for the largest ones."""
@@ -403,6 +370,49 @@ class Store:
                         folder = folder.rpartition("/")[0]
                 self._in_folders = generation, counts
             return dict(sorted(self._in_folders[1].most_common(limit)))
+
+    def searched(self, kind: Kind) -> Neighbours | PostgreSQL:
+        """Return what compares the vectors of a kind: this process, or the database that the index names."""
+        with self._lock:
+            if kind not in self._searched:
+                if address := self.meta.get("store"):
+                    with naming_extras():
+                        from seesay.search.postgresql import PostgreSQL
+                    self._searched[kind] = PostgreSQL(address, self, kind)
+                else:
+                    file = self.path.with_name(f"vectors-{kind}.f16")
+                    self._searched[kind] = Neighbours(self, kind, file)
+            return self._searched[kind]
+
+    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
+        """Prepare later searches, at the end of an update.
+
+        Args:
+            kind: of the items that were written.
+            queries: returns vectors (q, dim) of queries such as an index is searched by.
+        """
+        searched = self.searched(kind)
+        searched.save() if isinstance(searched, Neighbours) else searched.save(queries)
+
+    def nearest(
+        self,
+        kind: Kind,
+        query: NDArray[np.float32],
+        k: int,
+        where: Filter = EVERYTHING,
+        after: Place | None = None,
+    ) -> Ranked:
+        """Return ids and scores of the `k` best items by inner product, or fewer, best first; ties by id.
+
+        Args:
+            kind: of the items.
+            query: a vector, (dim,).
+            k: number of items.
+            where: a filter that images must match.
+            after: the end of the previous page.
+        """
+        among = self.matching(where) if where.conditions else None
+        return self.searched(kind).search(query, k, among, after)
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image, or None if there is no image with that id.
@@ -439,11 +449,11 @@ class Store:
         query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
         return dict(self._rows(query, (len(prefix), prefix), str, int))
 
-    def skipped(self) -> dict[str, tuple[State, str]]:
+    def skipped(self) -> dict[str, tuple[FileState, str]]:
         """Return the states of unusable files, and why they are, by path."""
         query = "SELECT path, mtime_ns, size, ctime_ns, reason FROM skipped"
         rows = self._rows(query, (), str, int, int, int, str)
-        return {path: (State(*state), reason) for path, *state, reason in rows}
+        return {path: (FileState(*state), reason) for path, *state, reason in rows}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""

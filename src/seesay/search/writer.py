@@ -25,9 +25,6 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
         self._connection = connection
         self._generation = generation
-        # A new path makes an item new to a database, which filters by it, but not to a file of vectors.
-        marked = connection.execute("SELECT 1 FROM meta WHERE key LIKE 'marks-%'").fetchone()
-        self._placed = str(generation) if marked else "generation"
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
 
     def put_root(self, root: Root) -> None:
@@ -42,8 +39,8 @@ class Writer:
         """Name the index's only folder; the paths of its images then begin with this name."""
         self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
         # In two steps: a new path may be the former one of another image, and no path begins with a slash.
-        for table, also in (("items", f", generation = {self._placed}"), ("skipped", "")):
-            new = f"UPDATE {table} SET path = '/' || ? || '/' || path{also} WHERE path IS NOT NULL"
+        for table in ("items", "skipped"):
+            new = f"UPDATE {table} SET path = '/' || ? || '/' || path WHERE path IS NOT NULL"
             self._connection.execute(new, (name,))
             self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
         self._connection.execute(f"UPDATE items SET folded = {FOLDED}(path) WHERE path IS NOT NULL")
@@ -139,8 +136,7 @@ class Writer:
     def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Set the path and file state of an item; its vector and id are kept."""
         self._connection.execute(
-            f"""UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, generation = {self._placed}
-            WHERE id = ?""",
+            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ? WHERE id = ?",
             (path, mtime_ns, size, ctime_ns, id_),
         )
         self._derive("id = ?", id_)

@@ -15,9 +15,9 @@ from fastapi import HTTPException
 from seesay.arrays import Vector
 from seesay.data.images import DecodedImage
 from seesay.search.index import Index
+from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Text
-from seesay.search.store import Item
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
@@ -103,23 +103,23 @@ class Served:
             raise HTTPException(410, f"{name}: no longer available; upload the image again.")
         return Embedded(name, vector)
 
-    def stacks(self) -> list[list[Item]]:
+    def stacks(self) -> list[list[Photo]]:
         """Return groups of copies and burst shots; cached until the index changes."""
         with self._lock:
             generation = self.index.store.generation()
             if self._stacked is None or self._stacked[0] != generation:
                 self._stacked = generation, self.index.stacks()
             groups = self._stacked[1]
-        images = self.index.store.items([id_ for group in groups for id_ in group])
+        images = self.index.store.photos([id_ for group in groups for id_ in group])
         kept = [[images[id_] for id_ in group if id_ in images] for group in groups]
         return [group for group in kept if len(group) > 1]
 
-    def image(self, id_: int) -> Item:
+    def image(self, id_: int) -> Photo:
         """Return an image of the index; 404 if it does not exist, or is not to be shown."""
-        item = self.index.item(id_)
-        if item is None or item.kind != "image" or not self.index.may_show(item):
+        photo = self.index.photo(id_)
+        if photo is None or not self.index.may_show(photo):
             raise HTTPException(404, f"No image {id_} in the index.")
-        return item
+        return photo
 
 
 def _key(query: Query, generation: int) -> _Key:

@@ -22,7 +22,7 @@ from seesay.data.images import DecodedImage
 from seesay.errors import ImageError
 from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
-from seesay.search.store import Item
+from seesay.search.photo import Photo
 from seesay.web.answers import (
     DatedImage,
     DatedImages,
@@ -190,7 +190,7 @@ async def original(service: TheService, served: TheIndex, id: Id, request: Reque
 async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
     """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
 
-    def make(item: Item) -> bytes:
+    def make(item: Photo) -> bytes:
         return _encoded(PHOTOS.decode(served.index.read_image(item), "the image", key=item.key))
 
     return await _there(service, id, lambda: _made(served.image(id), if_none_match, make), service.pictures)
@@ -227,7 +227,7 @@ async def _there(
         raise HTTPException(404, gone) from None
 
 
-def _opened_image(served: Served, item: Item) -> tuple[FileIO, str]:
+def _opened_image(served: Served, item: Photo) -> tuple[FileIO, str]:
     """Open the file of an image, and return it with its format.
 
     Raises:
@@ -240,7 +240,7 @@ def _opened_image(served: Served, item: Item) -> tuple[FileIO, str]:
     return file, format_
 
 
-def _made(item: Item, if_none_match: str | None, make: Callable[[Item], bytes]) -> Response:
+def _made(item: Photo, if_none_match: str | None, make: Callable[[Photo], bytes]) -> Response:
     """Return a JPEG made of an image, unless the client has it."""
     tag = f'"{item.key}"'
     known = unchanged(tag, if_none_match)
@@ -254,17 +254,17 @@ def _encoded(photo: DecodedImage) -> bytes:
     return encoded
 
 
-def _archived(served: Served, ids: Iterable[int], most: int) -> list[Item]:
+def _archived(served: Served, ids: Iterable[int], most: int) -> list[Photo]:
     """Return the images of an archive.
 
     Raises:
         HTTPException: 404 if there are none; 422 if they are too large together.
     """
-    images, size = list[Item](), 0
-    for item in map(served.index.item, ids):
-        if item and item.kind == "image" and served.index.may_show(item):
-            with suppress(OSError), _opened_image(served, item)[0] as file:
-                images.append(item)
+    images, size = list[Photo](), 0
+    for photo in map(served.index.photo, ids):
+        if photo and served.index.may_show(photo):
+            with suppress(OSError), _opened_image(served, photo)[0] as file:
+                images.append(photo)
                 size += os.fstat(file.fileno()).st_size
     if not images:
         raise HTTPException(404, "None of these images exists any more; update the index.")

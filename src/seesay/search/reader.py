@@ -1,12 +1,12 @@
-"""Searches of an index, by the vectors of its store and the metadata of its images."""
+"""The reading half of an index: queries, photos, thumbnails and folders."""
 
 from __future__ import annotations
 
 import errno
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
@@ -18,21 +18,20 @@ from numpy.typing import NDArray
 
 from seesay.data.images import DecodedImage
 from seesay.data.sources import read_image
-from seesay.errors import QueryError, SeesayError, naming_extras
+from seesay.errors import QueryError, SeesayError
 from seesay.paths import is_folder, open_file
 from seesay.runs.embedder import Embedder
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
-from seesay.search.filters import Filter, filter_meant
+from seesay.search.filters import EVERYTHING, Filter, filter_meant
 from seesay.search.hits import Answer, Hit, Place
-from seesay.search.judging import Judge, unrelated_vectors
-from seesay.search.nearest import Nearest
-from seesay.search.neighbours import Neighbours
+from seesay.search.judging import Judge
+from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
-from seesay.search.sqlite_file import KINDS, Kind
-from seesay.search.store import Item, Store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.text.translations import english_for
 
@@ -53,7 +52,7 @@ def load_embedder(run: str | Path | Embedder) -> Embedder:
     return load_run(str(run))
 
 
-class Searcher:
+class IndexReader:
     """The reading half of an index; `seesay.search.index.Index` adds writing.
 
     Thread-safe; each answer is consistent with the newest state at its time.
@@ -63,7 +62,6 @@ class Searcher:
         store: of its items.
         run: the run of the vectors; by default the one that the store names, loaded on first use.
         roots: the folders of the images, by name; by default those in the store.
-        vectors: the address of the vector store; empty for this process.
     """
 
     def __init__(
@@ -72,25 +70,16 @@ class Searcher:
         store: Store,
         run: str | Path | Embedder | None = None,
         roots: Mapping[str, Path] | None = None,
-        vectors: str = "",
     ) -> None:
         self.folder = folder
         self.store = store
         self._confirmed = dict(roots or {})
         self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"], store.check_in_place)
         self._embedder: Embedder | None = None
-        self._loading, self._searching = threading.Lock(), threading.Lock()
+        self._loading = threading.Lock()
         self._judge = Judge(store)
-        self._near = {kind: self._open_vectors(kind, vectors) for kind in KINDS}
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
-
-    def _open_vectors(self, kind: Kind, address: str) -> Nearest:
-        if not address:
-            return Neighbours(self.store, kind, self.folder / f"vectors-{kind}.f16")
-        with naming_extras():
-            from seesay.search.postgresql import PostgreSQL
-        return PostgreSQL(address, self.store, kind, self._queries)
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""
@@ -103,8 +92,6 @@ class Searcher:
     def close(self) -> None:
         """Close the index's files and connections."""
         self.store.close()
-        for near in self._near.values():
-            near.close()
 
     @property
     def run_name(self) -> str:
@@ -123,10 +110,6 @@ class Searcher:
                 self._check_there()
                 self._embedder = self._checked(load_embedder(self.run_name))
             return self._embedder
-
-    def _queries(self) -> NDArray[np.float32]:
-        """Queries (q, dim) for which the recall of a database is measured."""
-        return unrelated_vectors(self.run)
 
     def _check_there(self) -> None:
         """Raise a SeesayError with advice if the folder of the run is missing."""
@@ -172,15 +155,16 @@ class Searcher:
         """
         passing = Filter.parse(where or "")
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
-        is_name = bool(asked.given.name and len(self.store.matching(passing.named(asked.given.name))))
+        is_name = bool(asked.given.name and self.store.has(passing.named(asked.given.name)))
         if is_name:  # no other photo is meant
             passing = passing.named(str(asked.given.name))
-        among = self._near["image"].passing(passing) if passing.conditions else None
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
-        found = self.nearest("image", asked.vector, k, among, after, own)
+        found = self.nearest("image", asked.vector, k, passing, after, own)
         if is_name:
             return Answer([replace(hit, probability=1.0) for hit in found], end=found.end)
-        is_first = among is None and after is None  # else the best of the whole gallery may not be on it
+        is_first = (
+            passing == EVERYTHING and after is None
+        )  # else the best of the whole gallery may not be on it
         answer = Answer(self._judged(found, asked, is_first), asked.unknown, found.end, asked.corrected)
         if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
             answer.query_meant = english_for(words[0])
@@ -199,7 +183,7 @@ class Searcher:
             condition = f'{field}:"{text}"' if " " in text else f"{field}:{text}"
             wanted = f"{where} {condition}".strip()
             with suppress(QueryError):  # it becomes too long
-                if len(self.store.matching(Filter.parse(wanted))):
+                if self.store.has(Filter.parse(wanted)):
                     return wanted
         return None
 
@@ -236,7 +220,7 @@ class Searcher:
         kind: Kind,
         vector: NDArray[np.float32],
         k: int,
-        among: object = None,
+        where: Filter = EVERYTHING,
         after: Place | None = None,
         without: Collection[int] = (),
     ) -> Answer:
@@ -246,35 +230,31 @@ class Searcher:
             kind: of the items.
             vector: (dim,).
             k: number of items.
-            among: the only items to consider, from `Nearest.passing`.
+            where: a filter that images must match.
             after: the end of the previous page.
             without: ids of items to leave out.
         """
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
-        with self.using(kind) as near:
-            near.refresh()
-            one_more = k + len(without) + 1  # to know whether there are more
-            ids, scores = near.search(vector, one_more, among, after)
+        one_more = k + len(without) + 1  # to know whether there are more
+        ids, scores = self.store.nearest(kind, vector, one_more, where, after)
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
-        items = self.store.items([id_ for id_, _ in best[:k]])
-        hits = [
-            Hit.of(item, score)
-            for id_, score in best[:k]
-            if (item := items.get(id_)) is not None  # another process may have deleted it since the refresh
-        ]
+        hits = self._hits(kind, best[:k])
         if len(best) <= k:
             return Answer(hits)
         last, score = best[k - 1]
         seen = (after.seen if after is not None else 0) + k + len(without)
         return Answer(hits, end=Place(score, last, seen))
 
-    @contextmanager
-    def using(self, kind: Kind) -> Iterator[Nearest]:
-        """Use the vector store of a kind, exclusively if necessary."""
-        near = self._near[kind]
-        with nullcontext() if near.concurrent else self._searching:
-            yield near
+    def _hits(self, kind: Kind, best: Sequence[tuple[int, float]]) -> list[Hit]:
+        """Return items by (id, score), except those that another process has deleted meanwhile."""
+        ids = [id_ for id_, _ in best]
+        if kind == "sentence":
+            texts = self.store.sentences(ids)
+            return [Hit(id_, score, None, texts[id_]) for id_, score in best if id_ in texts]
+        photos = self.store.photos(ids)
+        found = [(photos[id_], score) for id_, score in best if id_ in photos]
+        return [Hit(each.id, score, each.path, None, each.width, each.height) for each, score in found]
 
     def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, is_first: bool) -> Sequence[Hit]:
         """The hits with their probabilities."""
@@ -316,12 +296,12 @@ class Searcher:
                 f"{' '.join(options)}, or name these folders to `seesay index`."
             )
 
-    def may_show(self, item: Item) -> bool:
+    def may_show(self, photo: Photo) -> bool:
         """Return whether the user has confirmed the folder of an image, see `check_roots`.
 
         Another user may have added it since a server started.
         """
-        root = holding(self.store.roots(), item.path) if item.kind == "image" else None
+        root = holding(self.store.roots(), photo.path)
         return root is not None and self._is_confirmed(root)
 
     def _is_confirmed(self, root: Root) -> bool:
@@ -342,51 +322,51 @@ class Searcher:
         """Count the items of a kind, "image" or "sentence"."""
         return self.store.count(kind)
 
-    def item(self, id_: int) -> Item | None:
-        """Return the item with that id, or None."""
-        return self.store.items([id_]).get(id_)
+    def photo(self, id_: int) -> Photo | None:
+        """Return the photo with that id, or None."""
+        return self.store.photos([id_]).get(id_)
 
     def stacks(self) -> list[list[int]]:
         """Group copies of one picture, and shots of one burst: the ids of each stack, its first image first.
 
-        Images without a readable file or thumbnail are in no stack.
+        Images without a thumbnail, stored or made of their file, are in no stack.
         """
-        items = self.store.items()
-        files = dict[str, list[int]]()  # of one content
-        for id_ in sorted(items):
-            files.setdefault(items[id_].key, []).append(id_)
+        photos = self.store.photos()
+        copies = dict[str, list[int]]()  # by content
+        for id_ in sorted(photos):
+            copies.setdefault(photos[id_].key, []).append(id_)
 
         def picture(id_: int) -> bytes | None:
             with suppress(SeesayError, OSError):
-                return self.thumbnail(items[id_]) if self.file_at(items[id_].path) else None
+                return self.thumbnail(photos[id_])
             return None
 
-        firsts = [same[0] for same in files.values()]
+        firsts = [same[0] for same in copies.values()]
         found = stacks(*self.store.vectors(firsts), picture, self.store.capture_seconds())
         stacked = {id_ for group in found for id_ in group}
-        found += [same[:1] for same in files.values() if len(same) > 1 and same[0] not in stacked]
-        whole = [[id_ for first in group for id_ in files[items[first].key]] for group in found]
+        found += [same[:1] for same in copies.values() if len(same) > 1 and same[0] not in stacked]
+        whole = [[id_ for first in group for id_ in copies[photos[first].key]] for group in found]
         return sorted(whole, key=lambda group: (-len(group), group))
 
-    def thumbnail(self, item: Item) -> bytes:
+    def thumbnail(self, photo: Photo) -> bytes:
         """Return the thumbnail of an image, see `Thumbnails.get`."""
-        return self.thumbnails.get(item.key, lambda: self.read_image(item))
+        return self.thumbnails.get(photo.key, lambda: self.read_image(photo))
 
-    def read_image(self, item: Item) -> bytes:
+    def read_image(self, photo: Photo) -> bytes:
         """Return the bytes of the file of an image; see `open_image` and `seesay.data.sources.read_image`."""
-        with self.open_image(item) as file:
+        with self.open_image(photo) as file:
             return read_image(file)
 
-    def open_image(self, item: Item) -> FileIO:
+    def open_image(self, photo: Photo) -> FileIO:
         """Open the file of an image, see `open_file`.
 
         Raises:
             OSError: it is missing, cannot be read, or is outside its root.
         """
-        root = holding(self.roots(), item.path)
+        root = holding(self.roots(), photo.path)
         if root is None:
-            raise FileNotFoundError(errno.ENOENT, "in no folder of the index", item.path)
-        return open_file(root.file(item.path), root.folder)
+            raise FileNotFoundError(errno.ENOENT, "in no folder of the index", photo.path)
+        return open_file(root.file(photo.path), root.folder)
 
     def file_at(self, path: str) -> Path | None:
         """Return the file of a hit's path; None if it is missing or outside its root."""

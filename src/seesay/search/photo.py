@@ -1,0 +1,72 @@
+"""A photo from file to index: the state of its file, its content, and what the index keeps of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from seesay.arrays import Vector
+
+
+class FileState(NamedTuple):
+    """The state of a file, which changes with its contents.
+
+    A copy can keep size and modification time, but not `st_ctime_ns`.
+    """
+
+    mtime_ns: int
+    size: int
+    ctime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPhoto:
+    """The content of a file that an update has read.
+
+    Attributes:
+        key: of the content; "" if the file cannot be read.
+        vector: (dim,); None if the index has that content, or it cannot be used.
+        size: width and height of the upright photo, in pixels.
+        taken: when it was taken, see `EncodedImage.taken`.
+        thumbnail: see `seesay.search.thumbnails.make`.
+        fault: why it cannot be used; "" if it can.
+        lasts: whether the fault lasts until the file changes. Other files are tried again.
+    """
+
+    key: str
+    vector: Vector | None = None
+    size: tuple[int, int] = (0, 0)
+    taken: str = ""
+    thumbnail: bytes = b""
+    fault: str = ""
+    lasts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Photo:
+    """A photo of an index.
+
+    Attributes:
+        id: its number.
+        path: see `Root.path`, with `/`.
+        key: its content key.
+        folder: see `folded_folder`.
+        width: in pixels, upright.
+        height: in pixels, upright.
+        time: such as "2019-06-30T12:00:00".
+        dated_by: what the time is of: the "camera" that took it; the "name" of its file, see `time_in_name`;
+            or else the "file", by its last change in UTC.
+        added: when, in seconds since 1970.
+        state: of its file when it was indexed.
+    """
+
+    id: int
+    path: str
+    key: str
+    folder: str
+    width: int
+    height: int
+    time: str
+    dated_by: str
+    added: float
+    state: FileState
