@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import settings_digest
 from seesay.results.comparison import compare_entries
-from seesay.results.rows import provenance_of
+from seesay.results.rows import make_record, provenance, source_commit
 from seesay.runs.run import Run
 
 
@@ -105,21 +105,25 @@ def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
 
 def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) -> None:
     trained = Run.load(str(pair_run))
-    origin = provenance_of([trained], None, 1.25, "abc").model_dump(exclude_unset=True)
+    origin = provenance([trained], 1.25).model_dump(exclude_unset=True)
     summary = json.loads((pair_run / "training.json").read_text())
     assert origin["epochs"] == summary["epochs"] == 4
     assert origin["best_epoch"] == summary["best_epoch"]
     assert origin["train_seconds"] == summary["seconds"] > 0
     assert origin["machine"] == summary["machine"]
-    assert (origin["seconds"], origin["commit"], origin["recipe"]) == (1.2, "abc", "mcnn-wd")
-    shipped = provenance_of([small], None, 1.0, None).model_dump(exclude_unset=True)
+    assert (origin["seconds"], origin["commit"], origin["recipe"]) == (
+        1.2,
+        source_commit(Path.cwd()),
+        "mcnn-wd",
+    )
+    shipped = provenance([small], 1.0).model_dump(exclude_unset=True)
     assert not {"epochs", "best_epoch", "train_seconds", "machine"} & set(shipped)
-    both = provenance_of([small, trained], "mean", 1.0, None)
+    both = provenance([small, trained], 1.0, "mean")
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
     digests = [settings_digest(run.recipe) for run in (small, trained)]
     assert [origin["settings_digest"], both.settings_digest] == [digests[1], " + ".join(digests)]
     with pytest.raises(SeesayError, match="Only rows of recipes are recorded"):
-        provenance_of([small, *_external(files)], "mean", 1.0, None)
+        make_record(files, "flickr8k", [small, *_external(files)])
 
 
 def test_a_run_is_searched_and_measured_without_its_recipe(
@@ -138,7 +142,7 @@ def test_a_run_is_searched_and_measured_without_its_recipe(
     assert (row.name, row.rows[0].provenance.recipe) == (run.name, run.name)
     assert alone.name == "seesay-small"
     with pytest.raises(SeesayError, match=r"recipe\.json: missing"):
-        provenance_of([run], None, 1.0, None)
+        make_record(tmp_path, "flickr8k", [run])
 
 
 def test_an_ensemble_names_the_crops_of_members_that_have_some(
@@ -146,7 +150,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
 ) -> None:
     seen = {"seesay-small": ("efficientnet-lite0", "ten crops"), "mcnn-wd": ("instances:grid", "")}
     monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
-    both = provenance_of([small, Run.load(str(pair_run))], "mean", 1.0, None)
+    both = provenance([small, Run.load(str(pair_run))], 1.0, "mean")
     assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")
 
 

@@ -36,7 +36,7 @@ def matching_page(runs: dict[str, Run], corpus: Corpus, tmp_path_factory: pytest
     """The report of all kinds of runs that read sentences, and of one that sees concepts."""
     out = tmp_path_factory.mktemp("report") / "matching.html"
     lines: list[str] = []
-    write_report(list(runs.values()), corpus, "test", out, lines.append, "0123456789")
+    write_report(list(runs.values()), corpus, "test", out, lines.append)
     assert any("1/4 common" in line for line in lines)
     return out
 

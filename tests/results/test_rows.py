@@ -252,9 +252,12 @@ def test_the_commit_says_whether_the_source_has_changed(tmp_path):
     (tmp_path / "file").write_text("1")
     git("add", "file")
     git("commit", "-m", "one")
+    source_commit.cache_clear()
     commit = source_commit(tmp_path)
     assert len(commit) == 10
     (tmp_path / "file").write_text("2")
+    assert source_commit(tmp_path) == commit  # of when it was first asked for
+    source_commit.cache_clear()
     assert source_commit(tmp_path) == f"{commit}+"
 
 

@@ -65,8 +65,8 @@ def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run,
     before = start.score_prepared(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
-    assert provenance(run, 0.0, None).teacher == teacher.fingerprint
-    assert provenance(teacher, 0.0, None).teacher is None
+    assert provenance([run], 0.0).teacher == teacher.fingerprint
+    assert provenance([teacher], 0.0).teacher is None
 
 
 def test_a_pair_matcher_is_no_teacher(corpus: Corpus, pair_run: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.comparison import compare_entries
+from seesay.results.rows import source_commit
 from seesay.results.tables import FORMATS, PaperTable
 from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
@@ -332,10 +333,10 @@ def test_runs_that_learned_from_other_corpora_are_no_seeds_of_one(corpus: Corpus
 
 
 def test_rows_are_recorded(corpus: Corpus, copies: Path, tmp_path: Path) -> None:
-    table_of(corpus, copies / "one", copies / "two", record=tmp_path, commit="abc")
+    table_of(corpus, copies / "one", copies / "two", record=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert [(row["recipe"], row["seed"], row["commit"]) for row in rows] == [
-        ("two-branch-linear", seed, "abc") for seed in (1, 2)
+        ("two-branch-linear", seed, source_commit(Path.cwd())) for seed in (1, 2)
     ]
 
 

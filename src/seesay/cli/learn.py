@@ -133,25 +133,16 @@ def evaluate(
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
     from seesay.recipes.table import parse_numbers
-    from seesay.results.rows import (
-        Row,
-        differences,
-        make_record,
-        provenance_of,
-        record_row,
-        source_commit,
-    )
+    from seesay.results.rows import Row, differences, make_record, provenance, record_row
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
 
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
-    if record is not None:
-        provenance_of(entries, combine, 0, None)  # refuses files of scores at once
     loaded = [entry for entry in entries if isinstance(entry, Run)]
     corpus = reading.read_of(entries, data)
     if record is not None:
-        make_record(record, corpus.name)
+        make_record(record, corpus.name, entries)
     result = measure(
         entries,
         corpus,
@@ -164,9 +155,8 @@ def evaluate(
         at=parse_numbers(at, "--at") if at is not None else None,
     )
     if record is not None:
-        commit = source_commit(opt.HERE.resolve())
-        provenance = provenance_of(entries, combine, time.monotonic() - started, commit)
-        record_row(record, corpus.name, Row(provenance, result))
+        seconds = time.monotonic() - started
+        record_row(record, corpus.name, Row(provenance(entries, seconds, combine), result))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 and loaded[0].has_recipe else None
     if as_json:
         console.print_json(result)
@@ -206,14 +196,12 @@ def report(
     from seesay.protocols.evaluate import open_entries
     from seesay.report.write import FORMATS, write_report
     from seesay.results.html import is_page
-    from seesay.results.rows import source_commit
 
     check_file(out, FORMATS)  # before anything is computed
     check_output(out, [data or "", queries or "", *runs], overwrite, is_page)
     entries = open_entries(runs)
     corpus = reading.read_of(entries, data)
-    commit = source_commit(opt.HERE.resolve())
-    results = write_report(entries, corpus, split, out, console.tell, commit, queries)
+    results = write_report(entries, corpus, split, out, console.tell, queries)
     if as_json:
         measured = {name: result.to_dict() for name, result in results.items()}
         console.print_json({"report": str(out), "corpus": corpus.name, "results": measured})
@@ -299,16 +287,12 @@ def compare(
     """
     from seesay.protocols.evaluate import open_entries, open_entry
     from seesay.results.comparison import compare_entries
-    from seesay.results.rows import make_record, source_commit
 
     output.check(data, reading.images, against, *entries)
     opened = open_entries(entries)
     other = open_entry(against) if against is not None else None
     corpus = reading.read_of(opened, data)
     output.check(corpus.root)  # which the runs name
-    if record is not None:
-        make_record(record, corpus.name)
-    commit = source_commit(opt.HERE.resolve())
     shown = compare_entries(
         opened,
         corpus,
@@ -317,7 +301,6 @@ def compare(
         console.tell,
         against=other,
         record=record,
-        commit=commit,
         metrics=output.columns,
         resamples=output.draws,
     )
@@ -371,7 +354,7 @@ def table(
         opt.refuse(of_one, "is for a table; name one.")
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
-    from seesay.results.rows import make_record, recorded_rows, source_commit
+    from seesay.results.rows import make_record, recorded_rows
     from seesay.results.tables import recorded_table
 
     output.check(data, reading.images, results, name)
@@ -391,8 +374,7 @@ def table(
         corpus = reading.read(data, phrases=definition.grounds)
         if record is not None:
             make_record(record, corpus.name)
-        commit = source_commit(opt.HERE.resolve())
-        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit, output.draws)
+        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, output.draws)
         shown = measure_table(runs, numbers, console.tell, record, output.columns)
     output.show(shown)
 

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.protocols.base import Content
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
-from seesay.results.rows import differences, encoder_and_crops
+from seesay.results.rows import differences, encoder_and_crops, source_commit
 from seesay.runs.config import RECIPE
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
@@ -22,9 +23,7 @@ from seesay.runs.summary import TrainingSummary, is_finished
 _PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
-def add_provenance(
-    page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str, commit: str | None
-) -> None:
+def add_provenance(page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str) -> None:
     """Add the data, versions and machine, then the training and recipe of each run."""
     page.section("Where it comes from")
     content = Content.of(corpus.split(split))
@@ -38,6 +37,7 @@ def add_provenance(
         ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
         ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
     ]
+    commit = source_commit(Path.cwd())
     page.definitions(about + ([("commit", commit)] if commit else []))
     for name, run in runs.items():
         page.heading(name)

@@ -40,7 +40,6 @@ def write_report(
     split: str,
     out: Path,
     tell: Tell,
-    commit: str | None = None,
     queries: Path | None = None,
 ) -> dict[str, Result]:
     """Measure runs on a split of a corpus, write an HTML report, and return the results by name.
@@ -51,7 +50,6 @@ def write_report(
         split: the split to measure.
         out: the file to write.
         tell: called with a line before each step.
-        commit: the commit of the source, to name in the report.
         queries: a file of further queries, one a line, see `Queries`.
 
     Raises:
@@ -79,7 +77,7 @@ def write_report(
             if protocol_for([run]).name == _CONCEPTS:
                 tell(name)
                 results[name] = _add_concepts(page, run, name, corpus, split)
-    add_provenance(page, runs, corpus, split, commit)
+    add_provenance(page, runs, corpus, split)
     with writing(out) as beside:
         beside.write_text(page.html(), encoding="utf-8")
     return results

@@ -13,7 +13,7 @@ from seesay.recipes.load import settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
-from seesay.results.rows import Provenance, Row, provenance, provenance_of, record_row
+from seesay.results.rows import Row, make_record, provenance, record_row
 from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 
@@ -26,7 +26,6 @@ def compare_entries(
     tell: Callable[[str], None],
     against: Entry | None = None,
     record: Path | None = None,
-    commit: str | None = None,
     metrics: Sequence[str] = (),
     resamples: int = RESAMPLES,
 ) -> PaperTable:
@@ -43,7 +42,6 @@ def compare_entries(
         tell: called with a line before each entry.
         against: what the entries are compared with, instead of the first.
         record: the folder of results that rows are recorded in.
-        commit: of the source, for the record.
         metrics: the columns to show, see `PaperTable`.
         resamples: bootstrap draws of the intervals; 0 for none.
 
@@ -51,7 +49,7 @@ def compare_entries(
         SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
     """
     if record is not None:
-        provenance_of(entries, "mean", 0, None)
+        make_record(record, corpus.name, entries)
     chosen = protocol_for(entries[:1], protocol).name
     rows = _rows(entries, corpus.name, chosen)
     definition = TableDefinition(
@@ -66,7 +64,7 @@ def compare_entries(
     other = evaluate(against, corpus, chosen, split, resamples=0) if against is not None else None
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {entry.name}")
-        measured = measured_row(entry, corpus, split, chosen, commit, resamples)
+        measured = measured_row(entry, corpus, split, chosen, resamples)
         if other is None:
             other = measured.result
         else:
@@ -78,16 +76,11 @@ def compare_entries(
     return table
 
 
-def measured_row(
-    entry: Entry, corpus: Corpus, split: str, protocol: str, commit: str | None, resamples: int
-) -> Row:
+def measured_row(entry: Entry, corpus: Corpus, split: str, protocol: str, resamples: int = RESAMPLES) -> Row:
     """Measure a run or external scores, and say where the result comes from."""
     started = time.monotonic()
     result = evaluate(entry, corpus, protocol, split, resamples=resamples)
-    seconds = time.monotonic() - started
-    if isinstance(entry, Run) and entry.has_recipe:
-        return Row(provenance(entry, seconds, commit), result)
-    return Row(Provenance(recipe=entry.name, seconds=round(seconds, 1), commit=commit), result)
+    return Row(provenance([entry], time.monotonic() - started), result)
 
 
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:

@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ from seesay.settings import describe
 if TYPE_CHECKING:
     from seesay.protocols.evaluate import Entry
     from seesay.recipes.schema import Recipe
-    from seesay.runs.run import Run
 
 _PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
 _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # the folders of an absolute path in a change
@@ -170,12 +170,22 @@ def recorded_rows(corpus: str) -> Path:
     return next((path for path in (here, *included) if path.is_file()), here)
 
 
-def make_record(folder: Path, corpus: str) -> Path:
+def make_record(folder: Path, corpus: str, entries: Sequence[Entry] = ()) -> Path:
     """Create a folder of rows before anything is measured, and return the file of a corpus in it.
 
     Raises:
-        SeesayError: the name of the corpus cannot be a file name, or the folder cannot be written.
+        SeesayError: the name of the corpus cannot be a file name, the folder cannot be written, or external
+            scores are to be measured, which have no recipe.
     """
+    from seesay.runs.run import Run
+
+    for entry in entries:
+        if not isinstance(entry, Run):
+            raise SeesayError(
+                "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
+            )
+        entry.recipe  # noqa: B018 — raises an error if its file is missing
+    source_commit(Path.cwd())  # before anybody changes the source
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
         raise SeesayError(
             f"corpus '{corpus}': not a name for a results file; use letters, digits, - or + for its folder."
@@ -207,11 +217,35 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
     return path
 
 
-def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
-    """Return the provenance of a run's row; `seconds` and `commit` are those of the measurement."""
+def provenance(entries: Sequence[Entry], seconds: float, combine: str | None = None) -> Provenance:
+    """Return the provenance of the row of an entry, or of several combined, measured in so many seconds."""
+    rows = [_provenance(entry, seconds) for entry in entries]
+    if combine is None:
+        return rows[0]
+    seeds = {row.seed for row in rows}  # named if they differ
+    names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
+    name = f"{combine} of {' + '.join(names)}"
+    every = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
+    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in every.items()}
+    # The changes, departures and digests of all rows are joined; the training is left out, as it differs.
+    lists = {
+        key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
+        for key in ("changes", "departures")
+    }
+    digests = " + ".join(str(row.settings_digest) for row in rows)
+    kept = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING})
+    joined |= {"recipe": name, "system": name, "settings_digest": digests}
+    return Provenance.model_validate({**kept, **lists, **joined})
+
+
+def _provenance(entry: Entry, seconds: float) -> Provenance:
+    from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary, is_finished
 
-    recipe = run.recipe
+    seconds, commit = round(seconds, 1), source_commit(Path.cwd())
+    if not isinstance(entry, Run) or not entry.has_recipe:
+        return Provenance(recipe=entry.name, seconds=seconds, commit=commit)
+    run, recipe = entry, entry.recipe
     encoder, crops = encoder_and_crops(recipe)
     training: dict[str, object] = {}  # stays empty for included weights
     if is_finished(run.folder):
@@ -235,43 +269,10 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         changes=recorded_changes(recipe),
         departures=list(recipe.departures),
         settings_digest=settings_digest(recipe),
-        seconds=round(seconds, 1),
+        seconds=seconds,
         commit=commit,
     )
     return origin.model_copy(update={name: value for name, value in training.items() if value is not None})
-
-
-def provenance_of(
-    entries: Sequence[Entry], combine: str | None, seconds: float, commit: str | None
-) -> Provenance:
-    """Return the provenance of a row that `evaluate` measured with these arguments.
-
-    Raises:
-        SeesayError: external scores were measured, which have no recipe.
-    """
-    from seesay.runs.run import Run
-
-    rows = [provenance(each, seconds, commit) for each in entries if isinstance(each, Run)]
-    if len(rows) < len(entries):
-        raise SeesayError(
-            "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
-        )
-    if combine is None:
-        return rows[0]
-    seeds = {row.seed for row in rows}  # named if they differ
-    names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
-    name = f"{combine} of {' + '.join(names)}"
-    every = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
-    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in every.items()}
-    # The changes, departures and digests of all rows are joined; the training is left out, as it differs.
-    lists = {
-        key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
-        for key in ("changes", "departures")
-    }
-    digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING})
-    joined |= {"recipe": name, "system": name, "settings_digest": digests}
-    return Provenance.model_validate({**kept, **lists, **joined})
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:
@@ -316,8 +317,12 @@ def differences(recipe: Recipe) -> list[str]:
     return [*recipe.departures, *(f"--set {change}" for change in recipe.changes)]
 
 
+@cache
 def source_commit(folder: Path) -> str | None:
-    """Return the short git commit of a folder, with `+` if tracked files differ; None outside git."""
+    """Return the short git commit of a folder, with `+` if tracked files differ; None outside git.
+
+    It is that of the first call, as the source may change while its code runs.
+    """
 
     def git(*arguments: str) -> str | None:
         command = ["git", "-C", str(folder), *arguments]

@@ -45,7 +45,6 @@ class TableRuns:
         split: the split to measure.
         changes: `key=value`, for every recipe.
         may_train: train runs that are missing or unfinished.
-        commit: of the source, for the record.
         resamples: bootstrap draws of the intervals; 0 for none.
     """
 
@@ -55,7 +54,6 @@ class TableRuns:
     split: str = "test"
     changes: Sequence[str] = ()
     may_train: bool = True
-    commit: str | None = None
     resamples: int = RESAMPLES
 
     def measured(self, row: TableRow, seed: int) -> Row:
@@ -132,11 +130,11 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            return measured_row(runs[0], self.corpus, self.split, protocol, self.commit, self.resamples)
+            return measured_row(runs[0], self.corpus, self.split, protocol, self.resamples)
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
-        origin = provenance(runs[0], time.monotonic() - started, self.commit)
+        origin = provenance(runs[:1], time.monotonic() - started)
         departures = dict.fromkeys([*origin.departures, *runs[1].recipe.departures])
         digests = " + ".join(settings_digest(run.recipe) for run in runs)
         named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
