@@ -11,8 +11,9 @@ from rich.console import Console
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition, TableRow, load_table
 from seesay.results.formats import Section
+from seesay.results.recorded import recorded_table
 from seesay.results.rows import record_row
-from seesay.results.tables import PaperTable, recorded_table
+from seesay.results.tables import PaperTable
 from tests.results.made import grounding, no_match, row
 
 

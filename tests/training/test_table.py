@@ -19,8 +19,9 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.comparison import compare_entries
+from seesay.results.files import FORMATS
 from seesay.results.rows import source_commit
-from seesay.results.tables import FORMATS, PaperTable
+from seesay.results.tables import PaperTable
 from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
 from seesay.training.table import TableRuns, measure_table

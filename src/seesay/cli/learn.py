@@ -81,9 +81,20 @@ def export(
     from seesay.runs.bundle import export_in_place, write_bundle
 
     if out is not None:
-        console.show(write_bundle(run, out), as_json, console.print_bundle)
-    else:
-        console.show(export_in_place(run).config, as_json, console.print_export, run)
+        bundle = write_bundle(run, out)
+        if as_json:
+            console.print_json(bundle)
+            return
+        needs = f"seesay[{bundle.extra}], for its encoders" if bundle.extra else "seesay alone"
+        print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB. It needs {needs}.")
+        return
+    config = export_in_place(run).config
+    if as_json:
+        console.print_json(config)
+        return
+    names = ", ".join(f"{name}.onnx" for name in config.graphs)
+    worst = max(graph.error for graph in config.graphs.values())
+    print(f"{run}: {names}; at most {worst:.0e} from PyTorch's outputs.")
 
 
 @opt.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
@@ -246,7 +257,7 @@ class TableOutput:
     def check(self, *read: str | Path | None) -> None:
         """Check before anything is measured that the file can be written, and is none that is read."""
         from seesay.paths import check_output
-        from seesay.results.tables import check_format
+        from seesay.results.files import check_format
 
         if self.out is not None:
             check_format(self.out)
@@ -254,7 +265,7 @@ class TableOutput:
 
     def show(self, table: PaperTable) -> None:
         """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
-        from seesay.results.tables import write_table
+        from seesay.results.files import write_table
 
         table.intervals = self.intervals
         if self.out is not None:
@@ -354,8 +365,8 @@ def table(
         opt.refuse(of_one, "is for a table; name one.")
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
+    from seesay.results.recorded import recorded_table
     from seesay.results.rows import make_record, recorded_rows
-    from seesay.results.tables import recorded_table
 
     output.check(data, reading.images, results, name)
     numbers = parse_numbers(seeds, "--seeds")

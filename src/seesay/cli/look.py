@@ -118,7 +118,10 @@ def concepts(
         from seesay.runs.predictions import image_concepts
 
         found = image_concepts(load_run(source), FileSource(image).read(), str(image), k or 10)
-        console.show(found, as_json, console.print_image_concepts)
+        if as_json:
+            console.print_json(found)
+        for concept in found if not as_json else ():
+            print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
         return
     if a_run:
         from seesay.runs.predictions import run_concepts

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from seesay.data.corpus import Corpus, Issues
     from seesay.grounding import Grounding
     from seesay.results.formats import Table
-    from seesay.runs.bundle import Bundle
-    from seesay.runs.config import RunConfig
-    from seesay.runs.predictions import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.update import UpdateReport
@@ -143,12 +140,6 @@ def print_concepts(vocabulary: ConceptVocabulary) -> None:
     _tell_fewer(len(vocabulary.concepts), vocabulary.wanted)
 
 
-def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
-    """Print a line for each concept of an image: its score, its part of speech and its word."""
-    for concept in concepts:
-        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
-
-
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
     """Print names with their descriptions, as JSON or in two columns."""
     if as_json:
@@ -174,19 +165,6 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
     if summary.uncalibrated:
         tell(f"Probabilities were not fitted to val: {summary.uncalibrated}")
     print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
-
-
-def print_export(config: RunConfig, folder: str) -> None:
-    """Print the graphs that were written, and their largest difference from PyTorch."""
-    names = ", ".join(f"{name}.onnx" for name in config.graphs)
-    worst = max(graph.error for graph in config.graphs.values())
-    print(f"{folder}: {names}; at most {worst:.0e} from PyTorch's outputs.")
-
-
-def print_bundle(bundle: Bundle) -> None:
-    """Print what was written, its size and what it needs to run."""
-    print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
-    print(f"It needs seesay[{bundle.extra}], for its encoders." if bundle.extra else "It needs seesay alone.")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:

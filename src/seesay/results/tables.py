@@ -5,12 +5,10 @@ Measured values are shown as mean ± standard deviation over seeds.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
-from pathlib import Path
 from statistics import fmean, stdev
 
 from pydantic import JsonValue
@@ -18,13 +16,12 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
 from seesay.metrics.paired_test import PairedTest
-from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Comparison, Content, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
 from seesay.results.published import PublishedRow, find_published, is_published, published_rows, sources
-from seesay.results.rows import INCLUDED_CORPUS, Row, read_rows, recorded_rows, repetitions
+from seesay.results.rows import Row
 
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
@@ -355,39 +352,6 @@ class PaperTable:
         return list(dict.fromkeys((self.corpus, self.definition.corpus, *self.definition.beside)))
 
 
-def recorded_table(
-    definition: TableDefinition, path: Path | None = None, split: str = "test", metrics: Sequence[str] = ()
-) -> PaperTable:
-    """Return a table of recorded rows; by default those of the definition's corpus, see `recorded_rows`.
-
-    Raises:
-        SeesayError: the file has no rows, or a row names a published row that the paper does not have.
-    """
-    path = path or recorded_rows(definition.corpus)
-    rows = read_rows(path)
-    if not rows:
-        raise SeesayError(
-            f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
-            f"table, or see those of another corpus: --results {INCLUDED_CORPUS}."
-        )
-    table = PaperTable(definition, path.stem, split, metrics)
-    counts = Counter(row.result.content for row in rows if row.result.split == split)
-    usual = [content for content, _ in counts.most_common(1)]
-    for row in (each for each in definition.rows if each.measured):
-        recipe = row.name if row.combine else row.recipes[0]
-        wanted = (recipe, definition.protocol_of(row), split, sorted(row.changes))
-        of_row = [
-            each
-            for each in rows
-            if (each.provenance.recipe, each.result.protocol, each.result.split, each.changes) == wanted
-        ]
-        found = repetitions(of_row)
-        on_usual = [each for each in found if each[0].result.content in usual]
-        for each in max(on_usual or found, key=len, default=[]):
-            table.add(row.name, each)
-    return table
-
-
 def differences_table(
     columns: Sequence[str], compared: Sequence[tuple[str, Comparison]], title: str = "", name: str = ""
 ) -> Table:
@@ -401,50 +365,6 @@ def differences_table(
 
     rows = [[Cell(row), *(cell(found.metrics.get(each)) for each in columns)] for row, found in compared]
     return Table(["", *columns], rows, title=title, name=name)
-
-
-def _markdown(table: PaperTable) -> str:
-    below = table.differences()
-    more = f"\n## {below.title}\n\n{below.markdown()}" if below is not None else ""
-    return f"## {table.title}\n\n{table.table(names=True).markdown()}{more}"
-
-
-def _latex(table: PaperTable) -> str:
-    both = table.table(), table.differences()
-    return "\n".join(each.latex() for each in both if each is not None)
-
-
-FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    ".md": _markdown,
-    ".tex": _latex,
-    ".csv": lambda table: table.data().csv(),
-    ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
-}
-
-
-def check_format(path: Path) -> None:
-    """Check that a table can be written there, before anything is trained for it.
-
-    Raises:
-        SeesayError: the suffix is not that of a format.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
-
-
-def write_table(table: PaperTable, path: Path) -> None:
-    """Write the table in the format of the path's suffix.
-
-    Raises:
-        SeesayError: the format is unknown, or the file cannot be written.
-    """
-    check_format(path)
-    text = FORMATS[path.suffix.lower()](table)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, text)
-    except OSError as error:
-        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:
