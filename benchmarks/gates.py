@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.losses.base import negatives
 from seesay.losses.ranking import SoftMarginLoss, violations
 from seesay.matchers.gvse import GVSE, Gate, GVSESettings
 from seesay.metrics.ranks import ranks
@@ -198,7 +199,7 @@ def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
             images = owners[batch]
             t = _across(torch.sigmoid(gate(vectors[batch if side else images])), side)
             of_uncommon, of_common = (m[images][:, batch] for m in (uncommon, common))
-            found = violations(t * of_uncommon + (1 - t) * of_common, images, loss.margin)[side]
+            found = violations(t * of_uncommon + (1 - t) * of_common, negatives(images), loss.margin)[side]
             steps.take(found.amax(dim=1).mean(), epoch / recipe.schedule.epochs)
         if (now := recall()) > best:
             kept, best = copied(gate.state_dict()), now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,56 @@ def test_images_with_several_sentences_each_are_the_pairs_of_all_sentences(kind:
     found = loss(few, owners, teacher)
     torch.manual_seed(0)
     assert found.item() == loss(few[owners], owners, teacher[owners]).item()
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_shared_sentences_of_other_images_count_as_those_of_one_image(kind: str) -> None:
+    loss, teacher = loss_of(kind), [matrix().flip(0)] if kind == "distillation" else []
+    ids, same = torch.arange(N), torch.tensor([0, 1, 1, 2, 0])
+    torch.manual_seed(0)
+    merged = loss(matrix(), same, *teacher)
+    torch.manual_seed(0)
+    found = loss(matrix(), ids, *teacher, shared=same[:, None] == same)
+    assert found.item() == merged.item()
+    few, owners = matrix()[:3], torch.tensor([0, 0, 1, 2, 2])
+    shared = torch.zeros(3, N, dtype=torch.bool)
+    torch.manual_seed(0)
+    plain = loss(few, owners, *(each[:3] for each in teacher))
+    torch.manual_seed(0)
+    assert loss(few, owners, *(each[:3] for each in teacher), shared=shared).item() == plain.item()
+    with pytest.raises(SeesayError, match=r"shared: expected shape \(5, 5\), got \(3, 5\)"):
+        loss(matrix(), ids, *teacher, shared=shared)
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_an_image_that_carries_a_sentence_is_no_negative_though_its_own_is_not_shared(kind: str) -> None:
+    scores = matrix().requires_grad_()
+    shared = torch.zeros(N, N, dtype=torch.bool)
+    shared[0, 1] = True  # image 0 carries sentence 1, but image 1 does not carry sentence 0
+    teacher = [matrix().flip(0)] if kind == "distillation" else []
+    loss = LOSSES.parse({"kind": kind, **CASES[kind], **({"margin": 9.0} if "margin" in kind else {})})
+    if kind == "soft-margin":
+        loss = loss.model_copy(update={"top_k": N})
+    loss.build()(scores, torch.arange(N), *teacher, shared=shared).backward()
+    assert scores.grad[0, 1] == 0
+    assert (scores.grad[~shared] != 0).all()
+
+
+@pytest.mark.parametrize("kind", [*OF_SCORES, *OF_PAIRS, "triplet"])
+def test_a_batch_knows_which_sentences_are_shared(kind: str) -> None:
+    matcher, given = matcher_for(kind), batch([0, 1, 2, 3, 4])
+    groups = torch.tensor([0, 1, 1, 2, 0])
+    values = []
+    for ids, shared in (
+        (groups, None),
+        (given.image_ids, groups[:, None] == groups),
+        (given.image_ids, None),
+    ):
+        torch.manual_seed(0)
+        known = replace(given, image_ids=ids, shared=shared)
+        values.append(loss_of(kind).batch_losses(matcher, known)[0].item())
+    assert (values[0] == values[1]) == (kind != "triplet")  # which embeds each image of the batch once
+    assert values[1] != values[2]
 
 
 @pytest.mark.parametrize("kind", OF_MATRICES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch
-from seesay.recipes.load import load_recipe
+from seesay.recipes.load import load_recipe, settings_digest
 from seesay.recipes.schema import Recipe
-from seesay.results.rows import provenance
+from seesay.results.rows import provenance, read_rows, recorded_rows
 from seesay.runs.history import read_history
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.sentence_task import Teacher
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.sentence_task import SentenceTask, Teacher
 from seesay.training.train import train
 
 
@@ -98,3 +100,56 @@ def test_the_recipe_says_which_val_images_choose_the_epoch(
     run = train(recipe, corpus, tmp_path / "run")
     [epoch] = read_history(run.folder)
     assert epoch.val["about"]["images"] == images
+
+
+def shop(folder: Path, alike: int) -> Corpus:
+    """Drawn scenes as products, of which that many in each split have the same name."""
+    write_scenes(folder, images=40, seed=2)
+    drawn = read_corpus(folder)
+    first = {sentence.image: sentence for sentence in reversed(drawn.sentences)}
+    splits = [image.split for image in drawn.images]
+    numbers = [splits[:i].count(split) for i, split in enumerate(splits)]
+    said = (replace(first[i], text=f"a product {max(n - alike + 1, 0)}") for i, n in enumerate(numbers))
+    return replace(drawn, sentences=tuple(said))
+
+
+def task_of(corpus: Corpus, *changes: str) -> SentenceTask:
+    recipe = load_recipe("irmatch-s", changes=["encoders=[efficientnet-lite0]", "min_count=1", *changes])
+    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
+    return SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
+
+
+def test_images_that_carry_the_same_text_are_no_negatives_of_it(tmp_path: Path) -> None:
+    corpus = shop(tmp_path / "shop", alike=8)
+    task = task_of(corpus)
+    part = task.data.corpus
+    names = [part.sentences[i].text for i in range(len(part.images))]
+    positions = np.array([7, 2, 9, 0, 3]), np.array([7, 2, 9, 0, 3])
+    shared = task.drawn(positions, "cpu").shared
+    assert shared is not None
+    assert shared.tolist() == [[names[i] == names[j] for j in positions[1]] for i in positions[0]]
+    assert task.sizes()[0].shared_sentences == 8
+    assert task_of(corpus, "shared_sentences=false").drawn(positions, "cpu").shared is None
+
+
+@pytest.mark.parametrize(
+    ("alike", "wanted", "counted"),
+    [(2, "null", False), (2, "true", True), (8, "null", True), (1, "true", False)],
+)
+def test_a_few_shared_sentences_are_negatives_as_in_the_papers(
+    tmp_path: Path, alike: int, wanted: str, counted: bool
+) -> None:
+    task = task_of(shop(tmp_path / "shop", alike), f"shared_sentences={wanted}")
+    assert (task.shared is not None) == counted
+
+
+def test_recorded_rows_keep_their_digest_and_a_loss_that_cannot_share_refuses_it() -> None:
+    recipe = load_recipe("irmatch-s", "flickr8k")
+    assert settings_digest(recipe) != settings_digest(recipe.model_copy(update={"shared_sentences": True}))
+    rows = [row.provenance for row in read_rows(recorded_rows("flickr8k"))]
+    recorded = {row.settings_digest for row in rows if row.recipe == "irmatch-s"}
+    assert settings_digest(recipe) in recorded
+    with pytest.raises(
+        SeesayError, match="'shared_sentences': multi-label learns from a sentence's own image"
+    ):
+        load_recipe("concepts", changes=["shared_sentences=true"])

@@ -43,9 +43,14 @@ class Relations:
     other_images: Tensor
 
     @classmethod
-    def from_owners(cls, images: Tensor, owners: Tensor) -> Relations:
-        """Return relations from the distinct numbers of images (n,) and the images of the sentences (m,)."""
+    def from_owners(cls, images: Tensor, owners: Tensor, shared: Tensor | None = None) -> Relations:
+        """Return relations from the distinct numbers of images (n,) and the images of the sentences (m,).
+
+        Other images that `shared` (n, m) a sentence match it, too.
+        """
         matching = images[:, None] == owners[None, :]
+        if shared is not None:
+            matching = matching | shared
         return cls(matching, ~matching, ~matching)
 
     def to(self, device: str) -> Relations:
@@ -92,6 +97,8 @@ class Batch:
             `sentences` are m phrases, whose rows do not correspond.
         pairs: of regions and phrases, if phrases are learned by pairs.
         all_words: the sentences again, if the recipe leaves words out of `sentences`.
+        shared: whether image i carries the text of sentence j, maybe by another sentence, (n, n); such pairs
+            are not negatives. None if only a sentence's own image counts.
         positions: of the images and of the sentences in the train split.
         progress: 0 in the first epoch, 1 in the last.
 
@@ -113,6 +120,7 @@ class Batch:
     relations: Relations | None = None
     pairs: LabelledPairs | None = None
     all_words: Any = None
+    shared: Tensor | None = None
     positions: Positions | None = None
     progress: float = 0.0
 
@@ -129,6 +137,7 @@ class Loss(nn.Module):
         phrases: how phrases of regions are learned: by the `relations` ("triplets") or the `pairs` of a
             batch; None if the loss does not support them.
         learns_odds: True if scores are log-odds that a pair matches.
+        reads_shared: True if pairs that are `shared` in a batch are positives or left out, and not negatives.
         learns_concepts: True if it compares images with concept labels rather than with sentences.
         closed_form: True if `solve` finds the minimum without steps.
 
@@ -149,6 +158,7 @@ class Loss(nn.Module):
     needs: ClassVar[tuple[str, ...]] = ()
     phrases: ClassVar[Literal["triplets", "pairs"] | None] = None
     learns_odds: ClassVar[bool] = False
+    reads_shared: ClassVar[bool] = False
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
     _active_share: Tensor | None = None
@@ -189,7 +199,9 @@ class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
     Matching pairs are on the diagonal. Losses of seesay also take (n, m) scores of n images with m sentences;
-    `image_ids` (m,) then holds the row of each sentence's image.
+    `image_ids` (m,) then holds the row of each sentence's image. Pairs that are `shared`, of the shape of the
+    scores, are not negatives: image i carries the text of sentence j, too. A loss of your own may leave out
+    this argument; if it takes it, declare `reads_shared`.
 
     Example:
         >>> import torch
@@ -206,7 +218,8 @@ class ScoreLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of each score matrix of `training_scores`."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
-        return [self(scores.float(), batch.image_ids) for scores in all_scores]
+        shared = (batch.shared,) if self.reads_shared else ()
+        return [self(scores.float(), batch.image_ids, *shared) for scores in all_scores]
 
 
 def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
@@ -223,12 +236,13 @@ def check_tensors(**tensors: Tensor) -> None:
             raise SeesayError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
 
 
-def as_pairs(scores: Tensor, image_ids: Ids) -> tuple[Tensor, Tensor]:
-    """Return the scores of pairs, (m, m), and which image each shows, (m,).
+def as_pairs(scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return the scores of pairs, (m, m), and which sentences are negatives of which images, (m, m).
 
     Args:
         scores: (n, n) of pairs, or (n, m) of images with any numbers of sentences, whose rows are repeated.
         image_ids: see `checked_ids`.
+        shared: see `ScoreLoss`.
 
     Raises:
         SeesayError: a shape is wrong, or an id is no row.
@@ -240,7 +254,11 @@ def as_pairs(scores: Tensor, image_ids: Ids) -> tuple[Tensor, Tensor]:
             f"{tuple(scores.shape)}."
         )
     ids = checked_ids(image_ids, len(scores), scores.shape[1], scores.device)
-    return (scores, ids) if scores.shape[0] == scores.shape[1] else (scores[ids], ids)
+    if shared is not None:
+        check_equal_shapes(scores=scores, shared=shared)
+    if scores.shape[0] != scores.shape[1]:
+        scores, shared = scores[ids], shared if shared is None else shared[ids]
+    return scores, negatives(ids, shared)
 
 
 def checked_ids(image_ids: Ids, images: int, sentences: int, device: torch.device) -> Tensor:
@@ -267,9 +285,13 @@ def checked_ids(image_ids: Ids, images: int, sentences: int, device: torch.devic
     return ids
 
 
-def different_images(image_ids: Tensor) -> Tensor:
-    """Return which pairs of rows show different images and are therefore negatives, (n, n)."""
-    return image_ids[:, None] != image_ids[None, :]
+def negatives(image_ids: Tensor, shared: Tensor | None = None) -> Tensor:
+    """Return which sentences (columns) are negatives of which images (rows), (n, n).
+
+    These are the sentences of other images, unless they are `shared`.
+    """
+    other = image_ids[:, None] != image_ids[None, :]
+    return other if shared is None else other & ~shared
 
 
 def check_equal_shapes(**tensors: Tensor) -> None:

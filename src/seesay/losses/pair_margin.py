@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, different_images, reduced
+from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, negatives, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -26,8 +26,7 @@ class Chosen(NamedTuple):
     Attributes:
         sentences: of each pair's image, (n, count).
         images: of each pair's sentence, (n, count).
-        there: which of them exist, (n, count), in both directions: a pair has as many negative images as
-            negative sentences.
+        there: which of them exist, (2, n, count): of the sentences, and of the images.
     """
 
     sentences: Tensor
@@ -57,6 +56,7 @@ class PairMarginLoss(Loss):
     """
 
     needs = ("encode_images", "encode_sentences", "score_pairs", "score_encoded")
+    reads_shared = True
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class PairMarginLoss(Loss):
         super().__init__()
         self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
 
-    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, image_ids = as_pairs(scores, image_ids)
+        scores, negative = as_pairs(scores, image_ids, shared)
         if not len(scores):
             return scores.sum()
-        return self._of_matrix(scores, self._choose(image_ids))
+        return self._of_matrix(scores, self._choose(negative))
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
         images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        chosen = self._choose(batch.image_ids)
+        chosen = self._choose(negatives(batch.image_ids, batch.shared))
         n, count = chosen.sentences.shape
         if 1 + 2 * count > n:
             return [self._of_matrix(scores_near_margin(matcher, images, sentences, self.margin), chosen)]
@@ -89,11 +89,11 @@ class PairMarginLoss(Loss):
         scores = matcher.score_pairs(images[left], sentences[right]).float()
         return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
 
-    def _choose(self, image_ids: Tensor) -> Chosen:
-        negative = different_images(image_ids)
-        drawn = torch.rand(2, *negative.shape, device=image_ids.device).masked_fill(~negative, -torch.inf)
-        sentences, images = drawn.topk(min(self.count, len(negative)), dim=2).indices
-        return Chosen(sentences, images, negative.gather(1, sentences))
+    def _choose(self, negative: Tensor) -> Chosen:
+        both_ways = torch.stack([negative, negative.T])
+        drawn = torch.rand(both_ways.shape, device=negative.device).masked_fill(~both_ways, -torch.inf)
+        chosen = drawn.topk(min(self.count, len(negative)), dim=2).indices
+        return Chosen(chosen[0], chosen[1], both_ways.gather(2, chosen))
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
         negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])
@@ -102,10 +102,10 @@ class PairMarginLoss(Loss):
     def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
         """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
         hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
-        self.note_hinges(hinges, count=2 * chosen.there.sum())
+        self.note_hinges(hinges, count=chosen.there.sum())
         if self.reduction == "none":
             return hinges.sum(dim=(0, 2))
-        counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
+        counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=2).any(dim=0)
         return reduced(hinges.sum(), counted.sum(), self.reduction)
 
 

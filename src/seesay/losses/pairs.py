@@ -14,7 +14,7 @@ from seesay.losses.base import (
     Loss,
     PairReduction,
     check_equal_shapes,
-    different_images,
+    negatives,
     reduced,
 )
 from seesay.losses.settings import register_loss
@@ -36,6 +36,7 @@ class LogisticLoss(Loss):
 
     needs = ("encode_images", "encode_sentences", "score_pairs")
     phrases = "pairs"
+    reads_shared = True
     learns_odds = True
 
     def __init__(self, reduction: PairReduction = "mean") -> None:
@@ -59,7 +60,7 @@ class LogisticLoss(Loss):
         if (pairs := batch.pairs) is not None:
             scores = matcher.score_pairs(images[pairs.images], texts[pairs.sentences])
             return [self(scores.float(), pairs.labels)]
-        negative = different_images(batch.image_ids)
+        negative = negatives(batch.image_ids, batch.shared)
         drawn = torch.rand(negative.shape, device=images.device).masked_fill(~negative, -1).argmax(dim=1)
         usable = negative.any(dim=1)
         if not usable.any():

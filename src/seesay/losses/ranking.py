@@ -18,7 +18,6 @@ from seesay.losses.base import (
     ScoreLoss,
     as_pairs,
     check_equal_shapes,
-    different_images,
     reduced,
 )
 from seesay.losses.settings import LossSettings, register_loss
@@ -51,15 +50,17 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
+    reads_shared = True
+
     def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.margin, self.reduction = margin, reduction
 
-    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, image_ids = as_pairs(scores, image_ids)
-        by_image, by_sentence = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
+        scores, negative = as_pairs(scores, image_ids, shared)
+        by_image, by_sentence = violations(scores, negative, self.margin)
+        self.note_hinges(by_image, by_sentence, count=2 * negative.sum())
         if self.reduction == "none":
             return by_image.sum(dim=1) + by_sentence.sum(dim=1)
         return reduced(by_image.sum() + by_sentence.sum(), len(scores), self.reduction)
@@ -87,6 +88,8 @@ class SoftMarginLoss(ScoreLoss):
         tensor(0.4000)
     """
 
+    reads_shared = True
+
     def __init__(
         self,
         margin: Positive = 0.5,
@@ -97,11 +100,11 @@ class SoftMarginLoss(ScoreLoss):
         super().__init__()
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
-    def forward(self, scores: Tensor, image_ids: Ids) -> Tensor:
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, image_ids = as_pairs(scores, image_ids)
-        by_image, by_sentence = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
+        scores, negative = as_pairs(scores, image_ids, shared)
+        by_image, by_sentence = violations(scores, negative, self.margin)
+        self.note_hinges(by_image, by_sentence, count=2 * negative.sum())
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
         if self.reduction == "none":
             kept = (each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence))
@@ -128,20 +131,29 @@ class ContrastiveLoss(ScoreLoss):
         tensor(1.3863)
     """
 
+    reads_shared = True
+
     def __init__(self, scale: Positive = 20.0, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.scale, self.reduction = scale, reduction
 
-    def forward(self, scores: Tensor, image_ids: Ids, scale: Tensor | float | None = None) -> Tensor:
+    def forward(
+        self,
+        scores: Tensor,
+        image_ids: Ids,
+        shared: Tensor | None = None,
+        *,
+        scale: Tensor | float | None = None,
+    ) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`.
 
         A `scale` takes the place of the loss's own, such as the exponential of a parameter that you learn.
         """
-        scores, image_ids = as_pairs(scores, image_ids)
-        same = _same_image(image_ids)
+        scores, negative = as_pairs(scores, image_ids, shared)
         if not len(scores):
             return scores.sum()
-        logits = (scores * (self.scale if scale is None else scale)).masked_fill(same, float("-inf"))
+        left_out = _further_matches(negative)
+        logits = (scores * (self.scale if scale is None else scale)).masked_fill(left_out, float("-inf"))
         target = torch.arange(len(scores), device=scores.device)
 
         def one_way(logits: Tensor) -> Tensor:
@@ -174,6 +186,7 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
+    reads_shared = True
     fingerprint: str | None = None
     _teacher_scores: Callable[[Batch], Tensor] | None = None
 
@@ -188,27 +201,28 @@ class DistillationLoss(ScoreLoss):
         self.scale, self.student_scale, self.reduction = scale, student_scale, reduction
         self.teacher = teacher
 
-    def forward(self, scores: Tensor, image_ids: Ids, teacher_scores: Tensor) -> Tensor:
+    def forward(
+        self, scores: Tensor, image_ids: Ids, teacher_scores: Tensor, shared: Tensor | None = None
+    ) -> Tensor:
         """Return the loss of scores (n, n) or (n, m), see `ScoreLoss`, given a teacher's alike."""
-        pairs, ids = as_pairs(scores, image_ids)
+        pairs, negative = as_pairs(scores, image_ids, shared)
         check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
-        teacher_scores, scores, same = as_pairs(teacher_scores, image_ids)[0], pairs, _same_image(ids)
+        teacher_scores, scores = as_pairs(teacher_scores, image_ids)[0], pairs
         if not len(scores):
             return scores.sum()
+        left_out = _further_matches(negative)
 
-        def shares(logits: Tensor) -> Tensor:
+        def distance(ours: Tensor, theirs: Tensor, left_out: Tensor) -> Tensor:
             # Finite, because zero times an infinite logarithm is NaN.
-            return logits.masked_fill(same, _NEVER).log_softmax(dim=1)
-
-        def distance(ours: Tensor, theirs: Tensor) -> Tensor:
-            target = shares(theirs * self.scale)
-            learned = shares(ours * self.student_scale)
+            target = (theirs * self.scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
+            learned = (ours * self.student_scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
             if self.reduction == "none":
                 return functional.kl_div(learned, target, reduction="none", log_target=True).sum(dim=1)
             total = functional.kl_div(learned, target, reduction="sum", log_target=True)
             return reduced(total, len(scores), self.reduction)
 
-        return (distance(scores, teacher_scores) + distance(scores.T, teacher_scores.T)) / 2
+        both_ways = distance(scores, teacher_scores, left_out)
+        return (both_ways + distance(scores.T, teacher_scores.T, left_out.T)) / 2
 
     def begin(self, task: Any) -> None:
         """Load the teacher; see `Loss`."""
@@ -225,25 +239,24 @@ class DistillationLoss(ScoreLoss):
             raise SeesayError("The distillation loss has no teacher yet; give it one by learn_from.")
         wanted = self._teacher_scores(batch)
         all_scores = matcher.training_scores(batch.images, batch.sentences)
-        return [self(scores.float(), batch.image_ids, wanted) for scores in all_scores]
+        return [self(scores.float(), batch.image_ids, wanted, batch.shared) for scores in all_scores]
 
 
-def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+def violations(scores: Tensor, negative: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """Return max(0, m - s⁺ + s⁻) of every negative in both directions, (n, n) each, with zeros elsewhere.
 
     Returns:
         Sentences against each image (row i: the query is image i), and images against each
         sentence (row j: the query is sentence j).
     """
-    negative = different_images(image_ids)
     matching = scores.diagonal()
     by_image = functional.relu(margin - matching[:, None] + scores) * negative
-    by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative
+    by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative.T
     return by_image, by_sentence
 
 
-def _same_image(image_ids: Tensor) -> Tensor:
-    """Return which rows and columns belong to different pairs of the same image, (n, n)."""
-    same = ~different_images(image_ids)
-    same.fill_diagonal_(False)
-    return same
+def _further_matches(negative: Tensor) -> Tensor:
+    """Return which pairs besides those on the diagonal are not negatives, (n, n)."""
+    further = ~negative
+    further.fill_diagonal_(False)
+    return further

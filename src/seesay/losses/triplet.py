@@ -40,6 +40,7 @@ class TripletLoss(Loss):
 
     needs = ("embed_images", "embed_sentences")
     phrases = "triplets"
+    reads_shared = True
 
     def __init__(
         self,
@@ -116,7 +117,8 @@ class TripletLoss(Loss):
         features, relations = batch.images, batch.relations
         if relations is None:
             images, first = _distinct(batch.image_ids)
-            features, relations = features[first], Relations.from_owners(images, batch.image_ids)
+            shared = None if batch.shared is None else batch.shared[first]
+            features, relations = features[first], Relations.from_owners(images, batch.image_ids, shared)
         vectors = matcher.embed_images(features).float()
         return [self(vectors, matcher.embed_sentences(batch.sentences).float(), relations=relations)]
 

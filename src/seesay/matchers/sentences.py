@@ -119,6 +119,21 @@ class Sentences:
         """Return the same sentences on another device."""
         return Sentences(self.words.to(device), self.lengths.to(device), self.vectors.to(device))
 
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """Return the word numbers, padded with 0 to (m, t), and their lengths (m,), for a text tower of your own.
+
+        A frozen tower that reads strings is a sentence encoder instead (`register_sentence_encoder`).
+
+        Example:
+            >>> Sentences.from_padded(torch.tensor([[4, 2, 9], [1, 3, 5]]), torch.tensor([2, 3])).padded()
+            (tensor([[4, 2, 0],
+                    [1, 3, 5]]), tensor([2, 3]))
+        """
+        if not self.words.shape[0]:
+            return self.words.view(self.lengths.shape[0], 0), self.lengths
+        places, there = word_places(self.lengths)
+        return self.words[places] * there, self.lengths
+
     def packed(self, vectors: Tensor) -> PackedSequence:
         """Pack vectors of the words, (total, d), for a recurrent layer; no sentence is padded.
 

@@ -181,6 +181,8 @@ def settings_digest(recipe: Recipe) -> str:
     values = recipe.model_dump(
         mode="json", exclude={**described, "loss": {"teacher"}, "regions": {"box_voting"}}
     )
+    if recipe.shared_sentences is None:  # as the corpus has it
+        del values["shared_sentences"]
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

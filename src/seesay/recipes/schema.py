@@ -132,6 +132,9 @@ class Recipe(Settings):
         sampler: `rounds` puts each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
             shuffles the images and takes all sentences of each.
+        shared_sentences: whether a sentence is a positive, or at least not a negative, of every image that
+            carries the same text; by default if more than a tenth of the train sentences are shared, as the
+            names in a table of products are. In the papers only its own image counts.
         losses: further losses, which are added to `loss` in each mini-batch of images and sentences.
         regions: settings of grounding recipes, whose encoder is a region encoder.
         val_images: the epoch is chosen on this many images of val; None for all. On a CPU, a pair matcher may
@@ -161,6 +164,7 @@ class Recipe(Settings):
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     batch_size: int = Field(128, gt=1)
     sampler: str = "rounds"
+    shared_sentences: bool | None = None
     regions: RegionSettings | None = None
     val_images: int | None = Field(None, gt=0)
     seed: int = Field(1, ge=0, lt=1 << 32)
@@ -279,6 +283,8 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
     if recipe.losses and (concepts or solved or recipe.regions is not None):
         yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
+    if recipe.shared_sentences is not None and (recipe.regions or not recipe.loss.loss_class.reads_shared):
+        yield "shared_sentences", f"{recipe.loss.kind} learns from a sentence's own image alone; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
 

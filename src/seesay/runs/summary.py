@@ -43,7 +43,8 @@ class CorpusPlace(_Summary):
 class SplitSize(_Summary):
     """The size of a split: images, sentences or phrases, and sentences truncated to `max_length`.
 
-    Of phrases that are learned from, `positives` is the mean number of regions that are right for one.
+    Of phrases that are learned from, `positives` is the mean number of regions that are right for one, and of
+    sentences, `shared_sentences` are those that are right for several images.
     """
 
     images: int
@@ -53,6 +54,7 @@ class SplitSize(_Summary):
     cut_sentences: int | None = None
     max_length: int | None = None
     images_without_concepts: int | None = None
+    shared_sentences: int | None = None
 
 
 class ConceptCount(_Summary):

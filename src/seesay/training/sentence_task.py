@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from seesay.data.corpus import Corpus
+from seesay.data.summary import shared_sentences
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
@@ -24,12 +26,14 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, run_inputs, split_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
+from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.task import Task, terms_of
 from seesay.training.words import learned_words
 
 _MEASURED_AT_ONCE = 512  # images of val: the decoder's logits take memory
+_MANY = 0.1  # of the train sentences; Flickr8k shares 1 %
 _PAIRS = 4096  # passed at a time to what is fitted to all pairs
 
 
@@ -106,6 +110,40 @@ class Teacher:
         return scores.float()
 
 
+@dataclass(frozen=True)
+class SharedTexts:
+    """Which texts the images of a split carry, where several images carry the same.
+
+    Attributes:
+        carried: the texts of each image, (n_images, n_texts).
+        text_of_sentence: (m,).
+        sentences: the number of sentences whose text several images carry.
+    """
+
+    carried: sparse.csr_array
+    text_of_sentence: NDArray[np.int64]
+    sentences: int
+
+    @classmethod
+    def of(cls, part: Corpus, wanted: bool | None) -> SharedTexts | None:
+        """Return the texts of a split; None if none is shared, or they are not `wanted`.
+
+        By default (None) they are wanted if more than a tenth of the sentences are shared.
+        """
+        sentences = int((shared_sentences(part) or {}).get("sentences", 0))
+        if not sentences or not (sentences > _MANY * len(part.sentences) if wanted is None else wanted):
+            return None
+        owners, texts = part.image_of_sentence(), part.text_numbers()
+        shape = len(part.images), int(texts.max()) + 1
+        carried = sparse.csr_array((np.ones(len(texts), bool), (owners, texts)), shape)
+        return cls(carried, texts, sentences)
+
+    def of_batch(self, batch: Positions) -> Tensor:
+        """Return whether image i of a mini-batch carries the text of its sentence j, (n, n)."""
+        images, sentences = batch
+        return torch.from_numpy(self.carried[images][:, self.text_of_sentence[sentences]].toarray())
+
+
 @dataclass
 class SentenceTask(Task):
     """Matching whole images with the sentences that describe them.
@@ -115,6 +153,7 @@ class SentenceTask(Task):
         encoder: the sentence encoder, if the matcher reads vectors.
         images: the features of the train split.
         corpus: with all of its splits.
+        shared: which image carries which text, if texts of several images are positives of each.
         progress: 0 in the first epoch, 1 in the last.
     """
 
@@ -126,6 +165,7 @@ class SentenceTask(Task):
     encoder: SentenceEncoder | None
     images: TrainImages
     corpus: Corpus
+    shared: SharedTexts | None = None
     progress: float = 0.0
 
     @classmethod
@@ -146,10 +186,17 @@ class SentenceTask(Task):
         )
         train = _with_held_out_concepts(recipe, train, run)
         images = TrainImages(train.features)
-        task = cls(recipe, terms_of(recipe), train, val, vocabulary, encoder, images, corpus)
+        shared = SharedTexts.of(train.corpus, recipe.shared_sentences)
+        task = cls(recipe, terms_of(recipe), train, val, vocabulary, encoder, images, corpus, shared)
         for term in task.terms:
             term.begin(task)
         return task
+
+    def sizes(self) -> tuple[SplitSize, SplitSize]:
+        """See `Task`; also count the sentences that are positives of several images."""
+        train, val = super().sizes()
+        count = None if self.shared is None else self.shared.sentences
+        return train.model_copy(update={"shared_sentences": count}), val
 
     def teacher(self, run: str) -> Teacher:
         """Load a run whose scores a term learns from; see `Teacher.from_run`."""
@@ -173,6 +220,7 @@ class SentenceTask(Task):
             sentences.with_unknown(self.recipe.word_dropout),
             torch.from_numpy(batch[0]).to(device),
             all_words=sentences,
+            shared=None if self.shared is None else self.shared.of_batch(batch).to(device),
             positions=batch,
             progress=self.progress,
         )
