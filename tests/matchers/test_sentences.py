@@ -73,6 +73,15 @@ def test_another_precision_than_the_weights_is_named() -> None:
         assert words.embed_images(torch.rand(2, 6).bfloat16()).shape == (2, 8)
 
 
+def test_padded_words_are_those_that_the_sentences_were_made_from() -> None:
+    ids, lengths = Sentences.from_padded(IDS, LENGTHS).padded()
+    rows = zip(IDS.tolist(), LENGTHS.tolist(), strict=True)
+    assert ids.tolist() == [row[:n] + [0] * (ids.shape[1] - n) for row, n in rows]
+    assert lengths.tolist() == LENGTHS.tolist()
+    for empty in (Sentences.from_vectors(torch.rand(3, 4)), Sentences.from_padded(IDS[:0], LENGTHS[:0])):
+        assert empty.padded()[0].shape == (len(empty), 0)
+
+
 def test_sentences_are_compared_by_identity() -> None:
     sentences = Sentences.from_padded(IDS, LENGTHS)
     assert sentences == sentences

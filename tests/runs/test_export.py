@@ -169,6 +169,13 @@ class Own(EmbeddingMatcher):
         return nn.functional.embedding_bag(sentences.words, self.words.weight, starts, mode="mean")
 
 
+class Padded(Own):
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        ids, lengths = sentences.padded()
+        there = torch.arange(ids.shape[1]) < lengths[:, None]
+        return (self.words(ids) * there[:, :, None]).sum(dim=1) / lengths[:, None]
+
+
 class Fixed(Own):
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         first = [words[0] for words in sentences.words.split(sentences.lengths.tolist())]
@@ -187,8 +194,9 @@ def own_run(module: nn.Module, folder: Path) -> Run:
     return run
 
 
-def test_a_matcher_of_ones_own_is_exported(tmp_path: Path) -> None:
-    run = own_run(Own(), tmp_path)
+@pytest.mark.parametrize("module", [Own, Padded])
+def test_a_matcher_of_your_own_is_exported(module: type[Own], tmp_path: Path) -> None:
+    run = own_run(module(), tmp_path)
     try_export(run)
     assert run.config.graphs
     for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 2], 0)):
@@ -197,7 +205,10 @@ def test_a_matcher_of_ones_own_is_exported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [Fixed, Odd])
 def test_what_cannot_be_exported_is_logged_in_a_line(
-    module: type[Own], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    module: type[Own],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     run = own_run(module(), tmp_path)
     with pytest.raises(SeesayError, match=r": its matcher cannot be exported to ONNX \(.+\); the run needs"):
@@ -205,6 +216,7 @@ def test_what_cannot_be_exported_is_logged_in_a_line(
     try_export(run)
     [message] = [each.getMessage() for each in caplog.records if each.name.startswith("seesay")]
     assert "\n" not in message
+    assert not any(capfd.readouterr())  # neither the exporter nor ONNX Runtime prints graphs or errors
     assert {path.name for path in tmp_path.iterdir()} == {"weights.safetensors", "run.json"}
 
 

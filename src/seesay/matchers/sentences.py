@@ -120,9 +120,10 @@ class Sentences:
         return Sentences(self.words.to(device), self.lengths.to(device), self.vectors.to(device))
 
     def padded(self) -> tuple[Tensor, Tensor]:
-        """Return the word numbers, padded with 0 to (m, t), and their lengths (m,), for a text tower of your own.
+        """Return the word numbers, padded with 0 to (m, t), and the lengths (m,).
 
-        A frozen tower that reads strings is a sentence encoder instead (`register_sentence_encoder`).
+        This is what a text tower of your own reads. A frozen one that reads strings is a sentence encoder
+        instead (`register_sentence_encoder`).
 
         Example:
             >>> Sentences.from_padded(torch.tensor([[4, 2, 9], [1, 3, 5]]), torch.tensor([2, 3])).padded()
