@@ -164,7 +164,7 @@ def test_formats_that_browsers_do_not_show_are_sent_as_jpeg_in_full_size(
     (photos / name).write_bytes(out.getvalue())
     opened(index_path).update_images(photos)
     first = client.get("/api/v1/search", params={"q": "white"}).json()["results"][0]
-    response = client.get(f"/api/v1/images/{first['id']}/jpeg")
+    response = client.get(f"/api/v1/images/{first['id']}/view")
     with Image.open(io.BytesIO(response.content)) as image:
         assert (image.format, image.size) == ("JPEG", (first["width"], first["height"]))
         assert sorted(image.size) == [1200, 1600]
@@ -185,12 +185,12 @@ def test_an_upload_is_sent_back_as_jpeg(client: TestClient) -> None:
 def test_a_damaged_photo_has_no_jpeg(client: TestClient, photos: Path) -> None:
     for file in photos.rglob("*.png"):
         file.write_bytes(file.read_bytes()[:60])
-    response = client.get("/api/v1/images/1/jpeg")
+    response = client.get("/api/v1/images/1/view")
     assert response.status_code == 422
     assert "damaged" in response.json()["detail"]
 
 
-@pytest.mark.parametrize("what", ["thumbnail", "jpeg"])
+@pytest.mark.parametrize("what", ["thumbnail", "view"])
 def test_a_jpeg_is_sent_once(what: str, client: TestClient) -> None:
     address = f"/api/v1/images/1/{what}"
     first = client.get(address)
@@ -214,7 +214,7 @@ def test_an_original_that_is_deleted_while_it_is_sent_comes_whole(
     assert client.get(f"/api/v1/images/{image['id']}/original").status_code == 404
 
 
-@pytest.mark.parametrize("route", ["original", "thumbnail", "jpeg", "ground?q=a+dog", ""])
+@pytest.mark.parametrize("route", ["original", "thumbnail", "view", "ground?q=a+dog", ""])
 @pytest.mark.parametrize("swapped", ["link", "folder's link", "pipe", "folder", "nothing"])
 def test_what_takes_the_place_of_a_photo_is_neither_sent_nor_waited_for(
     client: TestClient, index_path: Path, photos: Path, tmp_path: Path, swapped: str, route: str

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pillow_heif
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image, PngImagePlugin
 
+from seesay.data.images import decode
 from seesay.search import Index
 from tests.search.colours import Colours, gallery, picture
 from tests.web.browser import ELSEWHERE, Watched, needs_chromium, served, sync_api
@@ -341,8 +342,8 @@ def test_no_image_is_shown_under_the_name_of_the_next(watched: Watched) -> None:
     links(page).first.click()
     picture_ = page.locator("#viewer figure img")
     assert picture_.evaluate(DECODED)
-    page.route("**/original**", lambda route: held.append(route))
-    with page.expect_request("**/original**"):
+    page.route("**/view**", lambda route: held.append(route))
+    with page.expect_request("**/view**"):
         page.keyboard.press("ArrowRight")
     assert picture_.evaluate("image => image.naturalWidth") == 0
     held[0].continue_()
@@ -1191,10 +1192,61 @@ def test_what_browsers_do_not_show_is_in_the_viewer_in_full_size(browser, tmp_pa
         for name in ("phone.heic", "scan.tif"):
             watched.page.goto(f"/?view={id_of(watched.page, name)}")
             picture_ = watched.page.locator("#viewer figure img")
-            expect(picture_).to_have_attribute("src", re.compile("/jpeg"))
+            expect(picture_).to_have_attribute("src", re.compile("/view"))
             assert picture_.evaluate(DECODED) == 2400
         assert watched.errors == []
         watched.context.close()
+
+
+CORNERS = """async (address) => {
+  const element = new Image();
+  element.src = address;
+  await element.decode();
+  const [width, height] = [element.naturalWidth, element.naturalHeight];
+  const canvas = new OffscreenCanvas(width, height).getContext("2d");
+  canvas.drawImage(element, 0, 0);
+  const corners = [[8, 8], [width - 8, 8], [8, height - 8], [width - 8, height - 8]];
+  const pixel = ([x, y]) => [...canvas.getImageData(x, y, 1, 1).data].slice(0, 3);
+  return [width, height, ...corners.flatMap(pixel)];
+}"""
+
+
+def test_each_orientation_of_each_format_is_shown_as_it_was_decoded(browser, tmp_path: Path) -> None:
+    pillow_heif.register_heif_opener()
+    quarters = Image.new("RGB", (96, 64), "white")
+    for box, colour in {(0, 0, 48, 32): "red", (48, 0, 96, 32): "lime", (0, 32, 48, 64): "blue"}.items():
+        quarters.paste(colour, box)
+    (tmp_path / "photos").mkdir()
+    for number in range(1, 9):
+        exif = Image.Exif()
+        exif[ExifTags.Base.Orientation] = number
+        xmp = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><a tiff:Orientation="{number}"/></x:xmpmeta>'.encode()
+        for format_ in ("JPEG", "PNG", "WEBP", "AVIF", "TIFF", "HEIF", "MPO"):
+            quarters.save(tmp_path / f"photos/exif {number}.{format_}", format_, exif=exif, quality=95)
+        for format_ in ("JPEG", "WEBP", "AVIF"):
+            quarters.save(tmp_path / f"photos/xmp {number}.{format_}", format_, xmp=xmp, quality=95)
+        chunk = PngImagePlugin.PngInfo()
+        chunk.add_itxt("XML:com.adobe.xmp", xmp.decode())
+        quarters.save(tmp_path / f"photos/xmp {number}.PNG", pnginfo=chunk)
+    for file in (tmp_path / "photos").iterdir():
+        file.rename(file.with_suffix(file.suffix.lower()))
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(tmp_path / "photos")
+    wrong = []
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address)
+        watched.page.goto("/")
+        images = watched.page.request.get("/api/v1/images?limit=200").json()["results"]
+        for image in images:
+            shown = watched.page.evaluate(CORNERS, f"/api/v1/images/{image['id']}/view")
+            pixels = decode((tmp_path / "photos" / image["path"]).read_bytes(), image["path"])
+            corners = [pixels[y, x] for y in (8, -8) for x in (8, -8)]
+            wanted = [*pixels.shape[1::-1], *(int(value) for corner in corners for value in corner)]
+            if np.abs(np.subtract(shown, wanted)).max() > 60:
+                wrong.append(image["path"])
+        watched.context.close()
+    assert len(images) == 88
+    assert wrong == []
 
 
 def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:

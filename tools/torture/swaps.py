@@ -82,7 +82,7 @@ ROUTES: dict[str, tuple[str, Callable[[bytes], bool]]] = {
     "original": ("{0}/original", _is_black),
     "zip": ("archive?id={0}&id={1}", lambda data: any(map(_is_black, _members(data)))),
     "thumbnail": ("{0}/thumbnail", _is_black),
-    "jpeg": ("{0}/jpeg", _is_black),
+    "view": ("{0}/view", _is_black),
     "facts": ("{0}", lambda data: SECRET.encode() in data),
 }
 """The routes that read files: their addresses, and whether an answer is of the private file."""

@@ -99,6 +99,10 @@ class Decoders:
         facts: dict[str, str] = self._ask(data, name, {"pixels": 0})[0]["facts"]
         return facts
 
+    def is_upright_in_browsers(self, data: bytes, name: str) -> bool:
+        """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
+        return self._ask(data, name, {"pixels": 0})[0]["upright"] is True
+
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
         with self._free:
@@ -213,7 +217,8 @@ def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
         kind = UnavailableImageError if head["again"] is True else ImageError
         return kind(str(head["error"]))
     if not max_pixels:
-        return {"facts": {str(name): str(fact) for name, fact in head["facts"].items()}}, _NO_PIXELS
+        facts = {str(name): str(fact) for name, fact in head["facts"].items()}
+        return {"facts": facts, "upright": head["upright"]}, _NO_PIXELS
     (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
     if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
         raise ValueError("no shape of an image")
@@ -252,7 +257,8 @@ def main() -> None:
 def _answer(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
     """Decode an image, or only read its facts if no pixels are wanted."""
     if not request["pixels"]:
-        return {"facts": EncodedImage(data, request["name"]).facts}, _NO_PIXELS
+        image = EncodedImage(data, request["name"])
+        return {"facts": image.facts, "upright": image.is_upright_in_browsers}, _NO_PIXELS
     image = EncodedImage(data, request["name"], request["pixels"])
     pixels = image.pixels(request["side"])
     return {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}, pixels

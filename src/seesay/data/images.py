@@ -98,7 +98,23 @@ class EncodedImage:
     def size(self) -> tuple[int, int]:
         """Width and height in pixels, upright."""
         width, height = self._parsed.size
-        return (height, width) if self._orientation(self._exif_of_header()) >= 5 else (width, height)
+        return (height, width) if self.orientation >= 5 else (width, height)
+
+    @property
+    def orientation(self) -> int:
+        """How the pixels are stored, 1 (upright) to 8, by EXIF or, without it, XMP."""
+        return self._orientation(self._exif_of_header())
+
+    @property
+    def is_upright_in_browsers(self) -> bool:
+        """Whether browsers show the image as upright as here: of other formats than JPEG, and of XMP, they
+        do not all read the orientation.
+        """
+        if self.orientation == 1:
+            return True
+        own = Image.Exif()
+        own.load(self._parsed.info.get("exif", b""))
+        return self.format in ("JPEG", "MPO") and own.get(ExifTags.Base.Orientation) == self.orientation
 
     @property
     def is_animated(self) -> bool:

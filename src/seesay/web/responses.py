@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from seesay.web.answers import MEDIA_TYPE, problem
 
-_FILES = ("/original", "/jpeg", "/thumbnail", "/archive")  # images, which are compressed already
+_FILES = ("/original", "/jpeg", "/view", "/thumbnail", "/archive")  # images, which are compressed already
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "

@@ -19,6 +19,7 @@ from pydantic import Field
 from seesay.data.decoders import PHOTOS, facts_of
 from seesay.data.headers import file_format
 from seesay.data.images import DecodedImage
+from seesay.data.sources import read_image
 from seesay.errors import ImageError
 from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
@@ -61,6 +62,7 @@ _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = {kind: f"image/{kind.lower()}" for kind in ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF")}
 _SHOWN |= {"MPO": "image/jpeg", "JPEG2000": "image/jp2"}
+_EVERYWHERE = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP")  # not in one browser only
 
 
 def _sent(*types: str) -> Responses:
@@ -186,14 +188,25 @@ async def original(service: TheService, served: TheIndex, id: Id, request: Reque
     return await _there(service, id, work)
 
 
-@router.get("/{id}/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
-async def jpeg(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
-    """Return an upright full-size JPEG of an image, for formats such as HEIC that few browsers show."""
+@router.get(
+    "/{id}/view",
+    response_class=Response,
+    responses=_sent(*(_SHOWN[each] for each in _EVERYWHERE)) | failures(404, 416, 422),
+)
+async def view(service: TheService, served: TheIndex, id: Id, request: Request) -> Response:
+    """Return an image for a browser: its file, or an upright JPEG if some browsers show that otherwise."""
 
-    def make(item: Photo) -> bytes:
-        return _encoded(PHOTOS.decode(served.index.read_image(item), "the image", key=item.key))
+    def work() -> Response:
+        item = served.image(id)
+        file, format_ = _opened_image(served, item)
+        data = read_image(file)
+        if format_ in _EVERYWHERE and PHOTOS.is_upright_in_browsers(data, "the image"):
+            return file_response(service, file, PurePath(item.path).name, _SHOWN[format_], request.headers)
+        file.close()
+        asked = request.headers.get("if-none-match")
+        return _made(item, asked, lambda _: _encoded(PHOTOS.decode(data, "the image", key=item.key)))
 
-    return await _there(service, id, lambda: _made(served.image(id), if_none_match, make), service.pictures)
+    return await _there(service, id, work, service.pictures)
 
 
 @router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422, 507))

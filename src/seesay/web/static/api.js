@@ -62,7 +62,7 @@ export const ground = ({ id, file }, q, signal) =>
 
 export const originalOf = ({ id }) => address(`/images/${id}/original`);
 export const jpegOfFile = (file) => upload(`${ROOT}/images/jpeg`, file);
-export const jpegOf = ({ id }) => address(`/images/${id}/jpeg`);
+export const viewOf = ({ id }) => address(`/images/${id}/view`);
 export const thumbnailOf = ({ id }) => address(`/images/${id}/thumbnail`);
 export function archiveOf(ids) {
   const query = new URLSearchParams(ids.map((id) => ["id", id]));

@@ -75,10 +75,10 @@ export class Viewer {
     this.zoom.reset();
     this.picture.onerror = () => {
       this.picture.onerror = null;
-      if (!image.file) this.showMade(image);
+      if (!image.file) this.showThumbnail(image);
     };
     this.picture.removeAttribute("src"); // so that the previous image is not shown with this one's name
-    this.picture.src = image.file ? image.source : api.originalOf(image);
+    this.picture.src = image.file ? image.source : api.viewOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
     this.facts.textContent = [image.width && `${image.width} × ${image.height}`, this.placeInStack(image)].filter(Boolean).join(" · ");
@@ -91,19 +91,12 @@ export class Viewer {
     this.showDetails(!this.details.hidden);
   }
 
-  // For a format that the browser cannot show: shows the thumbnail until the full-size JPEG is loaded.
-  showMade(image) {
+  // For an image that cannot be shown: shows its thumbnail, and says why.
+  async showThumbnail(image) {
     this.picture.src = api.thumbnailOf(image);
-    const whole = new Image();
-    whole.onload = () => {
-      if (this.image === image) this.picture.src = whole.src;
-    };
-    whole.onerror = async () => {
-      const known = await api.facts(image.id).catch(() => ({}));
-      const why = known.type === null ? "The file is gone or its disk is not connected; this is its thumbnail." : "This file cannot be shown.";
-      if (this.image === image) this.facts.textContent = why;
-    };
-    whole.src = api.jpegOf(image);
+    const known = await api.facts(image.id).catch(() => ({}));
+    const why = known.type === null ? "The file is gone or its disk is not connected; this is its thumbnail." : "This file cannot be shown.";
+    if (this.image === image) this.facts.textContent = why;
   }
 
   // Updates the buttons for the previous and the next image; more images may have been loaded.
