@@ -1249,6 +1249,19 @@ def test_each_orientation_of_each_format_is_shown_as_it_was_decoded(browser, tmp
     assert wrong == []
 
 
+def test_the_next_index_is_shown_if_the_first_cannot_be_read(browser, tmp_path: Path) -> None:
+    for name in ("broken", "whole"):
+        with Index.create(tmp_path / name, Colours()) as index:
+            index.update_images(gallery(tmp_path / f"photos of {name}", "red.png"))
+    for address in served({name: tmp_path / name for name in ("broken", "whole")}):
+        os.truncate(tmp_path / "broken/index.sqlite", 0)
+        watched = Watched(browser, address)
+        watched.page.goto("/?q=red")
+        expect(watched.page.locator("#gallery a")).to_have_count(1)
+        assert watched.errors == []
+        watched.context.close()
+
+
 def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page

@@ -420,7 +420,9 @@ def serve(
     store: Store = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Also answer to this name, such as photos.example.org."),
+        typer.Option(
+            metavar="NAME", help="Also answer to this name, such as photos.example.org or *.example.org."
+        ),
     ] = None,
     prefix: Prefix = "",
     proxy: Annotated[
@@ -441,6 +443,12 @@ def serve(
     watch: Annotated[
         bool, typer.Option("--watch", help="Update the indexes now and whenever their folders change.")
     ] = False,
+    client_requests: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Requests of one client, by its token or else its address, at once."
+        ),
+    ] = 64,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a JSON line for each request, without queries.")
     ] = False,
@@ -454,6 +462,7 @@ def serve(
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
     from seesay.web.options import ServerOptions
+    from seesay.web.security import Limits
 
     def ready(address: str) -> None:
         announce(address)
@@ -483,6 +492,7 @@ def serve(
         access_log=access_log,
         photos={name_of(folders[0]): added},
         watch=watch,
+        limits=Limits(requests=max(250, client_requests), requests_a_client=client_requests),
     )
     run_server(indexes, host, port, options, ready)
 

@@ -288,6 +288,7 @@ class Status(_OfIndex):
     matcher: str
     generation: int = Field(description="increases with every change of the index")
     version: str = Field(description="of seesay")
+    is_default: bool = Field(description="true if it answers requests that name no index")
     grounding: bool = Field(description="true if a grounding run is available")
     updating: bool = Field(description="true if clients may start an update")
     login: bool = Field(description="true if clients must send a token")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import segno
 import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -238,6 +239,8 @@ def serve(
         ready(f"http://[{opens}]{rest}" if ":" in opens else f"http://{opens}{rest}")
         if is_all and (here := _address_in_network()):
             log_line(f"On a phone in the same network: http://{here}{rest}")
+            if sys.stderr.isatty():
+                segno.make(f"http://{here}{rest}").terminal(sys.stderr, border=2, compact=True)
         with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
             uvicorn.Server(config).run(sockets=[listening])
 

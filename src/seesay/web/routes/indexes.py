@@ -83,6 +83,7 @@ def _status(service: Service, served: Served) -> Status:
         matcher=_matcher(index),
         generation=index.store.generation(),
         version=__version__,
+        is_default=served is service.find(None),
         grounding=service.grounds,
         updating=served.updates.possible,
         login=service.options.token_file is not None,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Depends, File, Query, Request, UploadFile, params
 from fastapi import Path as PathParameter
 from fastapi.dependencies.utils import get_flat_params
+from pydantic import WithJsonSchema
 
 from seesay.errors import QueryError, did_you_mean
 from seesay.search.hits import Place
@@ -69,7 +70,9 @@ Where: TypeAlias = Annotated[
         "added:7d",
     ),
 ]
-Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image")]
+# As OpenAPI 3.0 has it: generators of clients know no other description of a file.
+BINARY = WithJsonSchema({"type": "string", "format": "binary"})
+Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image"), BINARY]
 
 DEFAULT_LIMIT = 40
 

@@ -20,6 +20,7 @@ from seesay.search.query import Part, Term, Text
 from seesay.search.query import Query as SearchQuery
 from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
 from seesay.web.routes.parameters import (
+    BINARY,
     DEFAULT_LIMIT,
     MAX_CHARACTERS,
     Cursor,
@@ -44,7 +45,7 @@ _Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description=_SYNTAX)]
 # Longer, because `q` in the response to uploads names them by their hash and spells out signs.
 _Again = Annotated[str, Query(max_length=2 * MAX_CHARACTERS, description=_SYNTAX)]
 _Uploads = Annotated[
-    list[UploadFile],
+    list[Annotated[UploadFile, BINARY]],
     File(description="encoded images, which q may name image:1, image:2, …; the others are added to it"),
 ]
 

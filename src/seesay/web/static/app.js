@@ -495,6 +495,7 @@ async function look(state) {
     return;
   }
   if (read().index !== state.index) return;
+  if (!state.index && indexes[0]?.is_default === false) api.use(indexes[0].index); // the default cannot be read
   served = panel.take(indexes) ?? {};
   $("point").hidden = !served.grounding;
   $("indexing").textContent = "";
