@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from typer.main import get_command
 
 from seesay import __version__ as version
-from seesay.cli import main
+from seesay.cli import main, with_all_commands
 from seesay.cli.printing import show_answer
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
@@ -249,6 +250,27 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
         ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())
+
+
+def test_every_command_that_reads_a_corpus_takes_the_same_options(scenes: Path, tmp_path: Path) -> None:
+    commands = get_command(with_all_commands()).commands
+    reading = {"--images", "--format", "--allow-outside", "--image-column", "--caption-column"}
+    taking = {
+        name: {option for each in command.params for option in each.opts} & reading
+        for name, command in commands.items()
+    }
+    assert {name for name, options in taking.items() if options} == {
+        *("data", "train", "evaluate", "table", "report", "compare", "features", "concepts")
+    }
+    assert all(options in (set(), reading) for options in taking.values())
+    shutil.copy(scenes / "dataset_scenes.json", tmp_path)
+    for command in (
+        ("features", "--encoder", "efficientnet-lite0", "--out", tmp_path / "store"),
+        ("concepts", "--min-count", "2"),
+    ):
+        name, *options = command
+        seesay(name, tmp_path, *options, code=2)
+        assert seesay(name, tmp_path, *options, "--images", scenes / "images").stdout
 
 
 def test_features_resume(scenes: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from seesay.report.grounding import add_boxes, add_grounding, ground_all
 from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance
 from seesay.report.queries import SEED, Gallery, Queries
-from seesay.report.retrieval import Tell, add_recalls, measure_all
+from seesay.report.retrieval import Measured, Tell, add_recalls, measure_all
 from seesay.report.training import add_training
 from seesay.results.formats import Table, numbers
 from seesay.runs.run import Run
@@ -99,16 +99,22 @@ def _add_matching(
         return {}
     measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
     add_recalls(page, measured, corpus.name)
-    part = measured[0].subject.corpus
-    words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
-    gallery = Gallery(part, _pictures(part), words)
     tell("queries and answers")
+    _add_queries(page, measured, corpus, queries)
+    return {each.name: each.result for each in measured}
+
+
+def _add_queries(page: Page, measured: Sequence[Measured], corpus: Corpus, queries: Path | None) -> None:
+    """Add queries of a file, random ones, and the hardest of each run below its training."""
+    split = measured[0].subject.corpus
+    words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
+    gallery = Gallery(split, _pictures(split), words)
     if queries is not None:
         page.section("Chosen queries")
         gallery.add(
             page,
             measured,
-            Queries.read(queries, part),
+            Queries.read(queries, split),
             "Sentences as queries, and the first three images; those that the split describes so are ticked.",
             "Images as queries, and the first three sentences; the image's own are ticked.",
         )
@@ -120,7 +126,7 @@ def _add_matching(
     gallery.add(
         page,
         measured,
-        Queries.random(part),
+        Queries.random(split),
         "Sentences as queries, with the images they describe, and the first three images.",
         "Images as queries, and the first three sentences.",
     )
@@ -131,11 +137,10 @@ def _add_matching(
         gallery.add(
             page,
             [each],
-            Queries.hardest(part, each.subject.retrieval_sample().ranks),
+            Queries.hardest(split, each.subject.retrieval_sample().ranks),
             f"The sentences whose image {each.name} ranks worst, with that image.",
             f"The images whose best sentence {each.name} ranks worst.",
         )
-    return {each.name: each.result for each in measured}
 
 
 def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> Result:
