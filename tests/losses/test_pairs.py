@@ -42,7 +42,7 @@ def numbers(values: Tensor) -> Sentences:
 
 
 @given(st.lists(st.integers(0, 4), min_size=3, max_size=12).map(torch.tensor), st.integers(0, 99))
-def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed: int) -> None:
+def test_pair_margin_is_the_mean_of_both_hinges_with_one_negative_each(owners: Tensor, seed: int) -> None:
     torch.manual_seed(seed)
     n, matcher = len(owners), Products()
     # Distinct numbers, so that each says which image or sentence it is.
@@ -85,9 +85,7 @@ def test_every_negative_is_drawn_equally_often() -> None:
 
 
 @given(owners_of_batches, st.integers(1, 12), st.integers(0, 99))
-def test_with_as_many_negatives_as_there_are_it_is_the_sum_over_all(
-    owners: Tensor, extra: int, seed: int
-) -> None:
+def test_pair_margin_with_all_negatives_is_the_sum_over_them(owners: Tensor, extra: int, seed: int) -> None:
     torch.manual_seed(seed)
     n, total, active, pairs = len(owners), 0.0, 0, 0
     x, y = torch.randn(n, 1, requires_grad=True), torch.randn(n, 1)
@@ -224,7 +222,7 @@ def test_the_loss_of_large_logits_is_finite() -> None:
     assert torch.isfinite(logits.grad).all()  # type: ignore[arg-type]
 
 
-def test_as_printed_an_absent_concept_costs_the_same_whatever_its_score() -> None:
+def test_eq_1_as_printed_costs_the_same_for_an_absent_concept_at_any_score() -> None:
     """Why the loss departs from the print: log(1 + exp(-0 · score)) has no gradient."""
     score = torch.sigmoid(torch.tensor([-3.0, 0.0, 3.0], requires_grad=True))
     printed = torch.log(1 + torch.exp(-0 * score))

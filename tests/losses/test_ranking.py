@@ -40,7 +40,7 @@ BATCHES = st.builds(batch, st.integers(0, 10_000), st.integers(2, 7), st.integer
 
 
 @given(BATCHES)
-def test_hard_margin_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
+def test_hard_margin_equals_a_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     total = sum(max(0.0, MARGIN - s + t) for s, negatives in queries(scores, images) for t in negatives)
     assert MarginLoss(MARGIN)(scores, images).item() == pytest.approx(total / len(scores))
@@ -60,7 +60,7 @@ def cheapest_slack(matching: float, negatives: list[float], price: float) -> flo
 
 @settings(max_examples=30)
 @given(BATCHES, st.integers(1, 8))
-def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: int) -> None:
+def test_soft_margin_equals_the_linear_program(drawn: tuple[Tensor, Tensor], price: int) -> None:
     scores, images = drawn
     total = sum(cheapest_slack(s, negatives, price) for s, negatives in queries(scores, images))
     assert SoftMarginLoss(MARGIN, price)(scores, images).item() == pytest.approx(
@@ -76,7 +76,9 @@ def test_the_sum_is_the_mean_times_the_pairs(drawn: tuple[Tensor, Tensor]) -> No
 
 
 @given(BATCHES)
-def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, Tensor]) -> None:
+def test_soft_margin_ranges_from_the_hard_margin_to_the_largest_violation(
+    drawn: tuple[Tensor, Tensor],
+) -> None:
     scores, images = drawn
     assert torch.isclose(
         SoftMarginLoss(MARGIN, len(scores))(scores, images), MarginLoss(MARGIN)(scores, images)
@@ -88,7 +90,7 @@ def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, 
 
 
 @given(BATCHES)
-def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
+def test_contrastive_loss_equals_a_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     total = 0.0
     for matching, negatives in queries(scores, images):
@@ -98,7 +100,7 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
 
 
 @given(BATCHES, st.floats(0.1, 20), st.floats(0.1, 20))
-def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float, own: float) -> None:
+def test_distillation_equals_a_plain_loop(drawn: tuple[Tensor, Tensor], scale: float, own: float) -> None:
     scores, images = drawn
     teacher = scores.sin()
     total = 0.0
@@ -111,7 +113,7 @@ def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float,
 
 
 @given(BATCHES)
-def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
+def test_a_student_that_scores_like_its_teacher_has_no_loss(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     for loss, pupil in ((DistillationLoss(3.0), scores * 3), (DistillationLoss(3.0, 3.0), scores.clone())):
         value = loss(pupil.requires_grad_(), images, scores)

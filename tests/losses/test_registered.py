@@ -144,7 +144,7 @@ def test_the_sum_is_the_mean_times_the_pairs(kind: str) -> None:
     assert "reduction='mean'" in repr(loss_of(kind))
 
 
-def test_one_image_is_enough_to_learn_concepts_from() -> None:
+def test_concepts_are_learned_from_a_single_image() -> None:
     matcher = matcher_for("multi-label")
     (value,) = loss_of("multi-label").batch_losses(matcher, batch([0]))
     assert value > 0
@@ -174,7 +174,7 @@ def test_the_order_of_the_pairs_does_not_matter(kind: str) -> None:
     torch.testing.assert_close(shuffled, loss(scores, ids, teacher))
 
 
-def test_sides_can_be_exchanged_where_their_weights_are_equal() -> None:
+def test_images_and_sentences_can_be_swapped_if_their_weights_are_equal() -> None:
     x, y = (functional.normalize(matrix(seed), dim=1) for seed in (0, 1))
     ids, loss = torch.arange(N), loss_of("triplet")
     torch.testing.assert_close(loss(x, y, ids), loss(y, x, ids))
@@ -183,7 +183,7 @@ def test_sides_can_be_exchanged_where_their_weights_are_equal() -> None:
 
 
 @pytest.mark.parametrize("kind", [*OF_SCORES, "triplet"])
-def test_a_matcher_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) -> None:
+def test_your_own_matcher_trains_with_every_loss_of_embeddings(kind: str) -> None:
     matcher, loss = Own(), loss_of(kind)
     assert not missing_methods(type(loss), type(matcher))
     optimizer, drawn = torch.optim.SGD(matcher.parameters(), lr=0.05), batch([0, 1, 2, 3])
@@ -208,7 +208,7 @@ def test_a_matcher_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str)
         ("correlation", ["solve"]),
     ],
 )
-def test_other_losses_say_which_methods_it_lacks(kind: str, methods: list[str]) -> None:
+def test_other_losses_name_the_methods_that_your_matcher_lacks(kind: str, methods: list[str]) -> None:
     assert missing_methods(type(loss_of(kind)), Own) == methods
 
 
@@ -264,7 +264,7 @@ def test_shared_sentences_of_other_images_count_as_those_of_one_image(kind: str)
 
 
 @pytest.mark.parametrize("kind", OF_MATRICES)
-def test_an_image_that_carries_a_sentence_is_no_negative_though_its_own_is_not_shared(kind: str) -> None:
+def test_an_image_that_carries_the_text_of_a_sentence_is_not_its_negative(kind: str) -> None:
     scores = matrix().requires_grad_()
     shared = torch.zeros(N, N, dtype=torch.bool)
     shared[0, 1] = True  # image 0 carries sentence 1, but image 1 does not carry sentence 0
@@ -372,7 +372,7 @@ def test_a_distillation_without_a_teacher_is_refused() -> None:
         DistillationLoss().batch_losses(matcher_for("distillation"), batch([0, 1]))
 
 
-def test_a_loss_goes_with_words_as_with_vectors() -> None:
+def test_a_loss_accepts_words_and_vectors() -> None:
     matcher = VSEPlusPlus(IMAGE, WORDS, dim=8, word_dim=5)
     ids = torch.randint(WORDS, (N, 4))
     drawn = Batch(torch.rand(N, IMAGE), (ids, torch.tensor([4, 1, 2, 3, 4])), torch.arange(N))

@@ -60,7 +60,7 @@ def loop(x: Tensor, y: Tensor, who: Relations, m: float, keep: int, weights: tup
     st.integers(1, 5),
     st.tuples(*[st.sampled_from([0.0, 0.05, 1.5])] * 4),
 )
-def test_equals_the_loop_on_sentences(
+def test_triplet_loss_equals_a_loop_over_sentences(
     seed: int, images: int, sentences: int, keep: int, weights: tuple[float, float, float, float]
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -77,7 +77,9 @@ def test_equals_the_loop_on_sentences(
 
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 5))
-def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
+def test_triplet_loss_equals_a_loop_if_some_pairs_are_neither_positive_nor_negative(
+    seed: int, keep: int
+) -> None:
     """Phrases: a region that overlaps the true one a little is no positive and no negative."""
     generator = torch.Generator().manual_seed(seed)
     kind = torch.randint(4, (9, 5), generator=generator)
@@ -123,7 +125,7 @@ def test_active_hinges_are_counted() -> None:
     assert loss.active_share.item() == pytest.approx(above / 24)
 
 
-def test_only_hinges_that_there_are_can_be_active() -> None:
+def test_missing_triplets_do_not_count_as_inactive() -> None:
     loss = TripletLoss(margin=5, top_k=10)
     loss(units(3, 0), units(3, 1), torch.arange(3))  # two negatives each, of ten
     assert loss.active_share is not None

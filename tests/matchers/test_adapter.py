@@ -28,7 +28,7 @@ def pairs() -> tuple[torch.Tensor, torch.Tensor]:
     return 3 * torch.randn(5, DIM), torch.randn(7, DIM)
 
 
-def test_it_starts_as_the_zero_shot_cosine(pairs: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_an_untrained_adapter_is_the_zero_shot_cosine(pairs: tuple[torch.Tensor, torch.Tensor]) -> None:
     for matcher in (Adapter(DIM, DIM), Adapter(DIM, DIM).eval()):
         torch.testing.assert_close(matcher(*pairs), Cosine(DIM, DIM)(*pairs))
 
@@ -49,9 +49,7 @@ def test_alpha_interpolates_the_last_layers(
     torch.testing.assert_close(learned(*pairs), some)
 
 
-def test_training_sees_all_that_was_learned(
-    learned: Adapter, pairs: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_training_uses_the_whole_residual(learned: Adapter, pairs: tuple[torch.Tensor, torch.Tensor]) -> None:
     without_dropout = Adapter(DIM, DIM, hidden=8, dropout=0.0)
     without_dropout.load_state_dict(learned.state_dict())
     without_dropout.alpha.fill_(0.2)
@@ -75,7 +73,7 @@ def test_the_chosen_alpha_is_the_best_on_val(
     assert learned.metrics(*pairs) == {"alpha": pytest.approx(best)}
 
 
-def test_of_equal_alphas_the_nearest_to_zero_shot_is_chosen(learned: Adapter) -> None:
+def test_ties_between_alphas_go_to_the_one_nearest_to_zero_shot(learned: Adapter) -> None:
     learned.calibrate(lambda: 50.0 if learned.alpha > 0.55 else 10.0)
     assert float(learned.alpha) == pytest.approx(0.6)
     learned.calibrate(lambda: 1.0)

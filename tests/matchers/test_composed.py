@@ -104,6 +104,6 @@ def test_its_weights_are_its_members() -> None:
     assert not any(module.training for module in model.modules())
 
 
-def test_settings_that_no_recipe_filled_in_are_told() -> None:
+def test_unresolved_members_are_an_error() -> None:
     with pytest.raises(SeesayError, match=r"a, b come with the settings of 0 matchers; `seesay train`"):
         MATCHERS["ensemble"].settings(members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))

@@ -60,7 +60,7 @@ def log_likelihood(decoder: Decoder, table: Tensor, image: Array, words: tuple[i
 TEXTS = ((1, 2, 3), (4,), (2, 2, 0, 1, 3), (3, 1))
 
 
-def test_loss_is_that_of_a_loop_over_words(decoder: Decoder, table: Tensor) -> None:
+def test_generation_loss_equals_a_loop_over_words(decoder: Decoder, table: Tensor) -> None:
     vectors = images(len(TEXTS))
     one_by_one = [
         log_likelihood(decoder, table, vector, text)
@@ -70,7 +70,7 @@ def test_loss_is_that_of_a_loop_over_words(decoder: Decoder, table: Tensor) -> N
     assert loss.item() == pytest.approx(-np.mean(one_by_one), rel=1e-6)
 
 
-def test_packing_is_what_padding_and_a_mask_give(decoder: Decoder, table: Tensor) -> None:
+def test_packed_and_padded_sentences_have_the_same_loss(decoder: Decoder, table: Tensor) -> None:
     """The same loss and gradients by rows of equal length, what stands behind the end masked out."""
     longest = max(map(len, TEXTS)) + 1
     read, target = torch.full((len(TEXTS), longest), WORDS), torch.full((len(TEXTS), longest), -100)
@@ -102,7 +102,7 @@ def test_without_sampling_the_true_words_are_read(decoder: Decoder, table: Tenso
     assert torch.equal(same.batch_sizes, read.batch_sizes)
 
 
-def test_all_own_words_are_the_likeliest_after_those_before(decoder: Decoder, table: Tensor) -> None:
+def test_with_full_sampling_each_word_is_the_likeliest_next_one(decoder: Decoder, table: Tensor) -> None:
     framed = sentences(*((WORDS, *text) for text in TEXTS))
     own = decoder.with_own_words(images(len(TEXTS)), framed.packed(framed.words), table, sampling=1.0)
     rows, lengths = torch.nn.utils.rnn.pad_packed_sequence(own, batch_first=True)
@@ -119,7 +119,7 @@ def test_all_own_words_are_the_likeliest_after_those_before(decoder: Decoder, ta
     )
 
 
-def test_greedy_writes_for_many_images_what_it_writes_for_each(decoder: Decoder, table: Tensor) -> None:
+def test_a_batch_is_decoded_like_each_image(decoder: Decoder, table: Tensor) -> None:
     vectors = images(7) * 3
     assert decoder.greedy(vectors[:0], table, max_length=5).lengths.numel() == 0
     together = decoder.greedy(vectors, table, max_length=5)

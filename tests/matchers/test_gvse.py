@@ -57,7 +57,7 @@ class Classes:
 
 
 @pytest.mark.parametrize("objects", [0, 3])
-def test_names_are_the_classes_vectors_weighed_by_probability(objects: int) -> None:
+def test_class_names_are_the_mean_of_their_vectors_weighted_by_probability(objects: int) -> None:
     torch.manual_seed(0)
     built = UncommonVSE(2 * (1000 + objects), S, instances=2, dim=H, steps=0, class_names=True).eval()
     known = Classes(objects)
@@ -111,7 +111,7 @@ def by_a_loop(built: UncommonVSE, instances: np.ndarray) -> tuple[np.ndarray, li
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("there", [1, 3, COUNT])
-def test_eq_1_against_a_loop(seed: int, there: int) -> None:
+def test_attention_equals_a_loop_over_eq_1(seed: int, there: int) -> None:
     built = matcher(seed=seed)
     for weights in built.parameters():  # from chance biases are zero: then a loop without them would do
         torch.nn.init.normal_(weights, std=0.7)
@@ -126,7 +126,7 @@ def test_eq_1_against_a_loop(seed: int, there: int) -> None:
         assert not saliencies[row, :, there:].any()
 
 
-def test_without_relation_it_is_a_map_of_the_mean() -> None:
+def test_without_steps_the_image_vector_is_a_map_of_the_mean() -> None:
     built = matcher(steps=0)
     images = probabilities(4, there=3)
     mean = np.sqrt(images.numpy().reshape(-1, COUNT, F)[:, :3]).mean(axis=1)
@@ -154,7 +154,7 @@ def test_neither_padding_nor_the_order_of_instances_changes_a_vector(
 
 
 @pytest.mark.parametrize("steps", [0, T])
-def test_an_image_of_nothing_has_a_vector(steps: int) -> None:
+def test_an_image_whose_instances_are_all_missing_has_a_vector(steps: int) -> None:
     images = torch.cat([torch.zeros(1, COUNT * F), probabilities(1)])
     vectors = matcher(steps).embed_images(images)
     vectors.sum().backward()
@@ -171,7 +171,7 @@ def test_scores_are_cosines_of_a_linear_map_of_the_frozen_vector() -> None:
     torch.testing.assert_close(built(probabilities(2), sentences), expected, atol=1e-5, rtol=0)
 
 
-def test_features_that_are_not_so_many_instances_are_refused() -> None:
+def test_a_width_that_is_no_multiple_of_the_instances_is_refused() -> None:
     with pytest.raises(SeesayError, match="36 numbers are not 5 instances"):
         UncommonVSE(36, S, instances=COUNT)
 
@@ -206,7 +206,7 @@ def write_regions(folder: Path, regions: int, seed: int = 0) -> Path:
     return folder
 
 
-def test_a_run_on_regions_that_came_as_files(tmp_path: Path) -> None:
+def test_a_run_learns_from_a_file_of_regions(tmp_path: Path) -> None:
     corpus = read_corpus(write_regions(tmp_path, regions=5))
     recipe = load_recipe("gvse-uncommon-relation", changes=SMALL)
     train(recipe, corpus, tmp_path / "run")
@@ -222,9 +222,7 @@ def test_a_run_on_regions_that_came_as_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("regions", "said"), [(7, "7 regions per image"), (0, "global features per image")])
-def test_other_features_than_so_many_instances_name_the_way_out(
-    tmp_path: Path, regions: int, said: str
-) -> None:
+def test_a_wrong_number_of_instances_says_what_to_do(tmp_path: Path, regions: int, said: str) -> None:
     write_regions(tmp_path, regions or 5)
     if not regions:
         for path in tmp_path.glob("*.npy"):
@@ -309,7 +307,7 @@ def test_eq_4_by_image_queries_and_by_sentence_queries(images, sentences):
     assert torch.allclose(scores, t[None] * m0 + (1 - t)[None] * m1, atol=1e-5)
 
 
-def test_a_new_gate_knows_nothing(images):
+def test_a_new_gate_weights_both_metrics_alike(images):
     torch.manual_seed(0)
     gate = Gate([4, 8], 5)
     assert (gate(images) == 0).all()
@@ -340,7 +338,7 @@ class Prepared(Embedder):
 
 
 @torch.inference_mode()
-def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
+def test_an_index_ranks_exactly_like_eq_4(images, sentences, tmp_path):
     matcher = fusion(GateSettings(hidden=4))
     _, x, y = two_metrics(matcher, images, sentences)
     embedder = Prepared(matcher, images, sentences)
@@ -374,7 +372,7 @@ def test_settings_that_are_not_resolved():
         MATCHERS["metric-fusion"].settings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
 
 
-def test_regions_that_are_missing_are_zeros_in_half_precision_too() -> None:
+def test_missing_regions_are_zeros_in_half_precision_too() -> None:
     images = torch.zeros(2, 6, dtype=torch.float16)
     images[0, :3] = torch.tensor([0.2, 0.3, 0.5])
     found = normalised_instances(images, 2, torch.float16)

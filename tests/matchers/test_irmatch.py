@@ -32,7 +32,7 @@ NUMBERS = st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=9), min_siz
 
 @settings(max_examples=40)
 @given(NUMBERS)
-def test_sentence_cnn_is_the_plain_one(numbers: list[list[int]]) -> None:
+def test_the_sentence_cnn_equals_a_plain_convolution(numbers: list[list[int]]) -> None:
     torch.manual_seed(0)
     cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3, 6))
     expected = torch.stack([plain(cnn, words) for words in numbers])
@@ -42,7 +42,7 @@ def test_sentence_cnn_is_the_plain_one(numbers: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("way", ["pooled_by_word", "pooled_padded"])
-def test_gradients_are_those_of_the_plain_one(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_gradients_equal_those_of_a_plain_convolution(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SentenceCNN, "pooled_by_word", getattr(SentenceCNN, way))
     torch.manual_seed(0)
     cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3)).double()

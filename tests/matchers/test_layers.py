@@ -42,7 +42,7 @@ def test_words_start_from_principal_components(width: int) -> None:
     assert torch.equal(after[1:, kept:], before[1:, kept:])
 
 
-def test_nothing_known_changes_nothing() -> None:
+def test_words_without_pretrained_vectors_stay_random() -> None:
     embedding = WordEmbedding(3, 2)
     before = embedding.weight.detach().clone()
     embedding.start_from(torch.zeros(2, 5), torch.zeros(2, dtype=torch.bool), std=0.1)
@@ -112,7 +112,7 @@ def by_hand(layer: nn.LSTM | nn.GRU, sentences: Sentences, vectors: Tensor, star
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6), starts=st.booleans())
 @settings(max_examples=25)
-def test_values_and_gradients_are_pytorchs(kind, lengths: list[int], starts: bool) -> None:
+def test_values_and_gradients_equal_those_of_pytorch(kind, lengths: list[int], starts: bool) -> None:
     layer, sentences, vectors, start = made(kind, lengths, starts)
     states, last = run_packed(layer, sentences.packed(vectors), start)
     wanted_states, wanted_last = by_hand(layer, sentences, vectors, start)
@@ -159,7 +159,7 @@ def test_unit_vectors_are_the_normalised_ones(dim: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_unit_vectors_of_nearly_nothing(dtype: torch.dtype) -> None:
+def test_tiny_vectors_are_scaled_to_unit_length(dtype: torch.dtype) -> None:
     vectors = torch.tensor([[0.0, 0.0], [1e-7, 0.0], [3.0, 4.0]]).to(dtype).requires_grad_()
     unit = unit_vectors(vectors)
     unit.float().sum().backward()

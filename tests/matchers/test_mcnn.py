@@ -133,7 +133,7 @@ def test_sentences_padded_at_once_score_as_in_groups(level: str, monkeypatch: py
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), level=st.sampled_from(LEVELS))
 @settings(max_examples=30)
-def test_what_stands_beside_a_sentence_never_changes_its_score(lengths: list[int], level: str) -> None:
+def test_the_other_sentences_of_a_batch_never_change_a_score(lengths: list[int], level: str) -> None:
     model, texts, images = network(level), sentences(*lengths), torch.ones(2, IMAGE)
     with torch.inference_mode():
         together = model(images, texts)
@@ -153,7 +153,7 @@ def test_no_images_or_no_sentences_make_an_empty_matrix(level: str) -> None:
     ).shape == (0,)
 
 
-def test_words_behind_the_thirtieth_are_cut() -> None:
+def test_words_after_the_thirtieth_are_cut() -> None:
     model, long = network("wd"), sentences(35)
     short = Sentences(long.words[:30], torch.tensor([30]), long.vectors)
     images = torch.randn(2, IMAGE)
@@ -178,7 +178,7 @@ def test_shapes_are_those_of_table_1(level: str, inputs: list[int], encoded: tup
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_gradients_are_those_of_small_steps(level: str) -> None:
+def test_gradients_equal_finite_differences(level: str) -> None:
     """In double precision, through every weight and through the words."""
     model, texts = network(level).double(), sentences(3, 8, 8, 20)
     images = torch.randn(4, IMAGE, dtype=torch.float64)
@@ -264,7 +264,7 @@ def started_as_product(level: str) -> MatchingCNN:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_it_starts_as_a_product(level: str) -> None:
+def test_the_product_start_scores_like_an_inner_product(level: str) -> None:
     """Its sign turns with the image's, and each of its numbers reaches the score."""
     model = started_as_product(level)
     with torch.inference_mode():
@@ -293,7 +293,7 @@ def test_the_product_of_a_whole_sentence_is_that_of_the_equation() -> None:
         assert torch.isclose(model.score_pairs(x, y)[0], expected, atol=1e-5)
 
 
-def test_a_product_needs_widths_in_four() -> None:
+def test_the_product_start_needs_widths_divisible_by_four() -> None:
     with pytest.raises(ValidationError, match="divisible by four"):
         MATCHERS["mcnn"].settings(start="product", maps=(8, 10, 12))
 

@@ -43,7 +43,7 @@ def test_score_is_the_members_mean_and_the_weighted_evidence() -> None:
     torch.testing.assert_close(model(images, sentences), expected)
 
 
-def test_members_learn_beside_the_evidence_but_for_unseen_images() -> None:
+def test_members_learn_together_with_class_evidence_except_for_images_without_logits() -> None:
     images, sentences = inputs()
     images[2, 5:1005] = images[2, 1012:] = 0
     given = matcher(members=2, class_names=0.5).training_scores(images, sentences)
@@ -90,7 +90,7 @@ def test_an_image_of_a_class_answers_its_name() -> None:
     assert [names[i] for i in scores.argmax(dim=0)] == ["pineapple", "school bus", "zebra"]
 
 
-def test_a_kind_means_the_classes_of_that_kind() -> None:
+def test_a_general_word_means_all_classes_of_its_kind() -> None:
     names, (found, _) = class_names(), sentences("dog")
     best = {names[i].lower() for i in found[0].topk(40).indices}
     assert (
@@ -107,7 +107,7 @@ def test_all_vectors_have_unit_length() -> None:
     torch.testing.assert_close(found.norm(dim=1), torch.ones(2))
 
 
-def test_a_name_counts_more_than_a_long_sentence_and_nonsense_least() -> None:
+def test_class_evidence_weighs_a_name_more_than_a_long_sentence_and_nonsense_least() -> None:
     _, weights = sentences("zebra", "two people in warm clothes are talking in front of a shop", "xyzzy qwop")
     assert 2.0 > weights[0] > 2 * weights[1] > 2 * weights[2] > 0
 

@@ -233,7 +233,7 @@ def test_forward_hooks_see_inputs_and_scores(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EMBEDDING)
 @torch.no_grad()
-def test_compiled_as_eager(kind: str) -> None:
+def test_compiled_matchers_score_like_eager_ones(kind: str) -> None:
     """Without a graph break where no words are read: how many there are decides on the shapes."""
     torch.compiler.reset()
     matcher, whole = fitted(kind), kind in NEEDS_NO_WORDS
@@ -275,7 +275,7 @@ def test_features_of_zeros_in_half_precision(kind: str, dtype: torch.dtype) -> N
 
 
 @every_matcher
-def test_copied_in_training(kind: str) -> None:
+def test_a_matcher_can_be_copied_during_training(kind: str) -> None:
     matcher = fitted(kind).train()
     scores = matcher(images(), TEXTS)
     copied = copy.deepcopy(matcher)
@@ -349,7 +349,7 @@ def test_branches_of_one_layer_must_be_of_one_width() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CASES if not settings_of(kind).is_composed])
-def test_widths_that_are_no_whole_numbers_are_named(kind: str) -> None:
+def test_fractional_widths_are_refused_by_name(kind: str) -> None:
     for dims in ((0, 0), (-6, 0), (2.5, 0)):
         with pytest.raises(SeesayError, match=r"image_dims?: input should be"):
             settings_of(kind).build(replace(INPUTS, image_dims=dims))
@@ -416,6 +416,6 @@ def _sentences(count: int) -> Sentences:
         (lambda: SimilarityNetwork(6, 5, head=(0,)), "head: input should be greater than 0"),
     ],
 )
-def test_what_a_constructor_does_not_know_is_refused(make: Callable[[], object], told: str) -> None:
+def test_unknown_arguments_of_a_constructor_are_refused(make: Callable[[], object], told: str) -> None:
     with pytest.raises(SeesayError, match=told):
         make()

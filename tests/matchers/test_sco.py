@@ -76,12 +76,12 @@ def test_ablations_of_the_gate(fusion: str) -> None:
 
 
 @pytest.mark.parametrize("fusion", ["gate", "scaled-gate", "sum"])
-def test_fusion_of_one_array_is_told(fusion: str) -> None:
+def test_a_fusion_of_a_single_array_is_refused(fusion: str) -> None:
     with pytest.raises(SeesayError, match=f"matcher.fusion: '{fusion}' joins context and concepts"):
         network(fusion, (CONTEXT,))
 
 
-def test_sentence_vector_is_the_state_behind_the_last_word() -> None:
+def test_the_sentence_vector_is_the_state_after_the_last_word() -> None:
     model, (_, sentences) = network(), pairs()
     lstm, embedding = model.reader.lstm, model.reader.embedding
     for row in range(len(sentences)):
@@ -113,7 +113,7 @@ def test_both_losses_are_of_the_same_image_vectors() -> None:
     copy.deepcopy(model)  # nothing of a batch is left
 
 
-def test_generation_teaches_the_image_vector_and_weighs() -> None:
+def test_the_generation_loss_teaches_the_image_vector_and_is_weighted() -> None:
     model, (images, sentences) = network(weight=2.5), pairs()
     loss = model.generation_loss(images, sentences, progress=0.0)
     decoder, words = model.decoder, model.written_words
@@ -128,7 +128,7 @@ def test_generation_teaches_the_image_vector_and_weighs() -> None:
     assert model.reader.embedding.weight.grad is None
 
 
-def test_a_shared_embedding_is_one_and_both_tasks_teach_it() -> None:
+def test_both_tasks_teach_a_shared_word_embedding() -> None:
     model, (images, sentences) = network(shared=True), pairs()
     assert model.written_words is None
     model.generation_loss(images, sentences, progress=0.0).backward()  # type: ignore[no-untyped-call]
@@ -138,7 +138,7 @@ def test_a_shared_embedding_is_one_and_both_tasks_teach_it() -> None:
     assert table.grad[-1].abs().max() > 0  # the mark's row
 
 
-def test_scheduled_sampling_grows_from_nothing() -> None:
+def test_scheduled_sampling_grows_from_zero() -> None:
     sampled, forced = network(sampling=1.0), network(sampling=0.0)
     forced.load_state_dict(sampled.state_dict())
     images, sentences = pairs(20)
@@ -158,7 +158,7 @@ def test_a_generated_sentence_stands_for_the_image() -> None:
     assert all(parameter.grad is None for parameter in model.image_map.parameters())
 
 
-def test_figures_are_the_generation_loss_by_the_own_image_and_by_another() -> None:
+def test_metrics_are_the_generation_loss_with_the_own_image_and_with_another() -> None:
     model, (images, sentences) = network(role="supervision"), pairs()
     found = model.metrics(images, sentences)
     by_another = torch.cat([images[-1:], images[:-1]])

@@ -18,7 +18,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS, st.data())
-def test_taking_sentences_is_numbering_them_alone(texts: list[str], data: st.DataObject) -> None:
+def test_chosen_sentences_equal_those_numbered_alone(texts: list[str], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
     vectors = torch.arange(len(texts) * 2.0).view(-1, 2).numpy()
     taken = number_words(texts, VOCABULARY, vectors).to_tensors().take(torch.tensor(chosen))
@@ -29,7 +29,7 @@ def test_taking_sentences_is_numbering_them_alone(texts: list[str], data: st.Dat
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8))
-def test_packed_is_what_torch_packs(lengths: list[int]) -> None:
+def test_packed_sentences_equal_those_of_torch(lengths: list[int]) -> None:
     total = sum(lengths)
     sentences = Sentences(torch.arange(total), torch.tensor(lengths), torch.zeros(len(lengths), 0))
     vectors = torch.randn(total, 3, generator=torch.Generator().manual_seed(total), requires_grad=True)

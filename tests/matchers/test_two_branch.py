@@ -39,14 +39,14 @@ def test_linear_branch_is_one_layer() -> None:
     assert model.embed_sentences(sentences(3, 2)).shape == (2, 12)
 
 
-def test_lstm_reads_words_whatever_stands_beside_them() -> None:
+def test_the_lstm_ignores_the_other_sentences_of_a_batch() -> None:
     model = network(lstm=11)
     both = sentences(4, 6, dim=0)
     first = both.take(torch.tensor([0]))
     assert torch.allclose(model.embed_sentences(both)[:1], model.embed_sentences(first), atol=1e-6)
 
 
-def test_similarity_network_scores_pairs_as_one_by_one() -> None:
+def test_the_similarity_network_scores_a_batch_like_single_pairs() -> None:
     torch.manual_seed(2)
     model = SimilarityNetwork(9, 7, image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4)).eval()
     images, texts = torch.randn(5, 9), sentences(2, 3, 4)

@@ -9,7 +9,7 @@ from seesay.metrics import auc, calibration_error
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30))
-def test_auc_is_scikit_learns(rows):
+def test_auc_equals_that_of_scikit_learn(rows):
     values, labels = zip(*rows, strict=True)
     if len(set(labels)) == 1:
         assert auc(values, labels) is None
@@ -17,7 +17,7 @@ def test_auc_is_scikit_learns(rows):
         assert auc(values, labels) == pytest.approx(roc_auc_score(labels, values))
 
 
-def test_a_constant_tells_nothing_and_shapes_must_fit():
+def test_auc_of_a_constant_is_one_half_and_shapes_must_fit():
     assert auc(np.ones(5), [True, False, True, False, False]) == 0.5
     with pytest.raises(SeesayError, match=r"labels: shape \(2,\); it must be \(3,\)"):
         auc([1, 2, 3], [True, False])

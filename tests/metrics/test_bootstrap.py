@@ -73,7 +73,7 @@ def test_draws_are_those_of_a_loop_and_folds_are_averaged():
     assert list(mean_metrics(folds).values()) == pytest.approx(np.mean(everything, axis=0))
 
 
-def test_images_that_are_no_query_are_not_drawn():
+def test_images_without_queries_are_not_drawn():
     fold = drawn(6, 3)
     sentence = np.append(fold.ranks.sentence, [NO_ANSWER, NO_ANSWER])
     more = sample(sentence, fold.ranks.image, fold.owners)

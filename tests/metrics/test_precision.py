@@ -32,7 +32,7 @@ SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
         )
     )
 )
-def test_average_precision_is_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+def test_average_precision_equals_that_of_scikit_learn(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     scores, targets = drawn
     found = average_precision(scores, targets)
     for c in range(targets.shape[1]):
@@ -42,7 +42,7 @@ def test_average_precision_is_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]
             assert np.isnan(found[c])
 
 
-def test_by_hand() -> None:
+def test_average_precision_of_a_small_example() -> None:
     # Targets at ranks 1 and 3: (1/1 + 2/3) / 2.
     found = average_precision(np.array([[4.0], [3], [2], [1]]), np.array([[1], [0], [1], [0]], bool))
     assert found[0] == pytest.approx((1 + 2 / 3) / 2)
@@ -63,7 +63,7 @@ def test_unsigned_and_infinite_scores_rank_as_others() -> None:
     np.testing.assert_array_equal(average_precision(np.full((4, 1), -np.inf), targets), [0.5])
 
 
-def test_a_score_that_is_no_number_is_refused() -> None:
+def test_a_nan_score_is_refused() -> None:
     with pytest.raises(SeesayError, match="NaN"):
         average_precision(np.array([[np.nan]]), np.array([[True]]))
 

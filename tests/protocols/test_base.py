@@ -99,7 +99,7 @@ def test_metrics_of_parts_are_rows_of_their_own() -> None:
     assert read_result(json.loads(json.dumps(result.to_dict()))) == result
 
 
-def test_a_protocol_of_somebody_else_is_one_class() -> None:
+def test_your_own_protocol_is_one_class() -> None:
     @register_protocol
     class Margin(Protocol):
         name = "margin"

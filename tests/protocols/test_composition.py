@@ -148,7 +148,7 @@ def test_the_same_seed_gives_the_same_orders(vocabulary: Vocabulary) -> None:
     assert shuffles(TEXTS, 3, 5).texts[: len(alone)] == alone
 
 
-def test_nothing_to_reorder_is_an_error(vocabulary: Vocabulary) -> None:
+def test_sentences_without_words_to_reorder_are_an_error(vocabulary: Vocabulary) -> None:
     inputs = inputs_of(["dog", "ball ball"], np.array([0, 1]), vocabulary)
     with pytest.raises(SeesayError, match="no sentence of split 'val' has two different words"):
         measure_composition(run_of(Bag(), vocabulary), inputs, "val")
@@ -168,7 +168,7 @@ def test_shuffles_hold_the_same_words_in_another_order(words: list[list[str]], s
         assert Counter(text.split()) == Counter(words[source])
 
 
-def test_every_order_is_as_likely() -> None:
+def test_all_orders_are_equally_likely() -> None:
     found = Counter(text for seed in range(200) for text in shuffles(["a b c"], 3, seed).texts)
     assert len(found) == 5
     assert all(90 <= count <= 150 for count in found.values())  # 120 expected
@@ -252,7 +252,7 @@ def test_scores_must_be_finite() -> None:
     }
 
 
-def test_words_are_the_tokenizer_s() -> None:
+def test_orders_consist_of_the_words_of_the_tokenizer() -> None:
     (text,) = shuffles(["A Dog's ball!"], 1, 0).texts
     assert sorted(text.split()) == sorted(tokenize("A Dog's ball!"))
 

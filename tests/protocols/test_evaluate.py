@@ -82,7 +82,7 @@ def test_every_protocol_of_scores_is_compared_and_has_intervals(
 
 
 @pytest.mark.parametrize("how", ["mean", "learned"])
-def test_an_ensemble_has_its_members_beside_it(how: str, corpus: Corpus, files: Path) -> None:
+def test_the_result_of_an_ensemble_lists_its_members(how: str, corpus: Corpus, files: Path) -> None:
     both = ["seesay-small", named(files)]
     result = evaluate(both, corpus, combine=how, against="seesay-small", resamples=10)
     assert (result.about["combined"], "weights" in result.about) == (how, how == "learned")
@@ -174,7 +174,7 @@ def test_a_run_is_named_by_its_path(pair_run: Path, corpus: Corpus) -> None:
     assert evaluate(pair_run, corpus, resamples=0).to_dict() == expected
 
 
-def test_what_is_no_run_is_named(corpus: Corpus) -> None:
+def test_something_that_is_no_run_is_named(corpus: Corpus) -> None:
     with pytest.raises(SeesayError, match="run: expected at least one"):
         evaluate([], corpus)
     with pytest.raises(SeesayError, match=r"run: .* got Linear; register a matcher of your own"):

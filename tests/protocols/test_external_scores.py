@@ -174,7 +174,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         measured(tmp_path / "scores.npy", whole)
 
 
-def test_scores_in_another_order_are_said_to_be_chance(tmp_path):
+def test_scores_in_another_order_are_reported_as_chance(tmp_path):
     draw = np.random.default_rng(0)
     owners = np.repeat(np.arange(100), 2)
     scores = draw.normal(size=(100, 200)) + 4 * (np.arange(100)[:, None] == owners)

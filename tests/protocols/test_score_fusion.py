@@ -61,7 +61,7 @@ def test_a_constant_member_changes_nothing(how):
     assert {key: measured(together)[key] for key in alone} == alone
 
 
-def test_flat_members_alone_gain_nothing():
+def test_constant_members_gain_nothing():
     flat = [scored(str(i), np.full((N, len(OWNERS)), i, np.float32)) for i in range(3)]
     assert measured(combine(flat, "mean"))["mR"] == 0
 
@@ -103,7 +103,7 @@ def test_asymmetric_scores_are_combined_by_direction():
     assert directed(found, "I") == directed(second, "I")
 
 
-def test_members_must_go_together():
+def test_members_must_score_the_same_split():
     part = drawn.corpus_of(OWNERS, N, names="y")
     other = Subject("other", "test", part, Scores(noisy(1, 1)))
     with pytest.raises(SeesayError, match="a and other: different images"):

@@ -51,7 +51,7 @@ def test_a_file_can_hold_images_and_sentences(suffix: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".pth"])
 @pytest.mark.parametrize("content", [b"", b"no such thing at all", pickle.dumps([1, 2])])
-def test_what_is_no_such_file_is_one_line(suffix: str, content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_a_one_line_error(suffix: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
     with pytest.raises(SeesayError, match=rf"a\{suffix}: no (NumPy|PyTorch) .*; write ") as caught:

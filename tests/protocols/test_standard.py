@@ -159,7 +159,7 @@ def test_the_number_of_images_must_be_the_protocols():
         measured(*noisy(30, 5), "coco-2k")
 
 
-def test_a_perfect_matcher_of_products_named_alike_is_credited_by_shared_sentences_alone() -> None:
+def test_only_shared_sentences_credits_a_perfect_matcher_of_products_with_equal_names() -> None:
     texts = ["red mug", "Red  mug", "blue mug", "red mug", "tea pot"]
     numbers = np.array([0, 0, 1, 0, 2])
     perfect = (numbers[:, None] == numbers).astype(np.float32)  # ten of five products: it reads texts alone
@@ -172,7 +172,7 @@ def test_a_perfect_matcher_of_products_named_alike_is_credited_by_shared_sentenc
     assert "3 sentences" in shared.notes[0]
 
 
-def test_a_corpus_of_different_sentences_is_measured_alike_and_without_a_word() -> None:
+def test_without_shared_sentences_both_protocols_agree_and_print_no_note() -> None:
     scores = np.random.default_rng(3).normal(size=(6, 6))
     subject = subject_of(scores, range(6), [f"number {i}" for i in range(6)])
     plain, shared = measure(subject, "standard"), measure(subject, "shared-sentences")

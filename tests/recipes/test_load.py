@@ -111,6 +111,14 @@ def test_the_corpus_of_the_settings_is_no_setting() -> None:
         load_recipe("vse0", "photos", ["settings_of=coco"])
 
 
+@pytest.mark.parametrize(
+    "changes", [["changes=[epochs=5]"], {"changes": {"epochs": 5}}, {"changes": ["epochs=5"]}]
+)
+def test_changes_are_not_a_key_that_would_swallow_them(changes) -> None:
+    with pytest.raises(SeesayError, match="give each change as a key of its own, such as epochs=5"):
+        load_recipe("vse0", "photos", changes)
+
+
 @pytest.mark.parametrize("name", ["only", "", "photos/vse0", "../vse0"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
     with pytest.raises(

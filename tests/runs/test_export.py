@@ -195,7 +195,7 @@ def own_run(module: nn.Module, folder: Path) -> Run:
 
 
 @pytest.mark.parametrize("module", [Own, Padded])
-def test_a_matcher_of_your_own_is_exported(module: type[Own], tmp_path: Path) -> None:
+def test_your_own_matcher_is_exported(module: type[Own], tmp_path: Path) -> None:
     run = own_run(module(), tmp_path)
     try_export(run)
     assert run.config.graphs

@@ -102,6 +102,8 @@ def with_mapping(
     key = change.key
     if key == "settings_of":
         raise SeesayError(f"{change}: write CORPUS/{name.rpartition('/')[2]} to take a corpus's settings.")
+    if key.partition(".")[0] == "changes":
+        raise SeesayError(f"{change}: give each change as a key of its own, such as epochs=5.")
     if "." in key or key in Recipe.model_fields:
         return change
     keys_of: dict[str, Iterable[str]] = {

@@ -33,7 +33,7 @@ def projections(solution, x, y):
 
 
 @pytest.mark.parametrize(("p", "q"), [(7, 5), (4, 9), (6, 6)])
-def test_equals_scikit_learns(p, q):
+def test_cca_equals_that_of_scikit_learn(p, q):
     x, y = pairs(p=p, q=q)
     solution = solve_cca(covariances_of(x, y, batch=64), 3, 0, 0)
     reference = ReferenceCCA(n_components=3, max_iter=100_000, tol=1e-14).fit(x.numpy(), y.numpy())
@@ -69,7 +69,7 @@ def test_streamed_equals_unstreamed(batch):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
-def test_a_mean_far_from_zero_costs_single_precision_nothing():
+def test_a_mean_far_from_zero_does_not_reduce_precision():
     x, y = pairs()
     x = torch.sort(x + 1000.0, dim=0)[0].float()  # sorted: the batches' means drift
     ours = covariances_of(x, y.float(), batch=50)
@@ -134,7 +134,7 @@ def test_components_without_correlation_are_zero_not_noise():
 def test_scores_are_those_of_gongs_eigenvalue_problem():
     x, y = (side.float() for side in pairs())
     matcher = CCA(7, 5, dim=4, power=3)
-    matcher.fit([(x[:100], y[:100]), (x[100:], y[100:])], ridge=0)
+    matcher.solve(covariances_of(x, y, batch=100), ridge=0)
     # All covariances against those within a side; eigenvectors hold both sides' projections.
     joint = np.cov(torch.hstack([x, y]).double().numpy().T, bias=True)
     within = scipy.linalg.block_diag(joint[:7, :7], joint[7:, 7:])
@@ -145,10 +145,10 @@ def test_scores_are_those_of_gongs_eigenvalue_problem():
     np.testing.assert_allclose(matcher(x, y), left @ right.T / norms, atol=1e-4)
 
 
-def test_pairs_find_each_other_and_the_state_dict_holds_all():
+def test_held_out_pairs_match_and_the_state_dict_is_complete():
     x, y = (side.float() for side in pairs(n=300, p=30, q=20, shared=15, seed=3))
     matcher = CCA(30, 20, dim=15)
-    matcher.fit([(x[:200], y[:200])], ridge=1e-3)
+    matcher.solve(covariances_of(x[:200], y[:200]), ridge=1e-3)
     scores = matcher(x[200:], y[200:])
     assert (scores.argmax(1) == torch.arange(100)).float().mean() > 0.5
     other = CCA(30, 20, dim=15)
@@ -186,11 +186,11 @@ def test_too_few_pairs_and_too_many_dimensions_are_refused():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_as_on_the_processor():
+def test_a_gpu_gives_the_same_scores_as_the_cpu():
     x, y = (side.float() for side in pairs())
     here, there = CCA(7, 5, dim=4), CCA(7, 5, dim=4).cuda()
-    here.fit([(x, y)], ridge=0.01)
-    there.fit([(x.cuda(), y.cuda())], ridge=0.01)
+    here.solve(covariances_of(x, y), ridge=0.01)
+    there.solve(covariances_of(x.cuda(), y.cuda()), ridge=0.01)
     torch.testing.assert_close(
         there(x.cuda(), y.cuda()).cpu(),
         here(x, y),

@@ -5,7 +5,7 @@ from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sentences import Sentences
 
 
-def test_sentence_vector_is_the_state_behind_the_last_word() -> None:
+def test_the_sentence_vector_is_the_state_after_the_last_word() -> None:
     torch.manual_seed(0)
     matcher = VSEPlusPlus(image_dim=4, vocabulary_size=20, dim=6, word_dim=5)
     numbers = [[3], [4, 5, 6], [7, 8]]

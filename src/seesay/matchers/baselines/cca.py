@@ -216,7 +216,7 @@ class CCA(EmbeddingMatcher):
     """Normalised CCA: the score is the cosine of projections scaled by eigenvalue**power.
 
     The eigenvalues are those of Gong et al.'s problem, in which a block matrix contains all covariances:
-    1 + correlation. There are no training steps; `fit` fills the buffers.
+    1 + correlation. There are no training steps; `solve` fills the buffers.
 
     Args:
         image_dim: p.
@@ -254,27 +254,13 @@ class CCA(EmbeddingMatcher):
         self.register_buffer("sentence_map", torch.zeros(sentence_dim, dim))
         self.register_buffer("correlations", torch.zeros(dim))
 
-    def fit(self, batches: Iterable[tuple[Tensor, Tensor]], ridge: float) -> None:
-        """Fit to pairs of image features (b, p) and sentence vectors (b, q), streamed once.
-
-        Raises:
-            SeesayError: see `Covariances.add` and `solve_cca`.
-        """
-        covariances = Covariances()
-        for images, sentences in batches:
-            covariances.add(images, sentences)
-        self.solve(covariances, ridge)
-
     def solve(self, covariances: Covariances, ridge: float) -> None:
         """Solve for these covariances and set the buffers; one pass over the pairs is enough for many ridges.
 
         Raises:
             SeesayError: see `solve_cca`.
         """
-        self.fill(solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge))
-
-    def fill(self, solution: CcaSolution) -> None:
-        """Set the projections of a solution; x are images."""
+        solution = solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge)
         names = ("image_mean", "sentence_mean", "image_map", "sentence_map", "correlations")
         for name, value in zip(names, solution, strict=True):
             self.get_buffer(name).copy_(value)
@@ -282,14 +268,13 @@ class CCA(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         check_images(images, len(self.get_buffer("image_mean")))
-        return self.project(images, "image")
+        return self._project(images, "image")
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors of the sentence encoder's vectors, (m, dim)."""
-        return self.project(read_vectors(sentences, len(self.get_buffer("sentence_mean"))), "sentence")
+        return self._project(read_vectors(sentences, len(self.get_buffer("sentence_mean"))), "sentence")
 
-    def project(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
-        """Return unit vectors of one side's features."""
+    def _project(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
         mean = self.get_buffer(f"{side}_mean")
         centred = features.to(mean.dtype) - mean
         projected = centred @ self.get_buffer(f"{side}_map")
