@@ -135,10 +135,8 @@ def test_without_a_run_that_grounds(folder: Path, run: str, words: str, capsys) 
         assert c.get("/api/v1/search?q=red").status_code == 200
 
 
-def test_the_documentation_names_the_routes(client: TestClient) -> None:
+def test_the_schema_names_the_routes(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/api/v1/ground", "/api/v1/images/{id}/ground"} <= set(paths)
-    docs = client.get("/docs").text.replace("<wbr>", "")  # where a path may break
-    assert all(path in docs for path in paths)
     answers = paths["/api/v1/ground"]["post"]["responses"]
-    assert set(answers) == {"200", "400", "401", "403", "413", "422", "429", "431", "500", "503"}
+    assert set(answers) == {"200", "400", "401", "403", "413", "422", "429", "431", "500", "503", "507"}

@@ -1367,14 +1367,13 @@ def test_a_browser_that_keeps_nothing_shows_the_page(browser, plain_address: str
     watched.context.close()
 
 
-@pytest.mark.parametrize("path", ["/", "/?q=red", "/?view=17", "/docs"])
+@pytest.mark.parametrize("path", ["/", "/?q=red", "/?view=17"])
 @pytest.mark.parametrize("width", [320, 390])
 @pytest.mark.slow
 def test_a_phone_scrolls_only_downwards(browser, address: str, path: str, width: int) -> None:
     watched = Watched(browser, address, viewport={"width": width, "height": 780}, has_touch=True)
     watched.page.goto(path)
-    if path != "/docs":
-        expect(watched.page.locator(".tile").first).to_be_attached()
+    expect(watched.page.locator(".tile").first).to_be_attached()
     assert watched.page.evaluate("document.documentElement.scrollWidth") == width
     assert watched.errors == []
     watched.context.close()
@@ -1426,6 +1425,4 @@ def test_axe_finds_nothing(browser, address: str, scheme: str) -> None:
     page.goto("/?image=gone")
     expect(page.locator("#message")).to_be_visible()
     check("message")
-    page.goto("/docs")
-    check("docs")
     watched.context.close()

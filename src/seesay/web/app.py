@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
-import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -227,7 +226,7 @@ def serve(
         limit_concurrency=2 * options.limits.requests,  # connections, also idle ones; `Guard` limits requests
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    with _listen(host, port) as listening, _rereading(app.state.tokens):
+    with _listen(host, port) as listening:
         if options.token_file is None and not is_local(host):
             log_line(
                 f"Warning: Whoever reaches {host} can see these images. Make a token, seesay token > token, "
@@ -251,27 +250,6 @@ def _address_in_network() -> str | None:
         towards.connect(("192.0.2.1", 9))  # an address of no machine: only chooses the interface
         return str(towards.getsockname()[0])
     return None
-
-
-@contextmanager
-def _rereading(tokens: AccessTokens | None) -> Iterator[None]:
-    """Reload the tokens on SIGHUP, which would otherwise end the process."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if tokens is None or not is_main or not hasattr(signal, "SIGHUP"):
-        yield
-        return
-
-    def reread(*_: object) -> None:
-        try:
-            log_line(f"Tokens read again: {tokens.reread()}.")
-        except SeesayError as error:
-            log_line(f"{error} The tokens stay as they were.")
-
-    before = signal.signal(signal.SIGHUP, reread)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def _share_heaps() -> None:

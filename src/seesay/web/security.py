@@ -13,6 +13,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -76,7 +77,7 @@ class AccessTokens:
     """Admits clients that send a token from a file: programs in a header, browsers in a cookie.
 
     A line of the file is a token, or the name of its owner and the token. Empty lines, and those that begin
-    with #, are ignored.
+    with #, are ignored. The file is read again when it has changed.
 
     Args:
         file: the file with the tokens.
@@ -86,21 +87,25 @@ class AccessTokens:
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
-        self._names: dict[str, str] = {}  # by token
-        self._of_cookies: dict[str, str] = {}  # tokens
+        self._file, self._changed = file, _changed(file)
         self._waiting: Counter[str] = Counter()  # requests with wrong tokens, by client
-        self.reread()
+        self._take(_read(file))
 
-    def reread(self) -> int:
-        """Read the file again, and return its number of tokens; removed tokens are rejected from now on.
+    def _take(self, names: dict[str, str]) -> None:
+        self._names = names  # by token
+        self._of_cookies = {self.cookie(token): token for token in names}
 
-        Raises:
-            SeesayError: as for the class; the tokens are then unchanged.
-        """
-        self._names = _read(self._file)
-        self._of_cookies = {self.cookie(token): token for token in self._names}
-        return len(self._names)
+    def _reread(self) -> None:
+        """Read the file again if it has changed; without a token in it, the tokens stay as they were."""
+        changed = _changed(self._file)
+        if changed == self._changed:
+            return
+        self._changed = changed
+        try:
+            self._take(_read(self._file))
+            log_line(f"Tokens read again: {len(self._names)}.")
+        except SeesayError as error:
+            log_line(f"{error} The tokens stay as they were.")
 
     @staticmethod
     def cookie(token: str) -> str:
@@ -109,10 +114,12 @@ class AccessTokens:
 
     def is_token(self, given: str) -> bool:
         """Return whether this is a token, in constant time for wrong ones."""
+        self._reread()
         return _key(given, self._names) is not None
 
     def token_of(self, headers: Headers) -> str | None:
         """Return the token of a request, also one that its cookie stands for; None without a valid one."""
+        self._reread()
         scheme, _, given = headers.get("authorization", "").partition(" ")
         token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
@@ -150,6 +157,13 @@ def new_token() -> str:
 def is_open(path: str) -> bool:
     """Return whether a path needs no token."""
     return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
+
+
+def _changed(file: Path) -> int:
+    """Return when a file was last changed; 0 if it is missing."""
+    with suppress(OSError):
+        return file.stat().st_mtime_ns
+    return 0
 
 
 def _key(given: str, keys: Iterable[str]) -> str | None:
@@ -287,7 +301,9 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers, address = Headers(scope=scope), client_of(scope["client"][0]) if scope.get("client") else ""
-        send = with_headers(send, scope["method"] == "HEAD")
+        send = with_headers(send)
+        # Nothing is so large that parts of it are needed, and Starlette answers 400 to what RFC 9110 ignores.
+        scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
         refusal, client = self._refusal(scope, headers), address
         if refusal is None and self._tokens is not None and not is_open(self._path(scope)):
             token = self._tokens.token_of(headers)

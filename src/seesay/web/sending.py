@@ -1,4 +1,4 @@
-"""Files as responses: a file or a range of it, and several files as a zip.
+"""Files as responses: a file, and several files as a zip.
 
 Each file is checked and sent by one descriptor: it does not matter who has its name meanwhile.
 """
@@ -18,17 +18,14 @@ from typing import TypeAlias
 from urllib.parse import quote
 from zipfile import ZipFile, ZipInfo
 
-from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from seesay.web import log_line
-from seesay.web.answers import problem
 from seesay.web.service import Service
 
 REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _PIECE = 1 << 18  # bytes that are read at once
-_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))")
 _NOT_IN_NAMES = re.compile(r'[\\:*?"<>|\x00-\x1f]')  # Windows takes \ for a folder and : for a drive
 
 Opening: TypeAlias = Callable[[], tuple[FileIO, str]]
@@ -63,7 +60,7 @@ class _CutError(Exception):
     """A file cannot be read to its end, after the response has begun."""
 
 
-def file_response(service: Service, file: FileIO, name: str, type_: str, asked: Headers) -> Response:
+def file_response(service: Service, file: FileIO, name: str, type_: str, known: str | None) -> Response:
     """Return the response with an opened file, which it closes.
 
     Args:
@@ -71,36 +68,22 @@ def file_response(service: Service, file: FileIO, name: str, type_: str, asked: 
         file: the file.
         name: under which clients save it.
         type_: its media type, empty for files that are only saved.
-        asked: the headers of the request: `If-None-Match`, `Range` and `If-Range`.
+        known: the header `If-None-Match` of the request.
     """
     there = os.fstat(file.fileno())
     tag = f'"{there.st_mtime_ns:x}-{there.st_size:x}-{there.st_ino:x}"'
-    if (known := unchanged(tag, asked.get("if-none-match"))) is not None:
+    if (same := unchanged(tag, known)) is not None:
         file.close()
-        return known
-    wanted = range(there.st_size)
-    if (
-        asked.get("if-range", tag) == tag
-        and (part := _part(asked.get("range", ""), there.st_size)) is not None
-    ):
-        wanted = part
-    if not wanted and there.st_size:
-        file.close()
-        return problem(416, "The range is outside the file.", {"Content-Range": f"bytes */{there.st_size}"})
-    response = Streamed(
+        return same
+    return Streamed(
         service,
-        _read(file, wanted),
+        _read(file, there.st_size),
         type_ or "application/octet-stream",
-        Content_Length=str(len(wanted)),
+        Content_Length=str(there.st_size),
         Content_Disposition=f"{'inline' if type_ else 'attachment'}; filename*=utf-8''{quote(name)}",
         Last_Modified=format_datetime(datetime.fromtimestamp(int(there.st_mtime), UTC), usegmt=True),
-        Accept_Ranges="bytes",
         **kept_as(tag),
     )
-    if len(wanted) < there.st_size:
-        response.status_code = 206
-        response.headers["Content-Range"] = f"bytes {wanted.start}-{wanted.stop - 1}/{there.st_size}"
-    return response
 
 
 def kept_as(tag: str) -> dict[str, str]:
@@ -115,28 +98,9 @@ def unchanged(tag: str, if_none_match: str | None) -> Response | None:
     return Response(status_code=304, headers=kept_as(tag))
 
 
-def _part(header: str, size: int) -> range | None:
-    """Return the bytes that a `Range` header asks for.
-
-    As RFC 9110 has it, a malformed or reversed range is ignored. So are several ranges, which no image needs.
-
-    >>> _part("bytes=2-", 10), _part("bytes=-3", 10), _part("bytes=12-20", 10)
-    (range(2, 10), range(7, 10), range(10, 10))
-    >>> _part("bytes=5-2", 10), _part("bytes=0-1,4-5", 10), _part("pages=1-2", 10)
-    (None, None, None)
-    """
-    found = _RANGE.fullmatch(header)
-    if found is None or (found[2] and int(found[2]) < int(found[1])):
-        return None
-    if found[3]:
-        return range(max(0, size - int(found[3])), size)
-    return range(min(int(found[1]), size), min(int(found[2]) + 1, size) if found[2] else size)
-
-
-def _read(file: FileIO, wanted: range) -> Iterator[bytes]:
+def _read(file: FileIO, left: int) -> Iterator[bytes]:
     with file:
-        file.seek(wanted.start)
-        left = len(wanted)
+        file.seek(0)
         while left:
             part = file.read(min(_PIECE, left))
             if not part:
@@ -170,7 +134,7 @@ def zipped(files: Iterable[tuple[str, Opening]], most: int) -> Iterator[bytes]:
                     # `os.stat`, by which it reads the time and the size, takes descriptors too.
                     entry = ZipInfo.from_file(file.fileno(), name, strict_timestamps=False)  # type: ignore[arg-type]
                     with archive.open(entry, "w") as copy:
-                        for part in _read(file, range(size)):
+                        for part in _read(file, size):
                             copy.write(part)
                             yield out.taken()
     yield out.taken()

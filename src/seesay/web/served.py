@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,26 +28,23 @@ _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kiloby
 
 
 class Recent(Generic[T, V]):
-    """A cache of the most recently used values. Thread-safe."""
+    """A cache of the newest values. Thread-safe."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[T, V] = OrderedDict()
+        self._values: dict[T, V] = {}
         self._lock = threading.Lock()
 
     def put(self, key: T, value: V) -> None:
         """Remember a value."""
         with self._lock:
+            self._values.pop(key, None)
             self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > _REMEMBERED:
-                self._values.popitem(last=False)
+            if len(self._values) > _REMEMBERED:
+                del self._values[next(iter(self._values))]
 
     def get(self, key: T) -> V | None:
         """Return a value, or None if it is no longer cached."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
+        return self._values.get(key)
 
 
 class Served:

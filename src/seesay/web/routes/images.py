@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Annotated
 
 import simplejpeg
-from fastapi import APIRouter, Header, HTTPException, Query, Request
+from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -174,16 +174,18 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
 @router.get(
     "/{id}/original",
     response_class=Response,
-    responses=_sent(*_SHOWN.values(), _UNKNOWN_TYPE) | failures(404, 416, 422),
+    responses=_sent(*_SHOWN.values(), _UNKNOWN_TYPE) | failures(404, 422),
 )
-async def original(service: TheService, served: TheIndex, id: Id, request: Request) -> Response:
+async def original(
+    service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
+) -> Response:
     """Return the file of an image."""
 
     def work() -> Response:
         item = served.image(id)
         file, format_ = _opened_image(served, item)
         name = PurePath(item.path).name
-        return file_response(service, file, name, _SHOWN.get(format_, ""), request.headers)
+        return file_response(service, file, name, _SHOWN.get(format_, ""), if_none_match)
 
     return await _there(service, id, work)
 
@@ -191,9 +193,9 @@ async def original(service: TheService, served: TheIndex, id: Id, request: Reque
 @router.get(
     "/{id}/view",
     response_class=Response,
-    responses=_sent(*(_SHOWN[each] for each in _EVERYWHERE)) | failures(404, 416, 422),
+    responses=_sent(*(_SHOWN[each] for each in _EVERYWHERE)) | failures(404, 422),
 )
-async def view(service: TheService, served: TheIndex, id: Id, request: Request) -> Response:
+async def view(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
     """Return an image for a browser: its file, or an upright JPEG if some browsers show that otherwise."""
 
     def work() -> Response:
@@ -201,10 +203,9 @@ async def view(service: TheService, served: TheIndex, id: Id, request: Request) 
         file, format_ = _opened_image(served, item)
         data = read_image(file)
         if format_ in _EVERYWHERE and PHOTOS.is_upright_in_browsers(data, "the image"):
-            return file_response(service, file, PurePath(item.path).name, _SHOWN[format_], request.headers)
+            return file_response(service, file, PurePath(item.path).name, _SHOWN[format_], if_none_match)
         file.close()
-        asked = request.headers.get("if-none-match")
-        return _made(item, asked, lambda _: _encoded(PHOTOS.decode(data, "the image", key=item.key)))
+        return _made(item, if_none_match, lambda _: _encoded(PHOTOS.decode(data, "the image", key=item.key)))
 
     return await _there(service, id, work, service.pictures)
 

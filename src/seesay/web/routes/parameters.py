@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-import math
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Depends, File, Query, Request, UploadFile, params
 from fastapi import Path as PathParameter
 from fastapi.dependencies.utils import get_flat_params
-from pydantic import WithJsonSchema
+from pydantic import Field, FiniteFloat, TypeAdapter, WithJsonSchema
 
 from seesay.errors import QueryError, did_you_mean
 from seesay.search.hits import Place
 from seesay.web.served import Served
 from seesay.web.service import Service
+
+T = TypeVar("T")
 
 MAX_ANSWERS = 200
 MAX_CHARACTERS = 500
@@ -82,19 +83,17 @@ def cursor_of(*values: str | float) -> str:
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-def _read(cursor: str, kinds: tuple[type, ...]) -> list[Any]:
+_Number = Annotated[int, Field(ge=0, le=2**62)]
+_PLACE = TypeAdapter(tuple[FiniteFloat, _Number, Annotated[int, Field(ge=0, le=2**31)]])
+_TIME = TypeAdapter(tuple[Annotated[str, Field(pattern="^[\\x00-\\x7f]*$")], _Number])
+
+
+def _read(cursor: str, kind: TypeAdapter[T]) -> T:
     try:
-        values: Any = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, RecursionError):
-        values = None
-    found: list[Any] = values if isinstance(values, list) else []
-    is_sound = all(
-        math.isfinite(value) if type(value) is float else str(value).isascii()  # like times
-        for value in found
-    )
-    if [type(value) for value in found] != list(kinds) or not is_sound:
-        raise QueryError("Invalid cursor; use `next` of the previous page.")
-    return found
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        return kind.validate_json(text, strict=True)
+    except ValueError:
+        raise QueryError("Invalid cursor; use `next` of the previous page.") from None
 
 
 def place_of(cursor: str) -> Place:
@@ -103,8 +102,7 @@ def place_of(cursor: str) -> Place:
     Raises:
         QueryError: the cursor is not of this kind.
     """
-    score, id_, seen = _read(cursor, (float, int, int))
-    return Place(score, min(max(id_, 0), 2**62), min(max(seen, 0), 2**31))
+    return Place(*_read(cursor, _PLACE))
 
 
 def time_of(cursor: str) -> tuple[str, int]:
@@ -113,5 +111,4 @@ def time_of(cursor: str) -> tuple[str, int]:
     Raises:
         QueryError: the cursor is not of this kind.
     """
-    time, id_ = _read(cursor, (str, int))
-    return time, min(max(id_, 0), 2**62)
+    return _read(cursor, _TIME)
