@@ -239,8 +239,10 @@ def search(
 ) -> None:
     """Find the images that fit a sentence, an image or a combination; print probability and path."""
     from seesay.search import Index
+    from seesay.search.filters import Filter
 
     run = ranking.run()
+    Filter.parse(where or "")  # a mistake in it is told before a run is loaded
     folder, query = _index_and_query(given)
     asked = _query(query)
     if run is not None and (len(asked.parts) > 1 or not asked.sentences):
