@@ -161,6 +161,10 @@ class Reading:
             help="The column that holds the sentences; text also means text1, text2, and so on.",
         ),
     ] = None
+    subset: Annotated[
+        int | None,
+        typer.Option(min=1, help="Use only this many images, the same ones each time, for a first result."),
+    ] = None
 
     def read(self, path: Path, phrases: bool = False) -> Corpus:
         """Read a corpus."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -106,6 +107,16 @@ class Issues:
         self.left_out.append(where)
 
 
+def in_seeded_order(names: Iterable[str]) -> list[str]:
+    """Sort distinct names by a hash, which does not depend on their order: the same on every machine."""
+
+    def key(name: str) -> tuple[bytes, str]:
+        text = f"0:{name}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest(), name
+
+    return sorted(set(names), key=key)
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Images and what describes them: any number of sentences per image, or phrases with boxes.
@@ -113,8 +124,8 @@ class Corpus:
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
-    None. `format` names the reader if it reads
-    less than the reader that recognises these files; the columns are those that the user named.
+    None. `format` names the reader if it reads less than the reader that recognises these files; the columns
+    are those that the user named. `subset_size` is the number of images if they were drawn from more.
 
     Example:
         >>> from pathlib import Path
@@ -140,6 +151,7 @@ class Corpus:
     format: str | None = None
     image_column: str | None = None
     caption_column: str | None = None
+    subset_size: int | None = None
 
     def __repr__(self) -> str:
         """Return one line instead of up to a million sentences."""
@@ -165,6 +177,37 @@ class Corpus:
                 "" if self.sentences else " It has images without sentences; training needs a table of them."
             )
             raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.{what}")
+        return self._only(rows)
+
+    def subset(self, count: int) -> Corpus:
+        """Return `count` of the images with their sentences, of each split its share, at least one.
+
+        They are drawn by a hash of their names. The name says how many there are, so that what is measured on
+        them stands beside no figures of the whole corpus.
+
+        Raises:
+            SeesayError: there are fewer images, or fewer than splits are asked for.
+        """
+        if not len(self.splits) <= count <= len(self.images):
+            raise SeesayError(
+                f"{self.root}: a subset has {len(self.splits)} to {len(self.images)} images, not {count}."
+            )
+        place = {name: at for at, name in enumerate(in_seeded_order(image.name for image in self.images))}
+        by_split = {
+            split: sorted(
+                (at for at, image in enumerate(self.images) if image.split == split),
+                key=lambda at: place[self.images[at].name],
+            )
+            for split in sorted(self.splits)
+        }
+        sizes = {split: max(1, count * len(rows) // len(self.images)) for split, rows in by_split.items()}
+        largest = max(sizes, key=lambda split: len(by_split[split]))
+        sizes[largest] += count - sum(sizes.values())
+        kept = self._only(sorted(at for split, rows in by_split.items() for at in rows[: sizes[split]]))
+        return replace(kept, name=f"{self.name}-{count}", subset_size=count)
+
+    def _only(self, rows: Sequence[int]) -> Corpus:
+        """Return the images at these positions with their sentences."""
         kept = {old: new for new, old in enumerate(rows)}
         return replace(
             self,

@@ -29,7 +29,7 @@ class CorpusPlace(_Summary):
     """The location of a training corpus; `images` is set for phrases with images elsewhere.
 
     `format` names the reader if it reads less than the one that recognises the files; the columns are those
-    that were named for reading them.
+    that were named for reading them, and `subset` is the number of images that were drawn.
     """
 
     name: str
@@ -38,6 +38,7 @@ class CorpusPlace(_Summary):
     format: str | None = None
     image_column: str | None = None
     caption_column: str | None = None
+    subset: int | None = None
 
 
 class SplitSize(_Summary):

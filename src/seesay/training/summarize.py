@@ -61,6 +61,7 @@ def summarize(
             format=corpus.format,
             image_column=corpus.image_column,
             caption_column=corpus.caption_column,
+            subset=corpus.subset_size,
         ),
         epochs=len(history) or None,
         best_epoch=best_epoch.epoch if best_epoch else None,

@@ -13,7 +13,6 @@ from seesay.data.readers.builder import (
     MISSING_IMAGE,
     REPEATED_SENTENCE,
     TWO_SPLITS,
-    reading_with,
 )
 from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.data.readers.finder import OUTSIDE
@@ -522,8 +521,8 @@ def test_json_lines_without_the_column_name_those_they_have(tmp_path, photos):
     photos("a.jpg")
     (tmp_path / "t.jsonl").write_text('{"image": "a.jpg", "caption": "a dog"}\n')
     said = "no column nope.*image, caption"
-    with reading_with(caption_column="nope"), pytest.raises(SeesayError, match=said):
-        read_corpus(tmp_path / "t.jsonl")
+    with pytest.raises(SeesayError, match=said):
+        read_corpus(tmp_path / "t.jsonl", caption_column="nope")
 
 
 def test_the_time_of_reading_a_header_is_linear(tmp_path):

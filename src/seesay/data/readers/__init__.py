@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.builder import CorpusBuilder, reading_with
+from seesay.data.readers.builder import CorpusBuilder, ReadOptions
 from seesay.data.readers.tables import tables_in
 from seesay.data.suffixes import ARCHIVE, unpacking, unread_kind
 from seesay.errors import SeesayError
@@ -26,6 +26,7 @@ def read_corpus(
     allow_outside: bool = False,
     image_column: str | None = None,
     caption_column: str | None = None,
+    subset: int | None = None,
 ) -> Corpus:
     """Read a corpus from a folder, or from a JSON file, table or token file.
 
@@ -37,6 +38,7 @@ def read_corpus(
         allow_outside: accept images that the corpus names by absolute paths or links outside its folder.
         image_column: the column of a table that names the images, if it has an unusual name.
         caption_column: the column of a table that holds the sentences; `text` also means `text1`, `text2`, ….
+        subset: the number of images to keep, drawn by a hash of their names: the same ones everywhere.
 
     Returns:
         The corpus; its `issues` count everything that was dropped, merged or unusual.
@@ -59,12 +61,15 @@ def read_corpus(
         >>> read_corpus(folder, phrases=True).sentences[0].text
         'a small blue square'
     """
-    options = {"outside": allow_outside, "image_column": image_column, "caption_column": caption_column}
     try:
-        with reading_with(**options):
-            path = _existing(path)
-            below = _existing(images) if images is not None else None
-            return choose_reader(path, format, phrases).read(path, below)
+        path = _existing(path)
+        below = _existing(images) if images is not None else None
+        options = ReadOptions(allow_outside, image_column, caption_column)
+        if format is None and not phrases and (image_column or caption_column):
+            texts = [file for file in tables_in(path) if file.suffix.lower() != ".parquet"]
+            format = "parquet" if not texts and READERS["parquet"].files(path) else "table"
+        corpus = choose_reader(path, format, phrases).read(path, below, options)
+        return corpus if subset is None else corpus.subset(subset)
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 
@@ -115,13 +120,18 @@ class Reader(ABC):
             raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
         return files
 
-    def read(self, path: Path, images: Path | None = None) -> Corpus:
+    def read(
+        self,
+        path: Path,
+        images: Path | None = None,
+        options: ReadOptions = ReadOptions(),  # noqa: B008
+    ) -> Corpus:
         """Read a corpus whose images are below `images`, by default beside it.
 
         Raises:
             SeesayError: the corpus cannot be read.
         """
-        builder = CorpusBuilder(path, images)
+        builder = CorpusBuilder(path, images, options)
         builder.uses(*self.files(path))
         self.add(path, builder)
         return builder.finish()

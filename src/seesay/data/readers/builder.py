@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +49,7 @@ _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, a
 
 
 class ReadOptions(NamedTuple):
-    """The user's options for all corpora that are read.
+    """How the user wants a corpus to be read.
 
     Attributes:
         outside: whether they may name images anywhere, by absolute paths or links. With this, a corpus from
@@ -65,25 +63,6 @@ class ReadOptions(NamedTuple):
     caption_column: str | None = None
 
 
-_options: ContextVar[ReadOptions] = ContextVar("read_options", default=ReadOptions())  # noqa: B039 — immutable
-
-
-def read_options() -> ReadOptions:
-    """Return the current options; see `reading_with`."""
-    return _options.get()
-
-
-@contextmanager
-def reading_with(**options: bool | str | None) -> Iterator[None]:
-    """Read corpora within the block with these options; those that are False or None are unchanged."""
-    given: dict[str, Any] = {name: value for name, value in options.items() if value}
-    token = _options.set(_options.get()._replace(**given))
-    try:
-        yield
-    finally:
-        _options.reset(token)
-
-
 class CorpusBuilder:
     """Collects images and sentences, or phrases with boxes, in the order they are read.
 
@@ -92,6 +71,7 @@ class CorpusBuilder:
     Args:
         path: a folder, or a file in it; the corpus is named after it, unless it is a published one.
         images: the folder to search for images, if it is not the folder of the corpus.
+        options: how the corpus is read.
 
     Attributes:
         root: the folder of the corpus.
@@ -101,12 +81,18 @@ class CorpusBuilder:
         format: the name of the reader, if it reads less than the reader that recognises the path.
     """
 
-    def __init__(self, path: Path, images: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        images: Path | None = None,
+        options: ReadOptions = ReadOptions(),  # noqa: B008 — immutable
+    ) -> None:
         self.root = path if path.is_dir() else path.parent
         self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
         self.features: FeatureRows | NDArray[np.float32] | None = None
         self.format: str | None = None
+        self.options = options
         self._path, self._images_root = path, images
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
@@ -123,7 +109,7 @@ class CorpusBuilder:
         """The finder of images below the root, or below the given folder."""
         below = self._images_root or self.root
         folder = below if below.is_dir() else below.parent
-        return ImageFinder(folder, self.issues, read_options().outside)
+        return ImageFinder(folder, self.issues, self.options.outside)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
@@ -295,9 +281,8 @@ class CorpusBuilder:
                 self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
-        _, *columns = read_options()
         name = known_name(self.name, images, has_boxes)
-        return Corpus(name, *found, self.format, *columns)
+        return Corpus(name, *found, self.format, self.options.image_column, self.options.caption_column)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import hashlib
 import json
 import re
 import zlib
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seesay.data.corpus import Omission
+from seesay.data.corpus import Omission, in_seeded_order
 from seesay.errors import SeesayError
 
 MALFORMED_LINE = Omission("malformed line, dropped")
@@ -163,16 +162,6 @@ def split_in_name(name: str) -> str | None:
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
     return found.pop() if len(found) == 1 else None
-
-
-def in_seeded_order(names: Iterable[str]) -> list[str]:
-    """Sort distinct names by a hash, which does not depend on their order: the same on every machine."""
-
-    def key(name: str) -> tuple[bytes, str]:
-        text = f"0:{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, digest_size=16).digest(), name
-
-    return sorted(set(names), key=key)
 
 
 def seeded_splits(names: Iterable[str]) -> dict[str, str]:

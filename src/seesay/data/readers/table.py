@@ -13,7 +13,7 @@ from seesay.data.corpus import Issues, Omission
 from seesay.data.features import id_text
 from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder, read_options
+from seesay.data.readers.builder import CorpusBuilder, ReadOptions
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, parse_json, split_in_name
 from seesay.data.readers.parquet import ParquetCell
 from seesay.data.readers.tables import TableFormat, tables_in, without_number
@@ -41,8 +41,7 @@ _NEXT_ADDRESS = re.compile(r",\s*(?=https?://)")
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
-def _format() -> TableFormat:
-    options = read_options()
+def _format(options: ReadOptions = ReadOptions()) -> TableFormat:  # noqa: B008 — immutable
     image, caption = options.image_column, options.caption_column
     return TableFormat(
         (image.strip().lower(),) if image else _IMAGE_COLUMNS,
@@ -70,12 +69,10 @@ class TableReader(Reader):
     def files(self, path: Path) -> list[Path]:
         return [file for file in _format().files(path) if file.suffix.lower() != ".parquet"]
 
-    def find(self, path: Path, single: bool = False) -> list[Path]:
-        """Return the tables that fit, or else all tables, so that the error names their columns."""
-        return self.files(path) or tables_in(path) or super().find(path, single)
-
     def add(self, path: Path, builder: CorpusBuilder) -> None:
-        files = self.find(path)
+        # Without any that fits, the error names the columns that there are.
+        files = _format(builder.options).files(path) or tables_in(path) or self.find(path)
+        builder.uses(*files)
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
             names = ", ".join(file.name for file in files)
@@ -104,7 +101,7 @@ class ParquetReader(Reader):
 
 
 def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
-    table, names = _format(), _Names(file, builder.root)
+    table, names = _format(builder.options), _Names(file, builder.root)
     for where, row in table.rows(file, builder.issues):
         image, *_ = _values(row, table.columns[0]) or [None]
         captions = _values(row, [column for column in table.columns[1] if column != _NAME])
