@@ -33,7 +33,7 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
@@ -99,7 +99,7 @@ class Encoders:
             self.features({n: np.stack([resize(p, side, side) for p in pixels]) for n, side in sides.items()})
 
 
-def in_32_bits(tuned: dict[str, EncoderSpec], run: Path) -> Encoders:
+def in_32_bits(tuned: dict[str, EncoderSettings], run: Path) -> Encoders:
     """Export the networks that a run has tuned, given by their names in it, and MiniLM; open them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")

@@ -31,7 +31,7 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
 from seesay.encoders.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.matchers import decoder, layers
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
@@ -151,7 +151,7 @@ def measure_step() -> list[dict[str, Any]]:
 
 def measure_regions(data: Path) -> dict[str, Any]:
     images = [decode(jpeg, "image") for jpeg in jpegs(data, IMAGES)]
-    encoder = LiteEncoder.load(EncoderSpec(NETWORK), "cpu", side=SIDE)
+    encoder = LiteEncoder.load(EncoderSettings(NETWORK), "cpu", side=SIDE)
     squares = np.stack(
         [resize(pixels, encoder.size, encoder.size) for pixels in images for _ in range(REGIONS)]
     )

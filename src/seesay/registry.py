@@ -27,8 +27,10 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        included: the modules and packages with the included implementations. They are imported at the first
-            look-up, packages with all their modules.
+        included: the packages with the included implementations. All their modules are imported at the first
+            look-up.
+        modules: or the module of each included implementation, by name. Only that module is imported when the
+            name is looked up.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -41,9 +43,11 @@ class Registry(Mapping[str, T], Generic[T]):
         seesay.errors.SeesayError: No shape 'squre'; did you mean 'square'? There are: square.
     """
 
-    def __init__(self, what: str, group: str, *included: str) -> None:
+    def __init__(
+        self, what: str, group: str, *included: str, modules: Mapping[str, str] | None = None
+    ) -> None:
         self.what, self.group = what, group
-        self._included = included
+        self._included, self._modules = included, modules or {}
         self._importing = set[int]()  # threads
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
@@ -74,7 +78,10 @@ class Registry(Mapping[str, T], Generic[T]):
             MissingExtraError: the included ones need a package that is not installed.
         """
         self._import_included()
-        if name not in self._known and name in self._entry_points():
+        if name not in self._known and name in self._modules:
+            with naming_extras():
+                import_module(self._modules[name])
+        elif name not in self._known and name in self._entry_points():
             self._import(name)
         try:
             return self._known[name]
@@ -85,12 +92,12 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         """Return whether something is registered under that name; imports no plug-in."""
         self._import_included()
-        return name in self._known or name in self._entry_points()
+        return name in self._known or name in self._modules or name in self._entry_points()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names: included ones in order of registration, then those of packages."""
         self._import_included()
-        return iter(dict.fromkeys((*self._known, *self._entry_points())))
+        return iter(dict.fromkeys((*self._modules, *self._known, *self._entry_points())))
 
     def __len__(self) -> int:
         """Return how many names there are."""
@@ -104,7 +111,7 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             with naming_extras():
                 for name in self._included:
-                    for module in iter_modules(getattr(import_module(name), "__path__", ())):
+                    for module in iter_modules(import_module(name).__path__):
                         import_module(f"{name}.{module.name}")
         finally:
             self._importing.discard(thread)

@@ -11,7 +11,7 @@ import pytest
 
 import seesay.encoders
 from seesay.encoders import load_image_encoder
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 PLUGIN = '''
@@ -54,19 +54,25 @@ def test_an_installed_package_adds_an_encoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["efficientnet-lite0", "efficientnet-lite0:ten", "concepts:runs/a@b", "timm:x@random"]
+    "name",
+    [
+        "efficientnet-lite0",
+        {"kind": "efficientnet-lite0", "crops": "ten"},
+        {"kind": "concepts", "run": "runs/a@b"},
+        {"kind": "timm", "model": "x", "weights": "random"},
+    ],
 )
 def test_a_name_without_weights_is_itself(name: str) -> None:
-    spec = EncoderSpec.parse(name)
+    spec = EncoderSettings.parse(name)
     assert spec.weights == ""
-    assert str(EncoderSpec.parse(name).untuned) == str(spec) == name
+    assert str(EncoderSettings.parse(name).untuned) == str(spec) == name
 
 
 def test_the_parts_of_a_name_with_weights() -> None:
-    spec = EncoderSpec.parse("concepts@0123456789abcdef:runs/concepts")
-    assert spec == EncoderSpec("concepts", "0123456789abcdef", "runs/concepts")
-    assert str(spec) == "concepts@0123456789abcdef:runs/concepts"
-    assert str(EncoderSpec.parse(str(spec)).untuned) == "concepts:runs/concepts"
+    spec = EncoderSettings.parse({"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"})
+    assert spec == EncoderSettings("concepts", "0123456789abcdef", "runs/concepts")
+    assert str(spec) == {"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"}
+    assert str(EncoderSettings.parse(str(spec)).untuned) == {"kind": "concepts", "run": "runs/concepts"}
 
 
 @pytest.mark.parametrize("name", ["a@b", "efficientnet-lite0@../../evil:ten", "x@0123456789ABCDEF", "x@"])

@@ -19,7 +19,7 @@ from seesay.encoders.regions import (
     load_region_encoder,
     pool_regions,
 )
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 NAMES = [name for name, _ in list_encoders(REGION_ENCODERS) if not name.endswith(":FILE")]
@@ -125,7 +125,7 @@ BOXES = np.array([[0, 0, 270, 180], [30, 20, 200, 120], [250, 160, 400, 300], [5
 
 
 def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) -> None:
-    rows = load_region_encoder("efficientnet-lite0:roi").encode(photo, BOXES)
+    rows = load_region_encoder("roi-pooling").encode(photo, BOXES)
     network = load_squares(NETWORK, ["fine", "coarse"]).network
     seen: list[np.ndarray] = []
     for block in (10, 15):  # the last of strides 16 and 32
@@ -145,7 +145,7 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
 def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
     pixels = resize(photo, SIDE, SIDE)[None]
     eager = in_pytorch(load_squares(NETWORK, ["fine", "coarse"]), "cpu")(pixels)
-    network = run_squares(EncoderSpec(NETWORK), ["fine", "coarse"], SIDE, "cpu")
+    network = run_squares(EncoderSettings(NETWORK), ["fine", "coarse"], SIDE, "cpu")
     for exported, other in zip(network(pixels), eager, strict=True):
         np.testing.assert_allclose(exported, other, atol=2e-3)
 

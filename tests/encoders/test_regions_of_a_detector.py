@@ -62,7 +62,10 @@ def test_rows_become_boxes_in_pixels_of_the_image(path: Path) -> None:
 def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
     pixels[20:60, 30:80] = 200
-    encoder, plain = load_image_encoder(f"instances:{path}"), load_image_encoder("instances")
+    encoder, plain = (
+        load_image_encoder({"kind": "instances", "file": str(path)}),
+        load_image_encoder("instances"),
+    )
     _, shares, confidences = encoder.prepare(pixels)
     boxes = shares * [120, 90, 120, 90]
     objects = Detector(path).objects(pixels, COUNT)[0]
@@ -81,7 +84,7 @@ def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: P
 
 def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
-    encoder = load_image_encoder(f"instances:{path}")
+    encoder = load_image_encoder({"kind": "instances", "file": str(path)})
     prepared = encoder.prepare(pixels)
     arrays = encoder.encode_prepared([prepared])
     rows = arrays["pooled"].reshape(COUNT, 1000 + 3)
@@ -94,7 +97,7 @@ def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Pat
 
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
-    encoder = load_region_encoder(f"detector:{path}")
+    encoder = load_region_encoder({"kind": "detector", "file": str(path)})
     objects, edges = Detector(path).objects(pixels, 10)[0], propose(pixels, 30)
     boxes = encoder.propose(pixels, 30)
     np.testing.assert_allclose(boxes[: len(objects)], objects)
@@ -107,8 +110,8 @@ def test_regions_are_proposed_from_objects_first(path: Path) -> None:
 def test_regions_have_the_classes_of_the_objects_that_they_overlap(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
     encoder, plain = (
-        load_region_encoder(f"detector:{path}"),
-        load_region_encoder("efficientnet-lite0-int8:roi"),
+        load_region_encoder({"kind": "detector", "file": str(path)}),
+        load_region_encoder({"kind": "roi-pooling", "network": "efficientnet-lite0-int8"}),
     )
     boxes = [[40, 24, 72, 56], [0, 32, 32, 64], [40, 24, 72, 88], [100, 0, 110, 10]]
     rows = encoder.encode(pixels, boxes)
@@ -120,7 +123,10 @@ def test_regions_have_the_classes_of_the_objects_that_they_overlap(path: Path) -
 
 def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:
     (tmp_path / "same.onnx").write_bytes(path.read_bytes())
-    first, second = (load_region_encoder(f"detector:{each}") for each in (path, tmp_path / "same.onnx"))
+    first, second = (
+        load_region_encoder({"kind": "detector", "file": str(each)})
+        for each in (path, tmp_path / "same.onnx")
+    )
     assert first.fingerprint == second.fingerprint
     ones = {"boxes": np.ones((1, 4)), "features": np.ones((1, first.dim))}
     region_store(tmp_path, first).add({"0" * 32: ones})
@@ -129,7 +135,10 @@ def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path:
 
 def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:
     (tmp_path / "same.onnx").write_bytes(path.read_bytes())
-    encoders = [load_image_encoder(f"instances:{each}") for each in (path, tmp_path / "same.onnx")]
+    encoders = [
+        load_image_encoder({"kind": "instances", "file": str(each)})
+        for each in (path, tmp_path / "same.onnx")
+    ]
     first, second = (open_stores([each], tmp_path)[0][0] for each in encoders)
     first.append(["0" * 32], {name: np.ones((1, dim), np.float32) for name, dim in first.dims.items()})
     assert second.folder == first.folder
@@ -138,16 +147,18 @@ def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path
 
 def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
-    (encoder,) = load_recipe("ground-one", changes=[f"encoders=[detector:{path.name}]"]).encoders
-    assert str(encoder) == f"detector:{path}"
-    (missing,) = load_recipe("ground-one", changes=["encoders=[detector:none.onnx]"]).encoders
-    assert str(missing) == "detector:none.onnx"
+    (encoder,) = load_recipe(
+        "ground-one", changes=[f"encoders=[{{kind: detector, file: {path.name}}}]"]
+    ).encoders
+    assert str(encoder) == {"kind": "detector", "file": str(path)}
+    (missing,) = load_recipe("ground-one", changes=["encoders=[{kind: detector, file: none.onnx}]"]).encoders
+    assert str(missing) == {"kind": "detector", "file": "none.onnx"}
     with pytest.raises(SeesayError, match=r"name its file, detector:FILE\.onnx"):
         load_region_encoder("detector")
 
 
 def test_rows_name_the_detector(path: Path) -> None:
-    recipe = load_recipe("ground-one", changes=[f"encoders=[detector:{path}]"])
+    recipe = load_recipe("ground-one", changes=[f"encoders=[{{kind: detector, file: {path}}}]"])
     assert encoder_and_crops(recipe) == ("efficientnet-lite0-int8+fixed", "pooled regions")
 
 

@@ -165,7 +165,11 @@ def test_lists() -> None:
     assert rows["irmatch-s"].keys() == {"name", "about", "corpora", "paper"}
     assert rows["irmatch-s"]["corpora"] == ["flickr8k", "flickr30k", "coco"]
     names = {row["name"] for row in json.loads(seesay("encoders", "--json").stdout)}
-    assert {"efficientnet-lite0", "efficientnet-lite0:ten", "concepts:RUN"} <= names
+    assert {
+        "efficientnet-lite0",
+        {"kind": "efficientnet-lite0", "crops": "ten"},
+        {"kind": "concepts", "run": "RUN"},
+    } <= names
 
 
 def test_data_counts(scenes: Path) -> None:
@@ -397,8 +401,11 @@ def test_a_closed_pipe_makes_no_noise() -> None:
     ("command", "said"),
     [
         (("table", "--metrics", "mR"), "--metrics is for a table"),
-        (("concepts", "onnx:nowhere", "--min-count", 2), "--min-count is for a corpus"),
-        (("concepts", "onnx:nowhere", "-k", 2), "-k is for a corpus or an image"),
+        (
+            ("concepts", {"kind": "exported", "folder": "nowhere"}, "--min-count", 2),
+            "--min-count is for a corpus",
+        ),
+        (("concepts", {"kind": "exported", "folder": "nowhere"}, "-k", 2), "-k is for a corpus or an image"),
     ],
 )
 def test_options_of_something_else_are_refused(command: tuple[object, ...], said: str) -> None:

@@ -114,7 +114,11 @@ def test_the_shipped_run_is_evaluated(core: Path, scenes: Path) -> None:
 def bundle(scenes: Path) -> Path:
     """A run of encoders that only `seesay[train]` has, exported with them."""
     trained, out = scenes.parent / "trained", scenes.parent / "given"
-    changes = ["encoders=[efficientnet-lite0:ten]", "sentence_encoder=minilm", "schedule.epochs=1"]
+    changes = [
+        "encoders=[{kind: efficientnet-lite0, crops: ten}]",
+        "sentence_encoder=minilm",
+        "schedule.epochs=1",
+    ]
     changes += ["matcher.dim=20", "matcher.hidden=16", "batch_size=10"]
     options = [part for change in changes for part in ("--set", change)]
     seesay("train", "projection", "--data", scenes, "--out", trained, *options)

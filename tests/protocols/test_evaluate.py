@@ -148,7 +148,10 @@ def test_a_run_is_searched_and_measured_without_its_recipe(
 def test_an_ensemble_names_the_crops_of_members_that_have_some(
     small: Run, pair_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = {"seesay-small": ("efficientnet-lite0", "ten crops"), "mcnn-wd": ("instances:grid", "")}
+    seen = {
+        "seesay-small": ("efficientnet-lite0", "ten crops"),
+        "mcnn-wd": ({"kind": "instances", "boxes": "grid"}, ""),
+    }
     monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
     both = provenance([small, Run.load(str(pair_run))], 1.0, "mean")
     assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.changes import reaches_members
@@ -389,7 +389,7 @@ def test_concepts_come_from_another_network_than_the_context(corpus: str) -> Non
     context, _ = load_recipe("sco-full", corpus).encoders
     assert (
         load_recipe("concepts", corpus).encoders
-        == (EncoderSpec("efficientnet-lite2", variant="ten"),)
+        == (EncoderSettings.parse({"kind": "efficientnet-lite2", "crops": "ten"}),)
         != (context,)
     )
 
@@ -408,7 +408,7 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("cca-mean", "sentence_encoder=null", "cca takes a sentence's vector"),
         (
             "ground-full",
-            "encoders=[efficientnet-lite0:roi, detector]",
+            "encoders=[roi-pooling, detector]",
             "one region encoder",
         ),
         ("ground-full", "val_images=100", "key 'val_images': concepts and phrases"),
@@ -523,13 +523,16 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
     (tmp_path / "link").symlink_to(tmp_path)
     here, *others = (
         load_recipe("irmatch-s", changes=[]).model_copy(
-            update={"encoders": (EncoderSpec("concepts", variant=str(run)),)}
+            update={"encoders": (EncoderSettings.parse({"kind": "concepts", "run": str(run)}),)}
         )
         for run in ("runs/concepts", "./runs/../runs/concepts", tmp_path / "link" / "runs" / "concepts")
     )
     assert all(is_same(here, other) for other in others)
     assert not is_same(
-        here, here.model_copy(update={"encoders": (EncoderSpec("concepts", variant="runs/other"),)})
+        here,
+        here.model_copy(
+            update={"encoders": (EncoderSettings.parse({"kind": "concepts", "run": "runs/other"}),)}
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.images import array_dims, recipe_encoders
 from seesay.runs.run import Run
@@ -54,7 +54,9 @@ def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
         concepts = ConceptVocabulary.from_texts(texts, min_count=2)
         concepts.save(folder / FILE)
         vocabulary = concepts.vocabulary()
-    encoder = load_sentence_encoder("minilm") if recipe.sentence_encoder == EncoderSpec("minilm") else None
+    encoder = (
+        load_sentence_encoder("minilm") if recipe.sentence_encoder == EncoderSettings("minilm") else None
+    )
     grounds = recipe.regions is not None
     dims = (
         task_for(recipe, corpus, vocabulary, encoder).image_dims

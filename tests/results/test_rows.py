@@ -122,7 +122,12 @@ def test_rows_of_a_recipe_that_has_changed_are_no_repetitions(tmp_path, changed)
 
 def test_a_digest_is_of_the_settings_alone():
     ours = settings_digest(load_recipe("vse++"))
-    for same in ("seed=7", "name=mine", "departures=[one crop]", "encoders=['efficientnet-lite2:ten']"):
+    for same in (
+        "seed=7",
+        "name=mine",
+        "departures=[one crop]",
+        "encoders=[{kind: efficientnet-lite2, crops: ten}]",
+    ):
         assert settings_digest(load_recipe("vse++", changes=[same])) == ours
     for other in ("optimizer.lr=0.5", "matcher.dim=3", "loss.margin=0.5", "val_images=7", "lemmas=true"):
         assert settings_digest(load_recipe("vse++", changes=[other])) != ours
@@ -152,10 +157,13 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
 @pytest.mark.parametrize(
     ("encoder", "named"),
     [
-        ("onnx:/models/mine/clip", "onnx:clip"),
-        ("timm:vit_tiny", "timm:vit_tiny"),
-        ("timm:vit_tiny@random", "timm:vit_tiny@random"),
-        ("instances:/models/yolox.onnx", "instances:yolox"),
+        ({"kind": "exported", "folder": "/models/mine/clip"}, {"kind": "exported", "folder": "clip"}),
+        ({"kind": "timm", "model": "vit_tiny"}, {"kind": "timm", "model": "vit_tiny"}),
+        (
+            {"kind": "timm", "model": "vit_tiny", "weights": "random"},
+            {"kind": "timm", "model": "vit_tiny", "weights": "random"},
+        ),
+        ({"kind": "instances", "file": "/models/yolox.onnx"}, {"kind": "instances", "file": "yolox"}),
     ],
 )
 def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
@@ -165,9 +173,18 @@ def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
 @pytest.mark.parametrize(
     ("change", "recorded"),
     [
-        ("encoders=['detector:/my models/yolox.onnx']", "encoders=['detector:yolox.onnx']"),
-        ("encoders=['onnx:/models/clip', 'timm:vit_tiny']", "encoders=['onnx:clip', 'timm:vit_tiny']"),
-        ("encoders=['efficientnet-lite0:ten']", "encoders=['efficientnet-lite0:ten']"),
+        (
+            "encoders=['{kind: detector, file: /my} models/yolox.onnx']",
+            "encoders=[{kind: detector, file: yolox.onnx}]",
+        ),
+        (
+            "encoders=[{kind: exported, folder: /models/clip}, {kind: timm, model: vit_tiny}]",
+            "encoders=[{kind: exported, folder: clip}, {kind: timm, model: vit_tiny}]",
+        ),
+        (
+            "encoders=[{kind: efficientnet-lite0, crops: ten}]",
+            "encoders=[{kind: efficientnet-lite0, crops: ten}]",
+        ),
         ("loss.margin=0.5", "loss.margin=0.5"),
     ],
 )

@@ -17,7 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.runs.bundle import write_bundle
 from seesay.runs.run import Run
@@ -66,7 +66,7 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run.dim == 24
     assert run.config.max_words is None
     assert run.config.regions is None
-    towers = EncoderSpec.parse(name)
+    towers = EncoderSettings.parse(name)
     for of in (run.recipe, run.config):
         assert (of.encoders, of.sentence_encoder, of.regions) == ((towers,), towers, None)
     assert run.recipe.matcher.kind == "cosine"
@@ -93,7 +93,7 @@ def test_what_is_no_model_is_refused(clip: Path) -> None:
     with pytest.raises(SeesayError, match="did you mean 'open_clip'"):
         seesay.load("openclip:ViT-B-32/openai")
     with pytest.raises(SeesayError, match="only encodes images"):
-        seesay.load("timm:vit_small_patch16_224")
+        seesay.load({"kind": "timm", "model": "vit_small_patch16_224"})
     with pytest.raises(SeesayError, match="device: expected one that PyTorch has here"):
         seesay.load(f"open_clip:{clip}", device="tpu")
 
@@ -168,7 +168,7 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
     )
     monkeypatch.chdir(tmp_path)
     again = Run.load("run")
-    assert again.config.encoders == (EncoderSpec("open_clip", variant=str(clip)),)
+    assert again.config.encoders == (EncoderSettings("open_clip", variant=str(clip)),)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert written["sentence_encoder"] == f"open_clip:{clip}"
@@ -206,4 +206,4 @@ def test_a_model_is_given_away_as_any_run(
     np.testing.assert_array_equal(run.score(images, SENTENCES), model.score(images, SENTENCES))
     [tower] = (moved / "towers").iterdir()
     with pytest.raises(SeesayError, match="is not a run; name the folder of the run"):
-        seesay.load(f"onnx:{tower}")
+        seesay.load({"kind": "exported", "folder": str(tower)})

@@ -16,7 +16,7 @@ from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import held_out_scores, save_held_out
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
@@ -74,7 +74,7 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     recipe = load_recipe(
         "vse++",
         changes=[
-            f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']",
+            f"encoders=[efficientnet-lite0, {{kind: concepts, run: {run.folder}}}]",
             "schedule.epochs=1",
             "batch_size=16",
         ],
@@ -89,7 +89,7 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
-    encoder = load_image_encoder(f"concepts:{run.folder}", default_device())
+    encoder = load_image_encoder({"kind": "concepts", "run": str(run.folder)}, default_device())
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
     best = sorted(scores.tolist(), reverse=True)[:3]
     assert [each.score for each in found] == pytest.approx(best, rel=1e-5)
@@ -133,7 +133,12 @@ def test_matchers_learn_from_scores_of_heads_that_have_not_seen_the_images(
     """With folds a train image's scores are another head's; a val image's are the run's own."""
     folded = train(load_recipe("concepts", changes=[*CHANGES, "matcher.folds=3"]), corpus, tmp_path / "run")
     recipe = load_recipe(
-        "sco-cnp", changes=[f"encoders=['concepts:{folded.folder}']", "matcher.dim=8", "schedule.epochs=1"]
+        "sco-cnp",
+        changes=[
+            f"encoders=[{{kind: concepts, run: {folded.folder}}}]",
+            "matcher.dim=8",
+            "schedule.epochs=1",
+        ],
     )
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
     task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
@@ -158,7 +163,11 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2)
         names = [image.name for image in task.data.corpus.images]
-        scores.append(held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), names)["logits"])
+        scores.append(
+            held_out_scores(EncoderSettings.parse({"kind": "concepts", "run": str(tmp_path)}), names)[
+                "logits"
+            ]
+        )
     same = np.isclose(*scores, atol=1e-4).all(axis=1)
     assert (same == first).all()
 
@@ -167,7 +176,7 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
     """The run keeps them, whatever becomes of the run of concepts."""
     folded = train(load_recipe("concepts", changes=[*CHANGES, "matcher.folds=2"]), corpus, tmp_path / "run")
     changes = [
-        f"encoders=['concepts:{folded.folder}']",
+        f"encoders=[{{kind: concepts, run: {folded.folder}}}]",
         "matcher.dim=8",
         "schedule.epochs=1",
         "batch_size=30",
@@ -181,16 +190,20 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
 
 
 def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
-    assert held_out_scores(EncoderSpec.parse("efficientnet-lite0:ten"), ["a.jpg"]) is None
     assert (
-        held_out_scores(EncoderSpec.parse(f"concepts:{run.folder}"), ["a.jpg"]) is None
+        held_out_scores(EncoderSettings.parse({"kind": "efficientnet-lite0", "crops": "ten"}), ["a.jpg"])
+        is None
+    )
+    assert (
+        held_out_scores(EncoderSettings.parse({"kind": "concepts", "run": str(run.folder)}), ["a.jpg"])
+        is None
     )  # trained without folds
     write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=5)
     with pytest.raises(SeesayError, match=r"held-out.safetensors is missing, .* matcher.folds=0"):
-        held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), ["a.jpg"])
+        held_out_scores(EncoderSettings.parse({"kind": "concepts", "run": str(tmp_path)}), ["a.jpg"])
     save_held_out(tmp_path, ["a.jpg"], np.zeros((1, 2), np.float32))
     with pytest.raises(SeesayError, match=r"trained on other images \(b.jpg is not among them\)"):
-        held_out_scores(EncoderSpec.parse(f"concepts:{tmp_path}"), ["a.jpg", "b.jpg"])
+        held_out_scores(EncoderSettings.parse({"kind": "concepts", "run": str(tmp_path)}), ["a.jpg", "b.jpg"])
 
 
 def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: Path) -> None:
@@ -205,7 +218,8 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2)
         found = held_out_scores(
-            EncoderSpec.parse(f"concepts:{tmp_path}"), [each.name for each in task.data.corpus.images]
+            EncoderSettings.parse({"kind": "concepts", "run": str(tmp_path)}),
+            [each.name for each in task.data.corpus.images],
         )
         assert found is not None
         scores.append(found["logits"])
@@ -217,7 +231,7 @@ class Quarters(ImageEncoder):
     """The mean colours of an image's four quarters, side by side: four regions of three numbers."""
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
             quarters = pixels.reshape(len(pixels), 2, 4, 2, 4, 3).mean(axis=(2, 4)).reshape(len(pixels), -1)
             return {"pooled": np.float32(quarters / 255)}
@@ -231,7 +245,7 @@ def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Co
     short = ["schedule.epochs=3", "batch_size=16", "min_count=2"]
     run = train(load_recipe("concepts-instances", changes=[*changes, *short]), corpus, tmp_path / "run")
     images = corpus.split("val").images[:3]
-    names = ["test-quarters", f"concepts:{run.folder}"]
+    names = ["test-quarters", {"kind": "concepts", "run": str(run.folder)}]
     data = [image.source.read() for image in images if image.source is not None]
     regions, scores = encode_images([load_image_encoder(n) for n in names], data, list("abc")).arrays
     state = {key.rpartition("layers.")[2]: value.numpy() for key, value in run.matcher.state_dict().items()}
@@ -245,7 +259,9 @@ def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Co
             of_regions.append(state["3.weight"] @ hidden + state["3.bias"])
         np.testing.assert_allclose(found, np.max(of_regions, axis=0), rtol=1e-3, atol=1e-4)
     assert (
-        held_out_scores(EncoderSpec.parse(names[1]), [image.name for image in corpus.split("train").images])
+        held_out_scores(
+            EncoderSettings.parse(names[1]), [image.name for image in corpus.split("train").images]
+        )
         is not None
     )
 
@@ -274,29 +290,34 @@ def read_by(run: Run) -> list[str]:
 
 def test_it_is_the_run_concepts_beside_the_new_run(corpus: Corpus, concepts: Path) -> None:
     run = train(reader(), corpus, concepts.parent / "reader")
-    assert read_by(run) == ["efficientnet-lite0", f"concepts:{concepts}"]
+    assert read_by(run) == ["efficientnet-lite0", {"kind": "concepts", "run": str(concepts)}]
     assert run.recipe.encoders[1].weights  # the run keeps what it reads
     assert run.encoders[1].dims["pooled"] == len(Run.load(str(concepts)).vocabulary.words)
     train(reader(), corpus, concepts.parent / "reader", resume=True)  # is the same recipe
 
 
 def test_it_is_the_run_of_a_recipe_that_is_named(corpus: Corpus, concepts: Path, tmp_path: Path) -> None:
-    recipe = load_recipe("vse++", changes=[*SHORT, *READS, "encoders=[concepts:concepts-instances]"])
+    recipe = load_recipe(
+        "vse++", changes=[*SHORT, *READS, "encoders=[{kind: concepts, run: concepts-instances}]"]
+    )
     with pytest.raises(SeesayError, match=f"`seesay train concepts-instances --out {tmp_path}/concepts-inst"):
         train(recipe, corpus, tmp_path / "run")
     shutil.copytree(concepts, tmp_path / "concepts-instances")
     run = train(recipe, corpus, tmp_path / "run")
-    assert read_by(run) == [f"concepts:{tmp_path}/concepts-instances"]
+    assert read_by(run) == [{"kind": "concepts", "run": f"{tmp_path}/concepts-instances"}]
 
 
 def test_another_run_can_be_named(corpus: Corpus, concepts: Path, tmp_path: Path) -> None:
     named = reader().model_copy(
         update={
-            "encoders": (EncoderSpec("efficientnet-lite0"), EncoderSpec("concepts", variant=str(concepts)))
+            "encoders": (
+                EncoderSettings("efficientnet-lite0"),
+                EncoderSettings.parse({"kind": "concepts", "run": str(concepts)}),
+            )
         }
     )
     run = train(named, corpus, tmp_path / "run")
-    assert read_by(run)[1] == f"concepts:{concepts}"
+    assert read_by(run)[1] == {"kind": "concepts", "run": str(concepts)}
 
 
 def test_without_such_a_run_nothing_is_trained(corpus: Corpus, tmp_path: Path) -> None:
@@ -333,7 +354,10 @@ def test_a_table_trains_and_reads_its_own(corpus: Corpus, tmp_path: Path) -> Non
     assert "concepts-seed1: no finished run" in failure
     assert measure_table(runs, [1], lambda _: None).failures == []
     own = tmp_path / corpus.name / "concepts-seed1"
-    assert read_by(Run.load(str(tmp_path / corpus.name / "reader-seed1")))[1] == f"concepts:{own}"
+    assert read_by(Run.load(str(tmp_path / corpus.name / "reader-seed1")))[1] == {
+        "kind": "concepts",
+        "run": str(own),
+    }
     assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []
 
 

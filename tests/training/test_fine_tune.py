@@ -16,7 +16,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import kept_encoder, load_image_encoder
 from seesay.encoders.images.encode import bytes_of, encode_images
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.losses.pairs import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
@@ -274,12 +274,12 @@ def members(recipe: Recipe, matching: Path, out: Path) -> None:
 
 
 def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Path, tmp_path: Path) -> None:
-    recipe = fusion(matching, tmp_path, "efficientnet-lite0:ten")
+    recipe = fusion(matching, tmp_path, {"kind": "efficientnet-lite0", "crops": "ten"})
     members(recipe, matching, tmp_path / "run")
     run = train(recipe, few, tmp_path / "run", resume=True)
     assert run.recipe.encoders == (
         *Run.load(str(matching)).recipe.encoders,
-        EncoderSpec("efficientnet-lite0", variant="ten"),
+        EncoderSettings.parse({"kind": "efficientnet-lite0", "crops": "ten"}),
     )
     shutil.rmtree(tmp_path / "run" / MEMBERS)
     run = Run.load(str(tmp_path / "run"))
@@ -295,7 +295,7 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Pa
 def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) -> None:
     run, summary = Run.load(str(concepts)), TrainingSummary.load(concepts)
     (encoder,) = run.recipe.encoders
-    assert encoder.untuned == EncoderSpec("efficientnet-lite0") != encoder
+    assert encoder.untuned == EncoderSettings("efficientnet-lite0") != encoder
     assert (concepts / f"encoder-{encoder.weights}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert default_protocol(run.config) == "concepts"
@@ -427,7 +427,7 @@ def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> No
     small = [change for change in BOTH if not change.startswith("matcher.views")]
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned-frozen", changes=changes), few, tmp_path / "run")
-    assert run.recipe.encoders == (EncoderSpec("efficientnet-lite0"),)
+    assert run.recipe.encoders == (EncoderSettings("efficientnet-lite0"),)
     assert not list(run.folder.glob("encoder-*"))
     before, after = first_step(run.folder).matcher.state_dict(), run.matcher.state_dict()
     moved = {key for key, value in before.items() if not torch.equal(value, after[key])}
@@ -442,7 +442,7 @@ def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> No
 def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     fit_torchvision()
     pytest.importorskip("timm", reason="timm is not installed")
-    changes = ("encoders=['timm:test_vit@random:ten']", *SMALL[MATCHING][1:])
+    changes = ("encoders=[{kind: timm, crops: ten, model: test_vit, weights: random}]", *SMALL[MATCHING][1:])
     run = train(load_recipe(MATCHING, changes=changes), few, tmp_path / "run")
     (spec,) = run.recipe.encoders
     assert (spec.name, spec.variant, len(spec.weights)) == ("timm", "test_vit@random:ten", 16)

@@ -12,7 +12,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.networks.lite import PixelsToStages, last_stages
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.losses.ranking import ContrastiveLoss
 from seesay.matchers.baselines.vsepp import VSEPlusPlus
@@ -133,7 +133,7 @@ def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_the_last_stages_are_tuned_and_the_maps_are_gone(tuned: Path, few: Corpus) -> None:
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
-    assert name.untuned == EncoderSpec(NETWORK)
+    assert name.untuned == EncoderSettings(NETWORK)
     ours, theirs = (load_lite(each, tuned).state_dict() for each in (name, NETWORK))
     moved = {key for key, value in theirs.items() if not torch.equal(ours[key], value)}
     assert "network._blocks.11._expand_conv.weight" in moved

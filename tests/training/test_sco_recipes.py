@@ -14,7 +14,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import kept_encoder
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
@@ -29,7 +29,7 @@ from seesay.training.train import train
 
 pytestmark = pytest.mark.slow  # a decoder is trained for each row of the table
 
-TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
+TEN, ONE, CONCEPTS = {"kind": "efficientnet-lite0", "crops": "ten"}, "efficientnet-lite0", "concepts"
 GENERATION = GenerationSettings()
 TABLE_1 = {
     "ctx-1crop": ("context", (ONE,), None),
@@ -80,7 +80,9 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
-    assert recipe.encoders == tuple(EncoderSpec.parse(regions.get(encoder, encoder)) for encoder in encoders)
+    assert recipe.encoders == tuple(
+        EncoderSettings.parse(regions.get(encoder, encoder)) for encoder in encoders
+    )
     printed = LOSSES["margin"].settings(margin=0.2)
     assert recipe.loss == (LOSSES["soft-margin"].settings(margin=0.2, top_k=10) if small else printed)
     assert recipe.batch_size == (512 if small else 129)  # a matched pair and 128 mismatched ones
@@ -143,7 +145,7 @@ def test_it_matches_what_it_never_saw_and_is_loaded_again(full: Run, corpus: Cor
 def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> None:
     seen = load_recipe("concepts", changes=[*SMALL[:2], "matcher.hidden=0", "schedule.epochs=1"])
     train(seen, corpus, tmp_path / "concepts")
-    names = f"encoders=[efficientnet-lite0, 'concepts:{tmp_path / 'concepts'}']"
+    names = f"encoders=[efficientnet-lite0, {{kind: concepts, run: {tmp_path / 'concepts'}}}]"
     recipe = load_recipe("sco-cnp-ctx", changes=[names, *SMALL[1:], "schedule.epochs=1"])
     train(recipe, corpus, tmp_path / "run")
     shutil.rmtree(tmp_path / "concepts")
@@ -162,7 +164,7 @@ def test_a_precomputed_context_beside_concepts(corpus: Corpus, tmp_path: Path) -
     images = tuple(replace(image, row=row) for row, image in enumerate(corpus.images))
     features = np.random.default_rng(0).normal(size=(len(images), 4)).astype(np.float32)
     both = replace(corpus, images=images, features=features)
-    names = f"encoders=[precomputed, 'concepts:{tmp_path / 'concepts'}']"
+    names = f"encoders=[precomputed, {{kind: concepts, run: {tmp_path / 'concepts'}}}]"
     train(
         load_recipe("sco-cnp-ctx", changes=[names, *SMALL[1:], "schedule.epochs=1"]), both, tmp_path / "run"
     )

@@ -346,7 +346,11 @@ def test_the_weights_and_the_words_are_those_of_the_run(
             {"matcher": {"dim": 30, "word_dim": 8}},
             r"its weights do not fit .* is \(.*\), not \(",
         ),
-        ("irmatch-s", {"encoders": ["efficientnet-lite0:ten"]}, "was trained with 'encoders' .*lite0'"),
+        (
+            "irmatch-s",
+            {"encoders": [{"kind": "efficientnet-lite0", "crops": "ten"}]},
+            "was trained with 'encoders' .*lite0'",
+        ),
         ("vse++", {"matcher": {"dim": 24}}, "its weights do not fit recipe 'vse\\+\\+'"),
         ("cca-mean", {"matcher": {"dim": 4}}, "'cca-mean' cannot start from weights"),
         ("mcnn-ens", {"matcher": {}}, "'mcnn-ens' combines runs"),

@@ -85,7 +85,7 @@ def test_instances_of_a_detector_have_the_names_of_its_classes(corpus: Corpus, t
     detector = tmp_path / "three.onnx"
     torch.onnx.export(Fixed(rows()), (torch.zeros(1, 3, SIDE, SIDE),), str(detector), dynamo=False)
     detector.with_suffix(".txt").write_text("circle\nsquare\nstar\n")
-    changes = [f"encoders=['instances:{detector}']", "schedule={epochs: 1}", "matcher.dim=8"]
+    changes = [f"encoders=[{{kind: instances, file: {detector}}}]", "schedule={epochs: 1}", "matcher.dim=8"]
     run = train(load_recipe("gvse-uncommon-plus", changes=changes), small(corpus), tmp_path / "run")
     found = run.matcher.state_dict()["names.classes"].numpy()
     vectors = PretrainedVectors(run.vocabulary).class_vectors()

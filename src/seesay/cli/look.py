@@ -49,10 +49,10 @@ def data(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
+@opt.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0 --out features")
 def features(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images.")],
-    encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
+    encoder: Annotated[str, typer.Option(help="An encoder in YAML; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     reading: opt.Reading,
     cluster: opt.Cluster = None,
@@ -64,11 +64,14 @@ def features(
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.cluster import fill_stores_on_cluster
     from seesay.encoders.images.encode import fill_stores
+    from seesay.encoders.settings import EncoderSettings
     from seesay.encoders.stores import has_stores
     from seesay.paths import check_folder
+    from seesay.recipes.changes import Change
 
+    settings = EncoderSettings.parse(Change.parse(f"encoder={encoder}").value)
     check_folder(out, has_stores(out))
-    chosen = load_image_encoder(encoder, default_device())
+    chosen = load_image_encoder(settings, default_device())
     images = reading.read(folder.resolve() if cluster else folder).images
     if cluster:
         report = fill_stores_on_cluster([chosen], out, images, cluster)
@@ -107,12 +110,10 @@ def concepts(
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.sources import FileSource
-    from seesay.encoders.spec import is_two_tower
-    from seesay.runs.config import RUN
-    from seesay.runs.load import load_run
+    from seesay.runs.load import is_run, load_run
     from seesay.text.concepts import MAX_CONCEPTS, MIN_COUNT, ConceptVocabulary
 
-    a_run = is_two_tower(source) or (Path(source) / RUN).is_file()
+    a_run = is_run(source)
     opt.refuse({"--min-count": min_count != MIN_COUNT and (a_run or image is not None)}, "is for a corpus.")
     if image is not None:
         from seesay.runs.predictions import image_concepts

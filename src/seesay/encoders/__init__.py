@@ -3,7 +3,7 @@
 Another package adds an encoder by registering a class and naming its module as an entry point of the group
 `seesay.image_encoders`, `seesay.region_encoders` or `seesay.sentence_encoders`.
 
-A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights; see `EncoderSpec`.
+A recipe names an encoder by its `kind`, or by a mapping of that and its further settings.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from seesay.encoders.settings import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.lazy import lazy_names
 from seesay.onnx import Session
-from seesay.registry import Registry
 
 if TYPE_CHECKING:
     from seesay.encoders.images.base import ImageEncoder, list_encoders, load_image_encoder
@@ -31,16 +31,13 @@ if TYPE_CHECKING:
         load_sentence_encoder,
         save_sentence_encoder,
     )
-    from seesay.encoders.spec import EncoderSpec
     from seesay.encoders.stores import FeatureStore
-
-    SentenceClass = type[SentenceEncoder] | type[SentenceFeatures]
 
 __all__ = [
     "IMAGE_ENCODERS",
     "REGION_ENCODERS",
     "SENTENCE_ENCODERS",
-    "EncoderSpec",
+    "EncoderSettings",
     "FeatureStore",
     "ImageEncoder",
     "RegionEncoder",
@@ -59,24 +56,11 @@ __all__ = [
     "save_sentence_encoder",
 ]
 
-_TOWERS = "seesay.encoders.towers.encoders"  # of images and of sentences
-
-IMAGE_ENCODERS: Registry[type[ImageEncoder]] = Registry(
-    "image encoder", "seesay.image_encoders", "seesay.encoders.images", _TOWERS
-)
-REGION_ENCODERS: Registry[type[RegionEncoder]] = Registry(
-    "region encoder", "seesay.region_encoders", "seesay.encoders.regions"
-)
-SENTENCE_ENCODERS: Registry[SentenceClass] = Registry(
-    "sentence encoder", "seesay.sentence_encoders", "seesay.encoders.sentences", _TOWERS
-)
-
-
 register_image_encoder = IMAGE_ENCODERS.register
-"""Return a decorator that registers an `ImageEncoder`, which recipes name `name` or `name:VARIANT`."""
+"""Return a decorator that registers an `ImageEncoder` under the `kind` by which recipes name it."""
 
 register_region_encoder = REGION_ENCODERS.register
-"""Return a decorator that registers a `RegionEncoder`, which recipes name `name` or `name:VARIANT`."""
+"""Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
 
 register_sentence_encoder = SENTENCE_ENCODERS.register
 """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
@@ -96,15 +80,22 @@ def package_folder(package: str) -> Path:
 
 
 class Described:
-    """A registered class with a description for lists of encoders."""
+    """A registered class with its settings, and a description for lists of encoders.
 
-    variants: ClassVar[Mapping[str, str]] = {}  # suffix of the registered name: a line about it
+    Attributes:
+        options: the settings besides the kind. For each, the values that it may have, the default first; any
+            text if none are listed.
+        variants: settings in YAML, and a line about the encoder with them.
+    """
+
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
+    variants: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Return the name and a line about each variant: by default the first line of the docstring."""
+    def describe(cls, kind: str) -> list[tuple[str, str]]:
+        """Return the settings of each variant and a line: by default the first one of the docstring."""
         variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
-        return [(name + suffix, line) for suffix, line in variants.items()]
+        return [(f"{{kind: {kind}, {own}}}" if own else kind, line) for own, line in variants.items()]
 
 
 class Encoder(Described):
@@ -135,7 +126,6 @@ class Encoder(Described):
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "spec": ("EncoderSpec",),
         "stores": ("FeatureStore",),
         "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
         "images.encode": ("encode_images", "fill_stores"),

@@ -1,8 +1,8 @@
 """Region encoders: features of boxes of an image.
 
-`efficientnet-lite0:roi` runs once on the whole image and pools the last convolutional maps of stride 16 and
-32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `detector:FILE.onnx` adds the
-classes of a detector, whose boxes are proposals.
+`roi-pooling` runs EfficientNet-Lite0 once on the whole image and pools its last convolutional maps of stride
+16 and 32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `detector` adds the
+classes of a detector in a file, whose boxes are proposals.
 
 Boxes and features of an image are computed once and stored, in a folder for each region encoder and version
 of the proposals; a row is a region.
@@ -11,7 +11,7 @@ of the proposals; a row is a region.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -29,9 +29,10 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import AnyEncoder, EncoderSettings
 from seesay.encoders.stores import ArrayStore
-from seesay.errors import ImageError, SeesayError, did_you_mean
+from seesay.errors import ImageError, SeesayError
+from seesay.paths import home_expanded
 
 Boxes = NDArray[np.float32]
 # Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
@@ -42,8 +43,8 @@ EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Vectors]]
 NETWORK = "efficientnet-lite0"
 BINS = 3  # per side of each box
 SIDE = 448  # pixels, of the square that the whole image is resized to
-DETECTOR = "detector"
-MAPS = f"{NETWORK}{EIGHT_BITS}:roi"  # whose features precede a detector's classes
+POOLING, DETECTOR = "roi-pooling", "detector"
+MAPS = f"{NETWORK}{EIGHT_BITS}"  # whose pooled maps precede a detector's classes
 _OBJECTS = 60  # of an image, at most
 _SAME = 0.7  # the IoU above which a proposal is the box of an object
 CHUNK = 4  # images a thread takes at a time
@@ -54,7 +55,7 @@ class RegionEncoder(Encoder):
     """A network that turns boxes of images into features.
 
     Args:
-        name: the name that recipes use.
+        name: a name that differs between encoders with other features.
         weights: an identifier that changes with the weights.
         what: an identifier that changes with the processing of image and boxes.
         dim: width of the features.
@@ -70,13 +71,16 @@ class RegionEncoder(Encoder):
         [[50.0], [200.0]]
     """
 
+    role: ClassVar[str] = "regions"
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
+
     def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
         self.name, self.dim, self._run = name, dim, run
         self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
-        """Load the variant that a recipe names; see `ImageEncoder.load`."""
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
+        """Load the encoder that a recipe names; see `ImageEncoder.load`."""
         raise NotImplementedError
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
@@ -96,21 +100,22 @@ class RegionEncoder(Encoder):
         return self._run(images, inside) if images else []
 
 
-@lru_cache(maxsize=4)
-def load_region_encoder(
-    encoder: str | EncoderSpec, device: str = "cpu", run: Path | None = None
-) -> RegionEncoder:
-    """Load a region encoder, by its name, such as "efficientnet-lite0:roi"; see `load_image_encoder`.
+def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
+    """Load a region encoder by its settings, such as "roi-pooling"; see `load_image_encoder`.
 
     Example:
         >>> import numpy as np
         >>> from seesay.encoders import load_region_encoder
-        >>> encoder = load_region_encoder("efficientnet-lite0:roi")
+        >>> encoder = load_region_encoder("roi-pooling")
         >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
         (2, 3888)
     """
-    spec = EncoderSpec.parse(encoder)
-    return REGION_ENCODERS[spec.name].load(spec, device, run)
+    return _kept(REGION_ENCODERS.checked(encoder), device, run)
+
+
+@lru_cache(maxsize=4)
+def _kept(settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
+    return REGION_ENCODERS[settings.kind].load(settings, device, run)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
@@ -183,35 +188,24 @@ def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
     return shares[..., 1:-1].astype(np.float32)
 
 
-@register_region_encoder(NETWORK)
-class LiteRegionEncoder(RegionEncoder):
-    """EfficientNet-Lite0 on regions."""
+@register_region_encoder(POOLING)
+class PoolingEncoder(RegionEncoder):
+    """Maps of one pass of EfficientNet-Lite0 over the image, pooled in the regions."""
 
+    options: ClassVar = {"network": (NETWORK, MAPS)}
     variants: ClassVar = {
-        ":roi": f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
+        "": f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
+        f"network: {MAPS}": "the same in 8 bits: included, and more than twice as fast on a CPU",
     }
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
-        name, network = str(spec), spec.name
-        known, weights = [line[0] for line in cls.describe(network)], weights_of(network)
-        if name not in known:
-            hint = did_you_mean(name, known) or "."
-            raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
-        dim = BINS * BINS * sum(MAP_CHANNELS)
-        maps = run_squares(EncoderSpec(network), ["fine", "coarse"], SIDE, device, run)
-        encoder = cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(maps))
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
+        network, dim = settings.get("network") or NETWORK, BINS * BINS * sum(MAP_CHANNELS)
+        maps = run_squares(network, ["fine", "coarse"], SIDE, device, run)
+        what = f"side={SIDE} bicubic pool={BINS} v2"
+        encoder = cls(f"{network}:roi", weights_of(network), what, dim, _pooled(maps))
         encoder.sessions = maps.sessions
         return encoder
-
-
-@register_region_encoder(NETWORK + EIGHT_BITS)
-class EightBitLiteRegionEncoder(LiteRegionEncoder):
-    """EfficientNet-Lite0 in 8 bits on regions."""
-
-    variants: ClassVar = {
-        ":roi": "the same from the network in 8 bits: included, and more than twice as fast on a CPU",
-    }
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:
@@ -235,17 +229,19 @@ class DetectedRegionEncoder(RegionEncoder):
     detector adds its confidence in each of its classes for each region.
     """
 
+    options: ClassVar = {"file": ()}
     variants: ClassVar = {
-        ":FILE": f"{MAPS}, and the classes of a detector (ONNX, YOLOX's layout), whose boxes are proposals"
+        "file: FILE": "the same and the classes of a detector (ONNX, YOLOX's layout), whose boxes are taken"
     }
     detector: Detector
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> RegionEncoder:
-        """Load the detector from the file in the name."""
-        if not spec.variant:
-            raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
-        detector, maps = Detector(Path(spec.variant)), load_region_encoder(MAPS, device, run)
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
+        """Load the detector from its file."""
+        if not (file := settings.get("file")):
+            raise SeesayError("Region encoder 'detector': name its file, {kind: detector, file: FILE.onnx}.")
+        detector = Detector(home_expanded(file))
+        maps = load_region_encoder({"kind": POOLING, "network": MAPS}, device, run)
 
         def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
             pooled = maps.encode_images(images, boxes)
@@ -257,7 +253,7 @@ class DetectedRegionEncoder(RegionEncoder):
         dim = maps.dim + detector.classes
         # Features do not depend on the path of the file.
         encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, compute)
-        encoder.name, encoder.detector, encoder.sessions = str(spec), detector, maps.sessions
+        encoder.detector, encoder.sessions = detector, maps.sessions
         return encoder
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:

@@ -46,8 +46,21 @@ class Change(NamedTuple):
 
 
 def in_one_line(value: object) -> str:
-    """Return a value as YAML on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+    """Return a value as YAML on one line, `kind` first in a mapping and the other keys sorted.
+
+    >>> in_one_line([{"crops": "ten", "kind": "efficientnet-lite0"}])
+    '[{kind: efficientnet-lite0, crops: ten}]'
+    """
+    text = yaml.safe_dump(_in_order(value), default_flow_style=True, width=10**6, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+def _in_order(value: object) -> object:
+    if isinstance(value, list):
+        return [_in_order(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _in_order(value[key]) for key in sorted(value, key=lambda key: (key != "kind", str(key)))}
 
 
 def changes_of(given: Sequence[str] | Mapping[str, object]) -> list[Change]:

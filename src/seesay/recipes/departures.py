@@ -11,6 +11,7 @@ from typing import TypeAlias
 from pydantic import Field
 
 from seesay.errors import SeesayError
+from seesay.recipes.changes import in_one_line
 from seesay.recipes.files import Values
 from seesay.settings import Settings
 
@@ -141,4 +142,4 @@ def _text(value: object) -> str:
         return f"{value:,}" if isinstance(value, int) else format(value, "g")
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]" if len(value) != 1 else _text(value[0])
-    return str(value)
+    return in_one_line(value) if isinstance(value, Mapping) else str(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +11,7 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.recipes.changes import (
     LABELS,
@@ -30,7 +29,6 @@ from seesay.settings import describe
 
 M = TypeVar("M", bound=BaseModel)
 
-_OF_RUNS = ("concepts", "concepts-regions")  # encoders whose variant is the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
@@ -84,7 +82,10 @@ def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
         check_member(composed, member)
-    if PRECOMPUTED in composed.encoders and len({m.matcher.instances_per_image for m in members}) > 1:
+    if (
+        any(each.kind == PRECOMPUTED for each in composed.encoders)
+        and len({m.matcher.instances_per_image for m in members}) > 1
+    ):
         raise SeesayError(
             f"Recipe '{composed.name}': its members read precomputed features in two ways, as instances "
             "and as a vector; name encoders, or train the members separately and evaluate them with "
@@ -132,9 +133,9 @@ def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
 
 def _untuned(recipe: Recipe) -> Recipe:
     encoders = []
-    for spec in (encoder.untuned for encoder in recipe.encoders):
-        of_run = spec.variant and spec.name in _OF_RUNS  # its folder can be written in several ways
-        encoders.append(replace(spec, variant=str(Path(spec.variant).resolve())) if of_run else spec)
+    for encoder in (each.untuned for each in recipe.encoders):
+        run = encoder.get("run")  # whose folder can be written in several ways
+        encoders.append(encoder.replaced(run=str(Path(run).resolve())) if run else encoder)
     return recipe.model_copy(update={"encoders": tuple(encoders)})
 
 
@@ -160,7 +161,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
 
-def _arrays(recipe: Recipe) -> list[tuple[EncoderSpec, str]]:
+def _arrays(recipe: Recipe) -> list[tuple[EncoderSettings, str]]:
     """Return the arrays of a recipe's image features, in order."""
     return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 

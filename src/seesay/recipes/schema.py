@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.spec import PRECOMPUTED, EncoderSpec
-from seesay.errors import did_you_mean
+from seesay.encoders.settings import EncoderSettings, checked_encoder
+from seesay.errors import SeesayError, did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
 from seesay.samplers import SAMPLERS
@@ -28,13 +28,28 @@ if TYPE_CHECKING:
     from seesay.losses.base import Loss
 
 
-def _named_encoder(name: object) -> EncoderSpec:
-    if not isinstance(name, str | EncoderSpec):
-        raise ValueError("name an encoder, such as efficientnet-lite0")
-    return EncoderSpec.parse(name).absolute
+def _image_encoder(values: object) -> EncoderSettings:
+    try:
+        return checked_encoder(values).absolute
+    except SeesayError as failure:
+        raise ValueError(str(failure)) from failure
 
 
-AnyEncoder = Annotated[EncoderSpec, PlainValidator(_named_encoder), PlainSerializer(str)]
+def _sentence_encoder(values: object) -> EncoderSettings | None:
+    try:
+        return None if values is None else SENTENCE_ENCODERS.checked(values).absolute
+    except SeesayError as failure:
+        raise ValueError(str(failure)) from failure
+
+
+def _dumped(encoder: EncoderSettings | None) -> str | dict[str, str] | None:
+    return None if encoder is None else encoder.dump()
+
+
+AnyImageEncoder = Annotated[EncoderSettings, PlainValidator(_image_encoder), PlainSerializer(_dumped)]
+AnySentenceEncoder = Annotated[
+    EncoderSettings | None, PlainValidator(_sentence_encoder), PlainSerializer(_dumped)
+]
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
 
 
@@ -120,7 +135,7 @@ class Recipe(Settings):
         corpus: the corpus for training; by default the given one.
         settings_of: the corpus whose settings these are; None if the recipe has the same for all.
         about: a line for `seesay recipes`.
-        encoders: image encoders by name; their features are joined.
+        encoders: image encoders; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm`, `minilm-int8` and the text
             towers of two-tower models are fitted on the train split.
@@ -149,9 +164,9 @@ class Recipe(Settings):
     settings_of: str | None = None
     about: str = ""
     system: str | None = None
-    encoders: tuple[AnyEncoder, ...] = Field(min_length=1)
+    encoders: tuple[AnyImageEncoder, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
-    sentence_encoder: AnyEncoder | None = None
+    sentence_encoder: AnySentenceEncoder = None
     sentence_dim: int = Field(6000, gt=0)
     min_count: int = Field(1, gt=0)
     lemmas: bool = False
@@ -173,23 +188,19 @@ class Recipe(Settings):
 
     @field_validator("encoders")
     @classmethod
-    def _of_one_array(cls, encoders: tuple[EncoderSpec, ...]) -> tuple[EncoderSpec, ...]:
-        if encoders.count(PRECOMPUTED) > 1:
-            raise ValueError(f"a corpus has one array of precomputed features; name {PRECOMPUTED} once")
+    def _each_once(cls, encoders: tuple[EncoderSettings, ...]) -> tuple[EncoderSettings, ...]:
+        if len({*encoders}) < len(encoders):
+            raise ValueError("an encoder is named twice; name each once")
         return encoders
 
-    @field_validator("sentence_encoder", "sampler")
+    @field_validator("sampler")
     @classmethod
-    def _is_registered(
-        cls, named: EncoderSpec | str | None, info: ValidationInfo
-    ) -> EncoderSpec | str | None:
-        registries = {"sampler": sorted(SAMPLERS), "sentence_encoder": sorted(SENTENCE_ENCODERS)}
-        known = registries[str(info.field_name)]
-        if named is not None and (named.name if isinstance(named, EncoderSpec) else named) not in known:
-            near = did_you_mean(str(named), known) or "."
-            what = str(info.field_name).replace("_", " ")
-            raise ValueError(f"no {what} '{named}'{near} There are: {', '.join(known)}")
-        return named
+    def _is_registered(cls, sampler: str) -> str:
+        if sampler not in SAMPLERS:
+            known = sorted(SAMPLERS)
+            near = did_you_mean(sampler, known) or "."
+            raise ValueError(f"no sampler '{sampler}'{near} There are: {', '.join(known)}")
+        return sampler
 
     @model_validator(mode="after")
     def _keys_fit(self) -> Recipe:
@@ -227,16 +238,14 @@ def _input_misfits(recipe: Recipe) -> Misfits:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
 
 
-def _fusion_misfits(fusion: str, encoders: tuple[EncoderSpec, ...]) -> Misfits:
-    """SCO's fusions of context and concepts; precomputed features may be either, if no other encoder is."""
-    roles = ["either" if encoder == PRECOMPUTED else encoder.role for encoder in encoders]
+def _fusion_misfits(fusion: str, encoders: tuple[EncoderSettings, ...]) -> Misfits:
+    """SCO's fusions of context and concepts."""
+    roles = [encoder.role for encoder in encoders]
     if fusion == "context" and "concepts" in roles:
         yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
-    if fusion == "concepts" and roles != ["either"] and {*roles} != {"concepts"}:
+    if fusion == "concepts" and {*roles} != {"concepts"}:
         yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
-    if fusion in ("sum", "gate", "scaled-gate") and (
-        len(roles) < 2 or roles[0] == "concepts" or not {*roles[1:]} <= {"concepts", "either"}
-    ):
+    if fusion in ("sum", "gate", "scaled-gate") and (roles[0] == "concepts" or {*roles[1:]} != {"concepts"}):
         yield (
             "encoders",
             f"the fusion '{fusion}' joins one encoder of the context, named first, and concepts; name both",

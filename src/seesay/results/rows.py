@@ -39,7 +39,7 @@ _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # o
 
 INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows are included in the package
 
-_CROPS = {"": "squash", "ten": "ten crops", "roi": "pooled regions"}
+_CROPS = {"": "squash", "ten": "ten crops", "own": "its own crop"}
 
 
 class Provenance(BaseModel):
@@ -288,27 +288,22 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
-    from seesay.encoders.regions import DETECTOR, MAPS
-    from seesay.encoders.spec import EncoderSpec
+    from seesay.encoders.regions import DETECTOR, MAPS, NETWORK, POOLING
 
     networks, crops = [], []
-    for spec in recipe.encoders:
-        if spec.is_tower:
-            networks.append(spec.untuned.title + (" fine-tuned" if spec.weights else ""))
-            crops.append(_CROPS.get(spec.variant.rpartition(":")[2], "its own crop"))
-            continue
-        kind, crop = spec.name, spec.variant
-        if kind == DETECTOR:
-            networks += [EncoderSpec.parse(MAPS).name, Path(crop).stem]
-            crops.append(_CROPS["roi"])
-            continue
-        if kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
-            networks.append(f"{kind}:{Path(crop).stem}" if crop else kind)
-            continue
-        tuned = spec.weights and kind not in CONCEPT_ENCODERS
-        networks.append(kind + " fine-tuned" if tuned else kind)
-        if kind not in CONCEPT_ENCODERS:
-            crops.append(_CROPS.get(crop, "squash"))
+    for encoder in recipe.encoders:
+        kind, file = encoder.kind, Path(encoder.get("file")).stem
+        if kind in (DETECTOR, POOLING):
+            networks += [encoder.get("network") or (MAPS if file else NETWORK), *([file] if file else [])]
+            crops.append("pooled regions")
+        elif kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
+            networks.append(f"{kind}:{file}" if file else encoder.title)
+        elif kind in CONCEPT_ENCODERS:
+            networks.append(kind)
+        else:
+            name = _FOLDERS.sub(r"\1", encoder.untuned.title) if encoder.is_tower else kind
+            networks.append(name + (" fine-tuned" if encoder.get("tuned") else ""))
+            crops.append(_CROPS[encoder.get("crops") or ("own" if encoder.is_tower else "")])
     return "+".join(networks), ", ".join(dict.fromkeys(crops))
 
 

@@ -6,6 +6,7 @@ runs then work without PyTorch; `Bundle.extra` names what the encoders of the ot
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,14 +17,14 @@ from seesay.encoders import Encoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.sentences.base import TEXT
-from seesay.encoders.spec import EXPORTED, PRECOMPUTED, EncoderSpec, is_two_tower
+from seesay.encoders.settings import EXPORTED, PRECOMPUTED, EncoderSettings
 from seesay.encoders.towers.opened import export_digest, open_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
 from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.folders import is_included
-from seesay.runs.load import folder_of
+from seesay.runs.load import clip_towers, folder_of, shown_name
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
@@ -54,7 +55,7 @@ def export_in_place(name: str) -> Run:
         SeesayError: the run does not exist, is included or a CLIP model, or cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
-    if is_two_tower(name):
+    if clip_towers(name) is not None:
         raise SeesayError(f"{name}: is exported on first use; name a folder to write it to with --out.")
     run = Run.load(name, "cpu")
     if is_included(run.folder):
@@ -98,7 +99,8 @@ def _extra(folder: Path) -> str | None:
     if (folder / TEXT).is_file():
         return "train"  # fitted sentence encoders read GloVe's vectors
     heads = map(metadata, folder.glob("encoder-*.safetensors"))
-    return "hub" if any(EncoderSpec.parse(about.get(BASE, "")).is_tower for about in heads) else None
+    read = [EncoderSettings.parse(json.loads(about[BASE])) for about in heads if BASE in about]
+    return "hub" if any(encoder.is_tower for encoder in read) else None
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -113,41 +115,38 @@ def _copy_files(source: Path, target: Path) -> None:
     for network in filter(Path.is_file, (source / NETWORKS).glob("*.onnx")):  # of a run exported before
         (target / NETWORKS).mkdir(exist_ok=True)
         shutil.copyfile(network, target / NETWORKS / network.name)
-    encoders = {*config.encoders, *filter(None, [config.sentence_encoder])}
-    for encoder in encoders:
-        if encoder.file:
-            raise SeesayError(
-                f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
-                f"export a run that was trained without it."
-            )
-        if not encoder.is_tower:
-            copy_tuned(encoder, source, target)
-    towers = {each: _copy_towers(each, source, target) for each in encoders if each.is_tower}
     reader = config.sentence_encoder
     replace(
         config,
-        name=EncoderSpec.of_tower(config.name).title if is_two_tower(config.name) else config.name,
+        name=shown_name(config.name) if config.is_clip else config.name,
         matcher=_without_folders(config.matcher),
-        encoders=tuple(towers.get(each) or _of_run(each) for each in config.encoders),
-        sentence_encoder=None if reader is None else towers.get(reader, reader),
+        encoders=tuple(_brought(each, source, target) for each in config.encoders),
+        sentence_encoder=None if reader is None else _brought(reader, source, target),
     ).save(target)
 
 
-def _copy_towers(spec: EncoderSpec, source: Path, target: Path) -> EncoderSpec:
+def _brought(encoder: EncoderSettings, source: Path, target: Path) -> EncoderSettings:
+    """Copy what an encoder reads from a run's folder to another; return it without other folders."""
+    if encoder.is_tower:
+        return _copy_towers(encoder, source, target)
+    if encoder.get("file") and encoder.kind != PRECOMPUTED:
+        raise SeesayError(
+            f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
+            f"export a run that was trained without it."
+        )
+    copy_tuned(encoder, source, target)
+    of_run = encoder.get("run") and encoder.get("tuned")
+    return encoder.replaced(run=Path(encoder.get("run")).name or "run") if of_run else encoder
+
+
+def _copy_towers(encoder: EncoderSettings, source: Path, target: Path) -> EncoderSettings:
     """Copy towers into a run's folder, as `towers/HASH`, and return those."""
-    export = open_towers(spec, "cpu", source).folder
+    export = open_towers(encoder, "cpu", source).folder
     folder = Path("towers") / export_digest(export, without="")
     (target / folder).mkdir(parents=True, exist_ok=True)
     for path in filter(Path.is_file, export.iterdir()):
         shutil.copyfile(path, target / folder / path.name)
-    return EncoderSpec(EXPORTED, variant=f"./{folder.as_posix()}")
-
-
-def _of_run(spec: EncoderSpec) -> EncoderSpec:
-    """Name an encoder whose weights the run holds without the folder of the run that they come from."""
-    if not (spec.weights and spec.variant) or spec.is_tower:
-        return spec
-    return replace(spec, variant=Path(spec.variant).name or "run")
+    return EncoderSettings(EXPORTED).replaced(folder=f"./{folder.as_posix()}")
 
 
 def _without_folders(settings: Any) -> Any:
@@ -164,7 +163,7 @@ def _bring_networks(run: Run) -> None:
     encoders: list[Encoder] = [] if run.sentence_encoder is None else [run.sentence_encoder]
     if run.config.regions is not None:
         encoders.append(load_region_encoder(run.config.encoders[0], "cpu", run.folder))
-    elif PRECOMPUTED not in run.config.encoders:
+    elif all(encoder.kind != PRECOMPUTED for encoder in run.config.encoders):
         encoders += run.encoders
     installed = Path(__file__).parents[1]
     for network in {session.file() for encoder in encoders for session in encoder.sessions}:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seesay.encoders.images.tuned import encoder_of_head
-from seesay.encoders.spec import EXPORTED, EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, file_digest, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
@@ -23,7 +23,6 @@ RUN, RECIPE, WEIGHTS, VOCABULARY = "run.json", "recipe.json", "weights.safetenso
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
 _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
-_HERE = f"{EXPORTED}:./"  # prefix of the names of towers in a run's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,9 @@ class RunConfig:
 
     name: str
     matcher: Mapping[str, Any]
-    encoders: tuple[EncoderSpec, ...]
+    encoders: tuple[EncoderSettings, ...]
     arrays: tuple[str, ...]
-    sentence_encoder: EncoderSpec | None
+    sentence_encoder: EncoderSettings | None
     regions: Mapping[str, Any] | None
     image_dims: tuple[int, ...]
     sentence_dim: int
@@ -94,6 +93,11 @@ class RunConfig:
         return str(self.matcher["kind"])
 
     @property
+    def is_clip(self) -> bool:
+        """Whether it is a CLIP model, whose embeddings are those of its towers."""
+        return self.kind == "cosine"
+
+    @property
     def region_settings(self) -> RegionSettings | None:
         """The region settings of a grounding run; None for a run of whole images.
 
@@ -110,9 +114,9 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         reader = self.sentence_encoder
-        encoders = list(map(str, self.encoders))
-        names = {"encoders": encoders, "sentence_encoder": None if reader is None else str(reader)}
-        return {"format": _FORMAT, **asdict(self), **names}
+        encoders = [encoder.dump() for encoder in self.encoders]
+        read = {"encoders": encoders, "sentence_encoder": None if reader is None else reader.dump()}
+        return {"format": _FORMAT, **asdict(self), **read}
 
     def save(self, folder: Path) -> None:
         """Write `run.json` into a run's folder."""
@@ -134,7 +138,15 @@ class RunConfig:
             found = read_small_json(path)
             sealed = str(found.pop("seal", ""))
             config = _parsed(found)
-        except (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as failure:
+        except (
+            SeesayError,
+            OSError,
+            ValueError,
+            TypeError,
+            LookupError,
+            ArithmeticError,
+            AttributeError,
+        ) as failure:
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
         if (outside := config._outside(folder)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
@@ -149,10 +161,10 @@ class RunConfig:
         return config if current else replace(config, graphs={}, weights=None)
 
     def _outside(self, folder: Path) -> str:
-        """Return the encoders, also of heads, with a path outside the folder, such as `onnx:/models/clip`."""
-        read = [spec for spec in (*self.encoders, self.sentence_encoder) if not str(spec).startswith(_HERE)]
-        of_heads = [encoder_of_head(spec, folder) for spec in self.encoders]
-        return ", ".join(str(spec) for spec in (*read, *of_heads) if spec is not None and spec.names_path)
+        """Return the encoders, also of heads, with a path outside the folder, such as a folder of towers."""
+        of_heads = [encoder_of_head(encoder, folder) for encoder in self.encoders]
+        read = (*self.encoders, self.sentence_encoder, *of_heads)
+        return ", ".join(str(each) for each in read if each is not None and each.names_path)
 
 
 def save_recipe(recipe: Recipe, folder: Path) -> None:
@@ -200,9 +212,9 @@ def _parsed(found: Any) -> RunConfig:
     if calibration is not None:  # of the scores of images and sentences, or of boxes
         calibration = (ScoreCalibration if "of_words" in calibration else Calibration).from_dict(calibration)
     parsed = {
-        "encoders": tuple(map(EncoderSpec.parse, found["encoders"])),
+        "encoders": tuple(map(EncoderSettings.parse, found["encoders"])),
         "arrays": tuple(found["arrays"]),
-        "sentence_encoder": None if reader is None else EncoderSpec.parse(reader),
+        "sentence_encoder": None if reader is None else EncoderSettings.parse(reader),
         "image_dims": tuple(found["image_dims"]),
         "calibration": calibration,
         "graphs": {name: _parsed_graph(name, graph) for name, graph in found["graphs"].items()},
@@ -224,14 +236,6 @@ def _are_texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def _are_encoders(names: object) -> bool:
-    """Whether these are texts, none of which names a file of the run's folder that lies outside it."""
-    return _are_texts(names) and not any(
-        name.startswith(_HERE) and ".." in Path(name.removeprefix(_HERE)).parts
-        for name in names  # type: ignore[attr-defined]
-    )
-
-
 def _is_integer(value: object, least: int = 1) -> bool:
     """Whether a value is an integer from `least` on; to Python, `True` is one too."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -248,9 +252,8 @@ def _are_widths(values: object) -> bool:
 _ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "name": lambda name: isinstance(name, str),
     "matcher": lambda settings: isinstance(settings["kind"], str),
-    "encoders": lambda names: _are_encoders(names) and bool(names),
+    "encoders": lambda encoders: isinstance(encoders, list) and bool(encoders),
     "arrays": lambda names: _are_texts(names) and bool(names),
-    "sentence_encoder": lambda name: name is None or _are_encoders([name]),
     "regions": lambda settings: isinstance(settings, dict | None),
     "image_dims": _are_widths,
     "sentence_dim": lambda width: _is_integer(width, 0),

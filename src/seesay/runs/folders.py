@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import home_expanded
 from seesay.runs.config import RUN
@@ -35,9 +34,6 @@ def run_folder(name: str) -> Path:
     included = {folder.name: folder for folder in included_runs()}
     if name in included:
         return included[name]
-    library, colon, _ = name.partition(":")
-    if colon and "/" not in library:
-        EncoderSpec.of_tower(name)  # raises an error that lists the libraries
     from seesay.recipes.files import included_recipes
 
     if name in included_recipes():

@@ -15,7 +15,6 @@ from seesay.data.pixels import to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
-from seesay.encoders.spec import PRECOMPUTED
 from seesay.errors import ImageError, SeesayError, first_line
 from seesay.paths import home_expanded
 from seesay.runs.config import RunConfig
@@ -106,10 +105,6 @@ def recipe_encoders(
         raise SeesayError(
             f"Recipe '{recipe.name}' matches phrases with regions and does not embed whole images; use "
             f"another run, such as seesay-small."
-        )
-    if PRECOMPUTED in recipe.encoders:
-        raise SeesayError(
-            "This run was trained on precomputed features; without their encoder it cannot read images."
         )
     return [load_image_encoder(name, device or default_device(), run) for name in recipe.encoders]
 

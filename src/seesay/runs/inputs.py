@@ -28,7 +28,7 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.spec import PRECOMPUTED
+from seesay.encoders.settings import PRECOMPUTED
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir
@@ -146,13 +146,14 @@ def _image_features(
     recipe: Recipe | RunConfig, part: Corpus, as_stored: bool, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
-    if PRECOMPUTED not in recipe.encoders:
+    kinds = [encoder.kind for encoder in recipe.encoders]
+    if PRECOMPUTED not in kinds:
         encoders = recipe_encoders(recipe, run)
         return *_stored_features(encoders, recipe.arrays, part, as_stored), array_dims(
             encoders, recipe.arrays
         )
     given, there, missing = _precomputed_features(recipe, part, as_stored)
-    place = recipe.encoders.index(PRECOMPUTED)
+    place = kinds.index(PRECOMPUTED)
     others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
     if not (others and there):
         return given, there, missing, (given.shape[1],)
@@ -304,19 +305,19 @@ def fitted_sentence_encoder(
 
     `images` is the row of the image of each text, (m,).
     """
-    spec = recipe.sentence_encoder
-    if spec is None:
+    settings = recipe.sentence_encoder
+    if settings is None:
         return None
-    what = f"{spec} {recipe.sentence_dim} v2"
-    if (file := Path(spec.variant)).is_file():
+    what = f"{settings.title} {recipe.sentence_dim} v2"
+    if (file := Path(settings.get("file"))).is_file():
         what += f" {file.stat().st_mtime_ns}"
-    if SENTENCE_ENCODERS[spec.name].uses_images:
+    if SENTENCE_ENCODERS[settings.kind].uses_images:
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
     folder = cache_dir() / "text" / _digest(what, texts)
     if folder.is_dir():
         with suppress(SeesayError):  # damaged: fitted again
-            return load_sentence_encoder(spec, folder)
-    encoder = fit_sentence_encoder(spec, texts, recipe.sentence_dim, images)
+            return load_sentence_encoder(settings, folder)
+    encoder = fit_sentence_encoder(settings, texts, recipe.sentence_dim, images)
     folder.mkdir(parents=True, exist_ok=True)
     save_sentence_encoder(encoder, folder)
     return encoder

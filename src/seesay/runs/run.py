@@ -32,7 +32,6 @@ from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
-from seesay.encoders.spec import is_two_tower
 from seesay.encoders.stores import Stores, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
@@ -246,12 +245,12 @@ class Run(Embedder):
     @property
     def pretrained(self) -> bool:
         """True for included weights and CLIP models, whose training is not recorded here."""
-        return is_included(self.folder) or is_two_tower(self.name)
+        return is_included(self.folder) or self.config.is_clip
 
     @property
     def title(self) -> str:
         """The name in tables and reports: that of its folder, or of a CLIP model."""
-        return self.name if is_two_tower(self.name) else self.folder.name
+        return self.config.name if self.config.is_clip else self.folder.name
 
     @cached_property
     def encoders(self) -> list[ImageEncoder]:

@@ -18,7 +18,7 @@ from seesay.device import default_device
 from seesay.encoders.images.base import TEN, crops_of
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import TIMM, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.paths import file_digest
@@ -151,7 +151,7 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
     Raises:
         SeesayError: one member fine-tuned an encoder that another uses untuned or tuned separately.
     """
-    tuned: dict[EncoderSpec, EncoderSpec] = {}
+    tuned: dict[EncoderSettings, EncoderSettings] = {}
     for member in members:
         for encoder in member.recipe.encoders:
             untuned = encoder.untuned
@@ -220,12 +220,12 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
     """
     settings = recipe.matcher
     assert isinstance(settings, FineTunedSettings)
-    for spec in recipe.encoders:
-        from_timm = spec.name == "timm" and spec.variant.endswith(f":{TEN}") and settings.views is None
-        if not (spec.name in LITE or from_timm) or spec.weights:
+    for encoder in recipe.encoders:
+        from_timm = encoder.kind == TIMM and encoder.get("crops") == TEN and settings.views is None
+        if not (encoder.kind in LITE or from_timm) or encoder.get("tuned"):
             raise SeesayError(
                 f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; those of "
-                f"{', '.join(LITE)} can be fine-tuned, and timm:NETWORK:{TEN} with matcher.views=null."
+                f"{', '.join(LITE)} can be fine-tuned, and timm's with crops: {TEN} and matcher.views=null."
             )
     if settings.views:
         _check_views(recipe, settings.views)
@@ -239,7 +239,7 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
 
 def _check_views(recipe: Recipe, views: int) -> None:
     """Check that maps can be computed for the crops that the encoders take."""
-    crops = {encoder.variant or "squash" for encoder in recipe.encoders}
+    crops = {encoder.get("crops") for encoder in recipe.encoders}
     if len(crops) > 1:
         raise SeesayError(
             f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; with "

@@ -6,7 +6,7 @@ each fold is scored by a classifier that was trained on the others, for the numb
 val.
 
 Other recipes use the concepts of a run as an image encoder: `concepts` is the run of the recipe `concepts`,
-`concepts:RECIPE` that of another recipe, such as `concepts-instances`, and `concepts:FOLDER` a given run.
+`run` names that of another recipe, such as `concepts-instances`, or the folder of a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS, save_held_out
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.settings import MatcherInputs
@@ -120,18 +120,18 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
     return (classifier if steps.average is None else steps.average.module).eval()
 
 
-def concept_recipe(spec: EncoderSpec) -> str | None:
+def concept_recipe(encoder: EncoderSettings) -> str | None:
     """Return the recipe of the run that an encoder refers to; None if it names a run, or reads no concepts.
 
-    >>> names = ("concepts", "concepts:concepts-instances", "concepts:runs/concepts")
-    >>> [concept_recipe(EncoderSpec.parse(name)) for name in names]
+    >>> runs = ("", "concepts-instances", "runs/concepts")
+    >>> [concept_recipe(EncoderSettings("concepts").replaced(run=run)) for run in runs]
     ['concepts', 'concepts-instances', None]
     """
-    if spec.name not in CONCEPT_ENCODERS:
+    run = encoder.get("run")
+    if encoder.kind not in CONCEPT_ENCODERS or (encoder.get("tuned") and not run):
         return None
-    name = spec.variant or "concepts"
-    is_recipe = spec == EncoderSpec(spec.name) or (name in included_recipes() and not Path(name).exists())
-    return name if is_recipe else None
+    is_recipe = not run or (run in included_recipes() and not Path(run).exists())
+    return (run or "concepts") if is_recipe else None
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
@@ -149,11 +149,11 @@ def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
         if (meant := concept_recipe(encoder)) is None:
             named.append(encoder)
         elif is_finished(run := run_of(meant)):
-            named.append(EncoderSpec(encoder.name, variant=str(run)))
+            named.append(encoder.replaced(run=str(run)))
         else:
             raise SeesayError(
                 f"Recipe '{recipe.name}' reads the concepts of a run, but there is none at {run}; train "
                 f"one with `seesay train {meant} --out {run}`, or name it in the recipe: "
-                "encoders=[…, concepts:RUN]."
+                "encoders=[…, {kind: concepts, run: RUN}]."
             )
     return recipe.model_copy(update={"encoders": tuple(named)})

@@ -51,7 +51,7 @@ from seesay.encoders.images.encode import (
     in_threads,
 )
 from seesay.encoders.networks.lite import last_stages, tunable_parts
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import naming_extras
 from seesay.losses.base import Batch
 from seesay.progress import progress
@@ -203,9 +203,9 @@ class PixelsTask(Task):
         return np.concatenate(parts)
 
 
-def _encoder(spec: EncoderSpec, module: nn.Module, device: str) -> ImageEncoder:
+def _encoder(settings: EncoderSettings, module: nn.Module, device: str) -> ImageEncoder:
     """Create an encoder from a network in training."""
-    untuned = load_image_encoder(spec)
+    untuned = load_image_encoder(settings)
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
@@ -224,13 +224,13 @@ def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     )
 
 
-def load_tunable(spec: EncoderSpec) -> nn.Module:
+def load_tunable(settings: EncoderSettings) -> nn.Module:
     """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
-    if spec.name in LITE:
-        return load_lite(spec)
+    if settings.kind in LITE:
+        return load_lite(settings.kind)
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import PixelsToVectors, load_towers
-    loaded = load_towers(spec)
+    loaded = load_towers(settings)
     return PixelsToVectors(loaded.image, loaded.preprocessing).eval()
 
 
@@ -343,12 +343,10 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logi
     With `logits`, those of its classifier are also computed and stored.
     """
     folder.mkdir()
-    specs = run.recipe.encoders
+    encoders = run.recipe.encoders
     outputs = ["maps", "logits"] if logits else ["maps"]
-    networks = [
-        run_squares(EncoderSpec(spec.name), outputs, LITE[spec.name].size, run.device) for spec in specs
-    ]
-    of = [(LITE[spec.name].size, spec.variant) for spec in specs]
+    networks = [run_squares(each.kind, outputs, LITE[each.kind].size, run.device) for each in encoders]
+    of = [(LITE[each.kind].size, each.get("crops")) for each in encoders]
 
     def compute(chunk: range) -> list[list[NDArray[np.float32]]]:
         squares = [_views(images[i], of, views, (run.recipe.seed, i)) for i in chunk]

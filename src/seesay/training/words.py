@@ -13,11 +13,11 @@ from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.detector import Detector
-from seesay.encoders.images.instances import detector_file
+from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
@@ -93,7 +93,7 @@ class PretrainedVectors:
     """
 
     vocabulary: Vocabulary
-    encoders: Sequence[EncoderSpec] = ()
+    encoders: Sequence[EncoderSettings] = ()
 
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
@@ -126,6 +126,6 @@ class PretrainedVectors:
         Raises:
             SeesayError: the names are missing.
         """
-        files = [file for encoder in self.encoders if (file := detector_file(encoder)) is not None]
-        names = Detector(files[0]).names if files else ()
+        files = [file for each in self.encoders if each.kind == INSTANCES and (file := each.get("file"))]
+        names = Detector(home_expanded(files[0])).names if files else ()
         return sentence_vectors(load_sentence_encoder("minilm"), names)

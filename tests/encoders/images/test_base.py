@@ -25,7 +25,7 @@ from seesay.encoders.images.base import (
 )
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 
@@ -74,7 +74,10 @@ def test_an_image_has_the_same_features_in_any_batch() -> None:
 
 
 def test_crops_are_averaged() -> None:
-    single, ten = load_image_encoder("efficientnet-lite0"), load_image_encoder("efficientnet-lite0:ten")
+    single, ten = (
+        load_image_encoder("efficientnet-lite0"),
+        load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"}),
+    )
     (picture,) = pictures(1, 300)[:, 0]
     crops = ten.crops(picture)
     each = single.encode(crops[:, None])
@@ -101,7 +104,7 @@ def test_the_fingerprint_changes_with_crop_weights_and_size() -> None:
     assert made() == made()
     names = (
         "efficientnet-lite0",
-        "efficientnet-lite0:ten",
+        {"kind": "efficientnet-lite0", "crops": "ten"},
         "efficientnet-lite1",
     )
     assert len({load_image_encoder(name).fingerprint for name in names}) == 3
@@ -121,7 +124,7 @@ def test_an_unknown_crop_is_answered_with_the_known_ones() -> None:
 def test_every_registered_encoder_describes_itself() -> None:
     for registry in (IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS):
         lines = list_encoders(registry)
-        assert {EncoderSpec.parse(name).name for name, _ in lines} == set(registry)
+        assert {EncoderSettings.parse(name).name for name, _ in lines} == set(registry)
         assert all(about for _, about in lines)
 
 

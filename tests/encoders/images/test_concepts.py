@@ -21,7 +21,7 @@ from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.encoders.stores import FeatureStore
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Path:
 
 def _write_run(folder: Path, seed: int, hidden: int = 0, width: int = 1280) -> Path:
     folder.mkdir()
-    write_head(folder, "efficientnet-lite0:ten", ["pooled"])
+    write_head(folder, {"kind": "efficientnet-lite0", "crops": "ten"}, ["pooled"])
     torch.manual_seed(seed)
     layers = [torch.nn.Linear(width, hidden), torch.nn.ReLU()] if hidden else []
     head = torch.nn.Sequential(*layers, torch.nn.Dropout(), torch.nn.Linear(hidden or width, K))
@@ -66,7 +66,7 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
         file = tmp_path / f"encoder-{digest}.safetensors"
         save_file({"a": torch.zeros(1)}, file, {"encoder": base})
     with pytest.raises(SeesayError, match="which also reads another encoder"):
-        copy_tuned(EncoderSpec.parse(f"concepts@{hashes[0]}"), tmp_path, tmp_path / "other")
+        copy_tuned(EncoderSettings.parse(f"concepts@{hashes[0]}"), tmp_path, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -83,7 +83,7 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
     tmp_path: Path, about: dict[str, str] | None
 ) -> None:
     kept = save_tuned(
-        EncoderSpec("concepts"), {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about
+        EncoderSettings("concepts"), {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about
     )
     with pytest.raises(SeesayError, match="not the weights of a concept head") as raised:
         StoredHead.from_name(kept, tmp_path)
@@ -91,13 +91,13 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
 
 
 def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:
-    write_head(run, f"concepts:{run}", ["pooled"])
+    write_head(run, {"kind": "concepts", "run": str(run)}, ["pooled"])
     with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is also a head"):
-        load_image_encoder(f"concepts:{run}")
+        load_image_encoder({"kind": "concepts", "run": str(run)})
 
 
 def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: Path) -> None:
-    names = ["efficientnet-lite0:ten", f"concepts:{run}"]
+    names = [{"kind": "efficientnet-lite0", "crops": "ten"}, {"kind": "concepts", "run": str(run)}]
     data = photo.read_bytes()
     encoded = encode_images([load_image_encoder(name) for name in names], [data, b"no image"], ["a", "b"])
     plain, scores = encoded.arrays
@@ -110,13 +110,13 @@ def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: P
 def _of_instances(folder: Path) -> Path:
     """A run of concepts whose head sees the 36 regions of a grid."""
     run = _write_run(folder, seed=1, hidden=7, width=1000)
-    write_head(run, "instances:grid", ["pooled"], instances=36)
+    write_head(run, {"kind": "instances", "boxes": "grid"}, ["pooled"], instances=36)
     return run
 
 
 def test_a_head_that_has_seen_regions_takes_the_highest_logit(tmp_path: Path, photo: Path) -> None:
     run = _of_instances(tmp_path / "run")
-    names = ["instances:grid", f"concepts:{run}"]
+    names = [{"kind": "instances", "boxes": "grid"}, {"kind": "concepts", "run": str(run)}]
     (regions, scores) = encode_images(
         [load_image_encoder(n) for n in names], [photo.read_bytes()], ["a"]
     ).arrays
@@ -155,14 +155,14 @@ def test_many_images_are_scored_as_each_alone(tmp_path: Path) -> None:
 
 def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
-    write_head(run, "instances:grid", ["pooled"], instances=35)
+    write_head(run, {"kind": "instances", "boxes": "grid"}, ["pooled"], instances=35)
     with pytest.raises(SeesayError, match=r"reads 35 regions of 1000 numbers .* returns 36000; train"):
-        load_image_encoder(f"concepts:{run}")
+        load_image_encoder({"kind": "concepts", "run": str(run)})
 
 
 def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
-    kept = keep_concepts(EncoderSpec.parse(f"concepts:{run}"), tmp_path / "sco")
+    kept = keep_concepts(EncoderSettings.parse({"kind": "concepts", "run": str(run)}), tmp_path / "sco")
     assert StoredHead.from_name(kept, tmp_path / "sco").instances == 36
 
 
@@ -173,9 +173,9 @@ def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
 
 def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Path, tmp_path: Path) -> None:
     images = [CorpusImage(photo.name, "train", FileSource(photo))]
-    base = load_image_encoder("efficientnet-lite0:ten")
+    base = load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"})
     first = fill_stores([base], tmp_path, images)
-    again = fill_stores([load_image_encoder(f"concepts:{run}"), base], tmp_path, images)
+    again = fill_stores([load_image_encoder({"kind": "concepts", "run": str(run)}), base], tmp_path, images)
     assert (first.encoded, again.encoded) == (1, 0)
     key = str(again.keys[0])
     assert key in again.stores[0]
@@ -192,15 +192,15 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
         return {"pooled": np.ones((len(pixels), 1280), np.float32)}
 
     base = ImageEncoder("counting", "v1", 8, {"pooled": 1280}, network, "ten")
-    concepts = ConceptEncoder(base, StoredHead.from_name(f"concepts:{run}"))
+    concepts = ConceptEncoder(base, StoredHead.from_name({"kind": "concepts", "run": str(run)}))
     encode_images([base, concepts], [photo.read_bytes()], ["a"])
     assert seen == [10]
 
 
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     encoder, one = (
-        load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load(EncoderSpec("efficientnet-lite0"), "cpu", None, SIDE),
+        load_image_encoder({"kind": "concepts-regions", "run": str(run)}),
+        LiteEncoder.load(EncoderSettings("efficientnet-lite0"), "cpu", None, SIDE),
     )
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
@@ -217,7 +217,7 @@ class Colours(ImageEncoder):
     """Colours of an image, by a table in a folder."""
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, spec: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         assert spec.variant == "/tables/a"
         return cls(
             spec, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
@@ -238,8 +238,8 @@ def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path
     Image.new("RGB", (80, 60), (9, 99, 200)).save(tmp_path / "flat.png")
     data = (tmp_path / "flat.png").read_bytes()
     regions, whole = (
-        load_image_encoder(f"concepts-regions:{run}"),
-        LiteEncoder.load(EncoderSpec("efficientnet-lite0"), "cpu", None, SIDE),
+        load_image_encoder({"kind": "concepts-regions", "run": str(run)}),
+        LiteEncoder.load(EncoderSettings("efficientnet-lite0"), "cpu", None, SIDE),
     )
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)
@@ -253,15 +253,15 @@ def test_fingerprints_are_of_weights_and_not_of_folders(run: Path, tmp_path: Pat
         prints = [load_image_encoder(f"{kind}:{folder}").fingerprint for folder in (run, moved, other)]
         assert prints[0] == prints[1] != prints[2]
     assert (
-        load_image_encoder(f"concepts:{run}").fingerprint
-        != load_image_encoder(f"concepts-regions:{run}").fingerprint
+        load_image_encoder({"kind": "concepts", "run": str(run)}).fingerprint
+        != load_image_encoder({"kind": "concepts-regions", "run": str(run)}).fingerprint
     )
 
 
 def test_a_moved_run_finds_its_stored_regions(run: Path, tmp_path: Path) -> None:
     moved, stores = _write_run(tmp_path / "moved", seed=1), set()
     for folder in (run, moved):
-        encoder = load_image_encoder(f"concepts-regions:{folder}")
+        encoder = load_image_encoder({"kind": "concepts-regions", "run": str(folder)})
         store = FeatureStore(tmp_path / "stores", encoder.name, encoder.fingerprint, encoder.dims)
         stores.add(store.folder)
     assert len(stores) == 1
@@ -269,7 +269,7 @@ def test_a_moved_run_finds_its_stored_regions(run: Path, tmp_path: Path) -> None
 
 def test_a_hidden_layer(tmp_path: Path) -> None:
     run = _write_run(tmp_path / "run", seed=1, hidden=16)
-    encoder = load_image_encoder(f"concepts:{run}")
+    encoder = load_image_encoder({"kind": "concepts", "run": str(run)})
     assert encoder.dims["pooled"] == K
     w = {
         key.removeprefix("head.layers."): value.numpy()
@@ -283,11 +283,11 @@ def test_a_hidden_layer(tmp_path: Path) -> None:
 def test_what_is_no_run_of_concepts_is_reported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no trained run at"):
         load_image_encoder(f"concepts:{tmp_path / 'nothing'}")
-    with pytest.raises(SeesayError, match=r"name the run .*encoders=\[…, concepts:RUN\]"):
+    with pytest.raises(SeesayError, match=r"name the run .*encoders=\[…, {kind: concepts, run: RUN}\]"):
         load_image_encoder("concepts")
     (run / "concepts.json").unlink()
     with pytest.raises(SeesayError, match="predicts no concepts"):
-        load_image_encoder(f"concepts:{run}")
+        load_image_encoder({"kind": "concepts", "run": str(run)})
 
 
 @pytest.mark.parametrize("kind", ["concepts", "concepts-regions"])
@@ -296,10 +296,10 @@ def test_a_run_that_reads_concepts_keeps_them(
 ) -> None:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     there = load_image_encoder(f"{kind}:{run}")
-    kept = keep_concepts(EncoderSpec.parse(f"{kind}:{run}"), tmp_path / "reader")
-    assert str(EncoderSpec.parse(kept).untuned) == f"{kind}:{run}"
+    kept = keep_concepts(EncoderSettings.parse(f"{kind}:{run}"), tmp_path / "reader")
+    assert str(EncoderSettings.parse(kept).untuned) == f"{kind}:{run}"
     assert keep_concepts(kept, tmp_path / "reader") == kept
-    plain = EncoderSpec.parse("efficientnet-lite0:ten")
+    plain = EncoderSettings.parse({"kind": "efficientnet-lite0", "crops": "ten"})
     assert keep_concepts(plain, tmp_path / "reader") == plain
     shutil.rmtree(run)
     kept_encoder.cache_clear()
@@ -314,4 +314,4 @@ def test_a_run_that_reads_concepts_keeps_them(
 def test_damaged_weights_are_told(run: Path) -> None:
     (run / "weights.safetensors").write_bytes(b"no weights")
     with pytest.raises(SeesayError, match="not the weights of a concept head"):
-        load_image_encoder(f"concepts:{run}")
+        load_image_encoder({"kind": "concepts", "run": str(run)})

@@ -93,7 +93,7 @@ def test_features_of_an_image_do_not_depend_on_the_other_encoders() -> None:
     lite0 = load_image_encoder("efficientnet-lite0")
     alone = encode_images([lite0], [out.getvalue()], ["a"]).arrays[0]
     beside = encode_images(
-        [load_image_encoder("efficientnet-lite0:ten"), lite0], [out.getvalue()], ["a"]
+        [load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"}), lite0], [out.getvalue()], ["a"]
     ).arrays[1]
     np.testing.assert_array_equal(alone["pooled"], beside["pooled"])
 

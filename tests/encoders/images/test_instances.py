@@ -67,7 +67,7 @@ def test_what_is_encoded_along_with_it_changes_nothing(photo: bytes) -> None:
 
 def test_a_grid_covers_the_image_at_three_sizes(photo: bytes) -> None:
     pixels = decode(photo, "a")
-    encoder = load_image_encoder("instances:grid")
+    encoder = load_image_encoder({"kind": "instances", "boxes": "grid"})
     squares, boxes, objects = encoder.prepare(pixels)
     assert objects.shape == (COUNT, 0)
     assert squares.shape == (COUNT, SIDE, SIDE, 3)

@@ -142,15 +142,15 @@ def test_a_bad_text_file_is_one_line(tmp_path: Path, text: str | None, message: 
 def test_a_replaced_file_makes_another_encoder(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("dog 1 2\ncat 3 4\n")
-    encoder = fit_sentence_encoder(f"mean:{path}", ["a dog", "a cat"], dim=1)
+    encoder = fit_sentence_encoder({"kind": "mean", "file": str(path)}, ["a dog", "a cat"], dim=1)
     save_sentence_encoder(encoder, tmp_path)
     before = encoder.fingerprint
     path.write_text("dog 3 4\ncat 1 2\n")
-    again = load_sentence_encoder(f"mean:{path}", tmp_path)
+    again = load_sentence_encoder({"kind": "mean", "file": str(path)}, tmp_path)
     assert again.fingerprint != before
     path.unlink()
     with pytest.raises(SeesayError, match=r"vectors\.txt: cannot be read"):
-        _ = load_sentence_encoder(f"mean:{path}", tmp_path).fingerprint
+        _ = load_sentence_encoder({"kind": "mean", "file": str(path)}, tmp_path).fingerprint
 
 
 def test_threads_share_what_was_looked_up() -> None:

@@ -47,19 +47,19 @@ def test_what_is_written_is_the_same_model(clip: Path, written: Path) -> None:
     }
     for path in written.iterdir():
         assert str(clip).encode() not in path.read_bytes()
-    ours, theirs = Model(f"onnx:{written}"), Model(f"open_clip:{clip}", "cpu")
+    ours, theirs = Model({"kind": "exported", "folder": str(written)}), Model(f"open_clip:{clip}", "cpu")
     assert (ours.dim, ours.logit_scale, ours.logit_bias) == (24, theirs.logit_scale, theirs.logit_bias)
     for found, expected in zip(vectors(ours), vectors(theirs), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
 def test_an_image_tower_alone(timm: Any, tmp_path: Path) -> None:
-    folder = copied("timm:test_vit@random", tmp_path / "copy")
+    folder = copied({"kind": "timm", "model": "test_vit", "weights": "random"}, tmp_path / "copy")
     assert sorted(path.name for path in folder.iterdir()) == ["image.onnx", "tower.json"]
-    encoder = load_image_encoder(f"onnx:{folder}")
+    encoder = load_image_encoder({"kind": "exported", "folder": str(folder)})
     assert encoder.encode_prepared([encoder.prepare(PIXELS[0])])["pooled"].shape == (1, 64)
     with pytest.raises(SeesayError, match="encodes images only"):
-        Model(f"onnx:{folder}")
+        Model({"kind": "exported", "folder": str(folder)})
 
 
 @pytest.mark.parametrize("file", ["image.onnx", "text.onnx", "tokenizer.json", "tower.json"])
@@ -67,28 +67,28 @@ def test_what_is_missing_or_damaged_is_named(file: str, written: Path, tmp_path:
     folder = shutil.copytree(written, tmp_path / "given")
     (folder / file).write_bytes(b"{")
     with pytest.raises(SeesayError, match=f"{file}: damaged.*; copy the folder again"):
-        vectors(Model(f"onnx:{folder}"))
+        vectors(Model({"kind": "exported", "folder": str(folder)}))
     (folder / file).unlink()
     with pytest.raises(SeesayError, match=r"no tower there" if file == "tower.json" else f"{file}: missing"):
-        Model(f"onnx:{folder}")
+        Model({"kind": "exported", "folder": str(folder)})
 
 
 def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path) -> None:
-    true = Model(f"onnx:{written}")
+    true = Model({"kind": "exported", "folder": str(written)})
     copied = shutil.copytree(written, tmp_path / "copied")
     (copied / "LICENSE").write_text("MIT")
-    assert Model(f"onnx:{copied}").fingerprint == true.fingerprint
+    assert Model({"kind": "exported", "folder": str(copied)}).fingerprint == true.fingerprint
     for file in ("image.onnx", "text.onnx"):
         folder = shutil.copytree(written, tmp_path / file)
         network = onnx.load(folder / file)
         largest = max(network.graph.initializer, key=lambda each: len(each.raw_data))
         largest.raw_data = bytes(reversed(largest.raw_data))
         onnx.save(network, folder / file)
-        other = Model(f"onnx:{folder}")
+        other = Model({"kind": "exported", "folder": str(folder)})
         assert other.fingerprint != true.fingerprint
         assert other.image.fingerprint != true.image.fingerprint
     (copied / "onnx__MatMul_99").write_bytes(b"weights outside of a network")
-    assert Model(f"onnx:{copied}").fingerprint != true.fingerprint
+    assert Model({"kind": "exported", "folder": str(copied)}).fingerprint != true.fingerprint
 
 
 def test_a_large_network_is_hashed_once(
@@ -99,16 +99,16 @@ def test_a_large_network_is_hashed_once(
     read: list[str] = []
     monkeypatch.setattr(opened, "file_digest", lambda path: read.append(path.name) or file_digest(path))
     folder = shutil.copytree(written, tmp_path / "given")
-    first = Model(f"onnx:{folder}").fingerprint
+    first = Model({"kind": "exported", "folder": str(folder)}).fingerprint
     assert sorted(read) == ["image.onnx", "text.onnx", "tokenizer.json"]
-    assert Model(f"onnx:{folder}").fingerprint == first
+    assert Model({"kind": "exported", "folder": str(folder)}).fingerprint == first
     assert len(read) == 3
     times = (folder / "image.onnx").stat()
     changed = bytearray((folder / "image.onnx").read_bytes())
     changed[-1] ^= 1
     (folder / "image.onnx").write_bytes(changed)
     os.utime(folder / "image.onnx", ns=(times.st_atime_ns, times.st_mtime_ns))  # as an archive would
-    assert Model(f"onnx:{folder}").fingerprint != first
+    assert Model({"kind": "exported", "folder": str(folder)}).fingerprint != first
 
 
 WRONG: dict[str, object] = {
@@ -139,7 +139,7 @@ def with_field(written: Path, folder: Path, field: str, value: object) -> str:
     *outer, inner = field.split(".")
     (about[outer[0]] if outer else about)[inner] = value
     (folder / "tower.json").write_text(json.dumps(about))
-    return f"onnx:{folder}"
+    return {"kind": "exported", "folder": str(folder)}
 
 
 @pytest.mark.parametrize("field", WRONG)
@@ -171,9 +171,9 @@ def test_a_text_tower_in_place_of_the_image_tower(written: Path, tmp_path: Path)
     folder = shutil.copytree(written, tmp_path / "given")
     shutil.copy(folder / "text.onnx", folder / "image.onnx")
     with pytest.raises(SeesayError, match=r"image\.onnx: does not fit its tower\.json"):
-        vectors(Model(f"onnx:{folder}"))
+        vectors(Model({"kind": "exported", "folder": str(folder)}))
 
 
 def test_no_folder_is_named() -> None:
     with pytest.raises(SeesayError, match="no tower there"):
-        Model("onnx:nowhere")
+        Model({"kind": "exported", "folder": "nowhere"})

@@ -33,7 +33,7 @@ def test_a_missing_open_clip_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_missing_timm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(SeesayError, match=r"pip install .*\[hub\]'"):
-        load_image_encoder("timm:anything")
+        load_image_encoder({"kind": "timm", "model": "anything"})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_failing_library_is_one_line(failure: Exception, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "timm", timm)
     reason = "Unknown model" if str(failure) else "TimeoutError"
     with pytest.raises(SeesayError, match=f"^timm could not load 'unknown': {reason}$"):
-        load_image_encoder("timm:unknown")
+        load_image_encoder({"kind": "timm", "model": "unknown"})
 
 
 def test_open_clip_without_weights(open_clip: Any) -> None:
@@ -142,7 +142,7 @@ def test_preprocessing_that_seesay_does_not_know(timm: Any, monkeypatch: pytest.
 
     monkeypatch.setattr(timm.data, "create_transform", with_another_step)
     with pytest.raises(SeesayError, match="a step Solarise that seesay does not know"):
-        load_image_encoder("timm:test_vit@random")
+        load_image_encoder({"kind": "timm", "model": "test_vit", "weights": "random"})
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

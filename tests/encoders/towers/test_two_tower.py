@@ -16,7 +16,7 @@ import torch
 from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.spec import EncoderSpec, is_two_tower
+from seesay.encoders.spec import EncoderSettings, is_two_tower
 from seesay.encoders.towers.opened import export_folder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
@@ -82,7 +82,7 @@ def test_networks_of_timm(timm: Any, photographs: list[Image.Image]) -> None:
     torch.manual_seed(5)
     expected_seed = torch.rand(1)
     torch.manual_seed(5)
-    encoder = load_image_encoder("timm:test_vit@random")
+    encoder = load_image_encoder({"kind": "timm", "model": "test_vit", "weights": "random"})
     assert torch.rand(1) == expected_seed  # the caller's own seed goes on as it was
     torch.manual_seed(0)
     model = timm.create_model("test_vit", num_classes=0).eval()
@@ -96,7 +96,7 @@ def test_networks_of_timm(timm: Any, photographs: list[Image.Image]) -> None:
 def test_ten_crops_of_a_network_of_timm(
     timm: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, ten = (load_image_encoder(f"timm:test_vit@random{crop}") for crop in ("", ":ten"))
+    one, ten = (load_image_encoder({"kind": "timm", "model": "test_vit"}) for crop in ("", ":ten"))
     torch.manual_seed(0)
     model = timm.create_model("test_vit", num_classes=0).eval()
     config = timm.data.resolve_model_data_config(model)
@@ -124,7 +124,7 @@ def test_ten_crops_of_a_network_of_timm(
 
     monkeypatch.setattr(timm, "create_model", flat)
     with pytest.raises(SeesayError, match="ten crops are squares, and test_vit takes others; leave out :ten"):
-        load_image_encoder("timm:test_vit@random@random:ten")
+        load_image_encoder({"kind": "timm", "crops": "ten", "model": "test_vit", "weights": "random"})
 
 
 @torch.inference_mode()
@@ -134,11 +134,11 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
     with pytest.raises(
         SeesayError, match=r"@before-relu is for VGG networks, and test_vit has no such layers\.$"
     ):
-        load_image_encoder("timm:test_vit@before-relu@random")
+        load_image_encoder({"kind": "timm", "layer": "before-relu", "model": "test_vit", "weights": "random"})
     with pytest.raises(SeesayError, match="no option @rnadom; there are @random and @before-relu"):
-        load_image_encoder("timm:test_vit@rnadom")
+        load_image_encoder({"kind": "timm", "model": "test_vit"})
     with pytest.raises(SeesayError, match=":ten comes last"):
-        load_image_encoder("timm:test_vit:ten@random")
+        load_image_encoder({"kind": "timm", "model": "test_vit:ten", "weights": "random"})
 
     def small(*_: object, **__: object) -> torch.nn.Module:
         network = timm.models.vgg.VGG([4, "M"] * 5, num_classes=0, mlp_ratio=1 / 64)
@@ -146,7 +146,13 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
         return network
 
     monkeypatch.setattr(timm, "create_model", small)
-    after, before = map(load_image_encoder, ("timm:vgg19@random", "timm:vgg19@random@before-relu"))
+    after, before = map(
+        load_image_encoder,
+        (
+            {"kind": "timm", "model": "vgg19", "weights": "random"},
+            {"kind": "timm", "layer": "before-relu", "model": "vgg19", "weights": "random"},
+        ),
+    )
     activated, linear = (
         encoder.encode_prepared([encoder.prepare(np.asarray(image)) for image in photographs])["pooled"]
         for encoder in (after, before)
@@ -226,7 +232,7 @@ def test_a_model_is_exported_by_one_thread_of_two(
 @pytest.mark.parametrize("file", ["image.onnx", "tower.json"])
 def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
     name = f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}"
-    export = export_folder(EncoderSpec.of_tower(name))
+    export = export_folder(EncoderSettings.of_tower(name))
     before = Model(name)
     (export / file).unlink()
     assert Model(name).fingerprint == before.fingerprint
@@ -234,7 +240,7 @@ def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: 
 
 
 def test_notes_beside_a_model_are_not_the_model(clip: Path, tmp_path: Path) -> None:
-    name = EncoderSpec.of_tower(f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}")
+    name = EncoderSettings.of_tower(f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}")
     before = export_folder(name)
     (tmp_path / "clip" / "NOTES.txt").write_text("as it came")
     (tmp_path / "clip" / "README.md").write_text("a card")
@@ -256,8 +262,8 @@ def test_a_network_that_cannot_be_exported_is_refused(timm: Any, monkeypatch: py
     monkeypatch.setattr(timm, "create_model", lambda *_, **__: Fourier())
     refused = r"^timm:fourier: cannot be exported to ONNX \(.*eigvalsh.*\); choose another model\.$"
     with pytest.raises(SeesayError, match=refused):
-        load_image_encoder("timm:fourier")
-    assert not export_folder(EncoderSpec.of_tower("timm:fourier")).exists()
+        load_image_encoder({"kind": "timm", "model": "fourier"})
+    assert not export_folder(EncoderSettings.of_tower({"kind": "timm", "model": "fourier"})).exists()
 
 
 def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
@@ -266,7 +272,7 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
     for encoder in (fit_sentence_encoder(name, [], dim=1), load_sentence_encoder(name)):
         assert encoder.fingerprint == expected.fingerprint
         np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
-    recipe = load_recipe("vse0", changes=["sentence_encoder=open_clip:somewhere"])
+    recipe = load_recipe("vse0", changes=["sentence_encoder={kind: open_clip, model: somewhere}"])
     assert str(recipe.sentence_encoder) == "open_clip:somewhere"
     with pytest.raises(SeesayError, match="no sentence encoder"):
         load_recipe("vse0", changes=["sentence_encoder=openclip:somewhere"])
@@ -274,20 +280,22 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
 
 def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
     shutil.copytree(clip, tmp_path / "clip")
-    name = EncoderSpec.of_tower(f"open_clip:{tmp_path / 'clip'}")
+    name = EncoderSettings.of_tower(f"open_clip:{tmp_path / 'clip'}")
     Model(str(name))
     other = shutil.copytree(export_folder(name), tmp_path / "export")
     (other / "tower.json").write_text("{")
     with pytest.raises(SeesayError, match="damaged"):
-        Model(f"onnx:{other}")
+        Model({"kind": "exported", "folder": str(other)})
 
 
 def test_names() -> None:
     assert is_two_tower("open_clip:ViT-B-32/openai")
-    assert is_two_tower("timm@0123456789abcdef:vgg19.tv_in1k:ten")
+    assert is_two_tower(
+        {"kind": "timm", "crops": "ten", "model": "vgg19.tv_in1k", "tuned": "0123456789abcdef"}
+    )
     assert not any(map(is_two_tower, ("weights/run", "timm", "timm@tuned:vgg19", "onnx@mine/run:2")))
     with pytest.raises(SeesayError, match="only networks of timm are tuned"):
-        Model("open_clip@0123456789abcdef:ViT-B-32/openai")
+        Model({"kind": "open_clip", "model": "ViT-B-32", "tuned": "0123456789abcdef", "weights": "openai"})
     with pytest.raises(SeesayError, match="did you mean 'open_clip'"):
         Model("openclip:ViT-B-32/openai")
     with pytest.raises(SeesayError, match="also name a model"):

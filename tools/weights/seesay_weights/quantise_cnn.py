@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from seesay.arrays import Pixels
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks.lite import first_stages, through_last_blocks
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay_weights.onnx_graph import (
     OPSET,
     Floats,
@@ -72,7 +72,7 @@ class _Whole(nn.Module):
         return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
 
 
-def export_lite(encoder: str | EncoderSpec, with_maps: bool, run: Path | None = None) -> Any:
+def export_lite(encoder: str | EncoderSettings, with_maps: bool, run: Path | None = None) -> Any:
     """Export a packaged or tuned network in 32 bits, with padding and normalisation folded into convolutions.
 
     `run` is the folder of the run that tuned it.
@@ -80,7 +80,7 @@ def export_lite(encoder: str | EncoderSpec, with_maps: bool, run: Path | None = 
     With `with_maps`, it also returns the packaged network's maps of stride 16 and 32, and takes squares of
     any side divisible by 32.
     """
-    spec = EncoderSpec.parse(encoder)
+    spec = EncoderSettings.parse(encoder)
     side = LITE[spec.name].size
     network = load_lite(spec, run).network
     of_maps = (load_lite(spec.untuned).network if spec.weights else network) if with_maps else None

@@ -17,7 +17,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from seesay.encoders.images.efficientnet import EIGHT_BITS
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.paths import replace_text
 from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.export import export_run
@@ -34,11 +34,12 @@ def ship(run: Path, target: Path) -> int:
     shutil.copyfile(run / VOCABULARY, target / VOCABULARY)
     config = RunConfig.load(run)
     encoders = tuple(
-        EncoderSpec.parse(f"{spec.untuned}{EIGHT_BITS}") if spec.weights else spec for spec in config.encoders
+        EncoderSettings(f"{encoder.kind}{EIGHT_BITS}") if encoder.get("tuned") else encoder
+        for encoder in config.encoders
     )
     replace(config, encoders=encoders, graphs={}, weights=None).save(target)
     recipe = json.loads((run / RECIPE).read_text(encoding="utf-8"))
-    recipe |= {"encoders": list(map(str, encoders)), "losses": []}
+    recipe |= {"encoders": [encoder.dump() for encoder in encoders], "losses": []}
     replace_text(target / RECIPE, json.dumps(recipe, indent=1, ensure_ascii=False) + "\n")
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from PIL import Image
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
 from seesay.encoders import IMAGE_ENCODERS, Encoder
-from seesay.encoders.spec import EncoderSpec
-from seesay.registry import Registry
+from seesay.encoders.settings import ROLES, AnyEncoder, EncoderRegistry, EncoderSettings
 
 _SHARED = 260  # pixels
 
-TEN = "ten"  # crops, in the name of an encoder
+TEN = "ten"  # crops
 
 
 def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
@@ -131,7 +130,7 @@ class ImageEncoder(Encoder):
     """A network with its preprocessing.
 
     Args:
-        name: the name that recipes use, crop included.
+        name: a name that differs between encoders with other features, such as `EncoderSettings.title`.
         weights: an identifier that changes with the weights.
         size: side in pixels of the network's input.
         dims: the width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
@@ -141,7 +140,9 @@ class ImageEncoder(Encoder):
     Attributes:
         fingerprint: identifies weights and preprocessing.
         uses_gpu: whether it uses a GPU if there is one.
+        role: what it gives of an image, if its settings do not say; fusions find their parts by it.
         of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
+        settings: the settings that it was loaded by.
 
     Example:
         >>> import numpy as np
@@ -150,8 +151,10 @@ class ImageEncoder(Encoder):
         ... class MeanColour(ImageEncoder):
         ...     '''Mean colour of an image.'''
         ...     @classmethod
-        ...     def load(cls, spec, device, run):
-        ...         return cls(spec, "v1", 8, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
+        ...     def load(cls, settings, device, run):
+        ...         def means(pixels):
+        ...             return {"pooled": pixels.mean((1, 2))}
+        ...         return cls(settings.title, "v1", 8, {"pooled": 3}, means)
         >>> encoder = load_image_encoder("mean-colour")
         >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
         [[7.0, 7.0, 7.0]]
@@ -159,26 +162,32 @@ class ImageEncoder(Encoder):
 
     uses_gpu = True
     of_run = False
+    role: ClassVar[str] = ROLES[0]
+    options: ClassVar[Mapping[str, Sequence[str]]] = {"role": ROLES}
+    settings: EncoderSettings
 
     def __init__(
         self,
-        name: str | EncoderSpec,
+        name: str,
         weights: str,
         size: int,
         dims: dict[str, int],
         network: Network,
         crop: str = "squash",
     ) -> None:
-        self.name, self.size, self.dims, self.crop = str(name), size, dims, crop
+        self.name, self.size, self.dims, self.crop = name, size, dims, crop
         self._network = network
         what = f"{name} {weights} size={size} bicubic v{1 if crop == TEN else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
-        """Load the variant that a recipe names, ready to encode on that device.
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        """Load the encoder that a recipe names, ready to encode on that device.
 
-        `run` is the folder of the run whose recipe it is, and which may hold weights; None for no run.
+        Args:
+            settings: those of its recipe, checked; see `options`.
+            device: "cpu" or a device of PyTorch.
+            run: the folder of the run whose recipe it is, and which may hold weights; None for no run.
         """
         raise NotImplementedError
 
@@ -220,20 +229,20 @@ class ImageEncoder(Encoder):
 
 
 @lru_cache(maxsize=8)
-def kept_encoder(spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+def kept_encoder(settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
     """Load an image encoder, or return the cached one."""
-    return IMAGE_ENCODERS[spec.name].load(spec, device, run)
+    encoder = IMAGE_ENCODERS[settings.kind].load(settings, device, run)
+    encoder.settings = settings
+    return encoder
 
 
-def load_image_encoder(
-    encoder: str | EncoderSpec, device: str = "cpu", run: Path | None = None
-) -> ImageEncoder:
-    """Load an image encoder, by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
+def load_image_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> ImageEncoder:
+    """Load an image encoder by its settings; `list_encoders` lists them.
 
     Packaged networks run in ONNX Runtime on a CPU and in PyTorch on a GPU, those in 8 bits always on the CPU.
 
     Args:
-        encoder: its name, or as a recipe holds it.
+        encoder: its kind, or a mapping as in a recipe: {"kind": "efficientnet-lite0", "crops": "ten"}.
         device: "cpu" or a device of PyTorch.
         run: the folder of the run whose encoder it is, which holds weights that the run has tuned.
 
@@ -244,18 +253,16 @@ def load_image_encoder(
         Traceback (most recent call last):
         seesay.errors.SeesayError: No image encoder 'efficientnet-lite7'; did you mean 'efficientnet-lite...
     """
-    spec = EncoderSpec.parse(encoder)
-    found = IMAGE_ENCODERS[spec.name]
-    if found.of_run and not spec.weights:
-        return found.load(spec, device, run)
-    return kept_encoder(spec, device, run)
+    settings = IMAGE_ENCODERS.checked(encoder)
+    is_kept = settings.get("tuned") or not IMAGE_ENCODERS[settings.kind].of_run
+    return (kept_encoder if is_kept else kept_encoder.__wrapped__)(settings, device, run)
 
 
-def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
+def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
     """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
 
     Example:
-        >>> dict(list_encoders())["efficientnet-lite0:ten"]
+        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
         "the same, ten crops averaged (the papers' protocol)"
     """
-    return [line for name in sorted(registry) for line in registry[name].describe(name)]
+    return [line for kind in sorted(registry) for line in registry[kind].describe(kind)]

@@ -44,7 +44,7 @@ def fill_stores_on_cluster(
     seesay, and the images at the same paths.
 
     Args:
-        encoders: the encoders of this process, which workers load by name.
+        encoders: the encoders of this process, which workers load by their settings.
         folder: the folder of the feature stores, which only this process writes.
         images: the images of the corpus, with absolute paths.
         address: such as "ray://head:10001"; "auto" for the cluster of this machine, "local" for one that is
@@ -63,12 +63,12 @@ def fill_stores_on_cluster(
 
     filled = Filled(keys=[None] * len(images), stores=of_encoders)
     todo = list(range(len(images)))
-    names = {source.name: fingerprint for fingerprint, source in sources.items()}
+    known = [(source.settings.dump(), fingerprint) for fingerprint, source in sources.items()]
     uses_gpu = any(source.uses_gpu for source in sources.values())
     encoded, retried = set[str](), set[int]()
     with progress("Encoding", len(todo), "images") as advance:
         while todo:
-            shared = names, [SortedKeys(store.keys()) for store in stores]
+            shared = known, [SortedKeys(store.keys()) for store in stores]
             items, todo = ({"place": place, "image": images[place]} for place in todo), []
             for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
                 store_features(stores, [part.features for part in parts])
@@ -130,17 +130,17 @@ class Worker:
     """Encodes blocks of images on one node.
 
     Args:
-        shared: a reference to the names of the encoders with their expected fingerprints, and, for each
+        shared: a reference to the settings of the encoders with their expected fingerprints, and, for each
             encoder, the content keys that need not be encoded.
     """
 
     def __init__(self, shared: Any) -> None:
         import ray
 
-        names, self.known = ray.get(shared)
-        self.encoders = [load_image_encoder(name, default_device()) for name in names]
-        for encoder, (name, fingerprint) in zip(self.encoders, names.items(), strict=True):
-            check_same(name, encoder.fingerprint, fingerprint)
+        encoders, self.known = ray.get(shared)
+        self.encoders = [load_image_encoder(settings, default_device()) for settings, _ in encoders]
+        for encoder, (_, fingerprint) in zip(self.encoders, encoders, strict=True):
+            check_same(encoder.name, encoder.fingerprint, fingerprint)
 
     def __call__(self, block: Columns) -> Columns:
         """Return the results for a block, as `EncodedChunk`s in the column `DONE`."""

@@ -1,19 +1,18 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
-`concepts:RUN` applies the concept head of a run to stored features of the encoder that it was trained on; a
-head that was trained on regions takes each concept's highest score. `concepts-regions:RUN` applies a head
-that was trained on whole images to 50 regions, takes the highest scores, and has a store of its own. A run
-that is trained on either keeps a copy of the head (`keep_concepts`), and its recipe names the encoder
-`concepts@HASH:RUN`.
+`{kind: concepts, run: RUN}` applies the concept head of a run to stored features of the encoder that it was
+trained on; a head that was trained on regions takes each concept's highest score. `concepts-regions` applies
+a head that was trained on whole images to 50 regions, takes the highest scores, and has a store of its own. A
+run that is trained on either keeps a copy of the head (`keep_concepts`), which `tuned` identifies.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +27,7 @@ from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_en
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.proposals import SIDE, diverse_regions
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replacing
 from seesay.text.concepts import FILE as CONCEPTS
@@ -46,43 +45,45 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and 
 class StoredHead(NamedTuple):
     """The output layers of a multi-label CNN (linear, with ReLU between them) and their input."""
 
-    encoder: EncoderSpec  # whose features are read
+    encoder: EncoderSettings  # whose features are read
     arrays: tuple[str, ...]  # of that encoder, side by side
     layers: tuple[Layer, ...]  # weight and bias of each
     path: Path  # of the weights
     instances: int = 0  # regions that the arrays join, if any; each concept gets its highest logit
 
     @classmethod
-    def from_name(cls, name: str | EncoderSpec, run: Path | None = None) -> StoredHead:
-        """Read the head that a run keeps in its folder `run` (`@HASH`), or that of the run in the name.
+    def read(cls, settings: EncoderSettings, run: Path | None = None) -> StoredHead:
+        """Read the head that a run keeps in its folder `run`, or that of the run in the settings.
 
         Raises:
             SeesayError: there is none, it is damaged, or it reads another head (heads could form a loop).
         """
-        head = cls._read(EncoderSpec.parse(name), run)
-        if head.encoder.name in CONCEPT_ENCODERS:
+        head = cls._read(settings, run)
+        if head.encoder.kind in CONCEPT_ENCODERS:
             raise SeesayError(
                 f"{head.path}: the head reads '{head.encoder}', which is also a head; train it on an encoder."
             )
         return head
 
     @classmethod
-    def _read(cls, spec: EncoderSpec, run: Path | None) -> StoredHead:
-        if not (spec.variant or spec.weights):
+    def _read(cls, settings: EncoderSettings, run: Path | None) -> StoredHead:
+        source, tuned = settings.get("run"), settings.get("tuned")
+        if not (source or tuned):
             raise SeesayError(
-                f"Encoder '{spec}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
-                "`seesay train concepts --out RUN` makes one."
+                f"Encoder {settings}: name the run whose concepts it predicts, "
+                f"encoders=[…, {{kind: {settings.kind}, run: RUN}}]; `seesay train concepts --out RUN` makes "
+                "one."
             )
-        path = tuned_file(spec, run) if spec.weights else Path(spec.variant) / _WEIGHTS
+        path = tuned_file(tuned, run) if tuned else Path(source) / _WEIGHTS
         if not os.path.isfile(path):  # noqa: PTH113 — a name may be too long for the system
             raise SeesayError(
-                f"Encoder '{spec}': no trained run at {spec.variant}; "
-                f"`seesay train concepts --out {spec.variant}` makes one."
+                f"Encoder {settings}: no trained run at {source}; "
+                f"`seesay train concepts --out {source}` makes one."
             )
         try:
-            about = _about(spec, run)
+            about = _about(settings, run)
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
-            encoder = EncoderSpec.parse(about[BASE])
+            encoder = EncoderSettings.parse(json.loads(about[BASE]))
         except (OSError, SafetensorError, ValueError, LookupError) as failure:
             raise _no_head(path, failure) from failure
         return cls(encoder, arrays, _layers(path), path, instances)
@@ -146,10 +147,11 @@ class StoredHead(NamedTuple):
 class ConceptEncoder(ImageEncoder):
     """Concept scores from the features of another encoder: `pooled` are the sigmoids of `logits`, (n, K)."""
 
-    of_run = True
+    of_run, role = True, "concepts"
+    options: ClassVar = {**ImageEncoder.options, "run": (), "tuned": ()}
     variants: ClassVar = {
-        ":RUN": "scores of the concepts that the run has learned to predict",
-        ":RECIPE": "in a recipe: the same, by the run of that recipe of concepts, such as concepts-instances",
+        "run: RUN": "scores of the concepts that the run has learned to predict",
+        "run: RECIPE": "in a recipe: the same, by the run of that recipe, such as concepts-instances",
     }
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
@@ -161,8 +163,8 @@ class ConceptEncoder(ImageEncoder):
         self._base, self._head, self.sessions = base, head, base.sessions
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
-        head = StoredHead.from_name(spec, run)
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.read(settings, run)
         base = head.base(device)
         head.check(base.dims)
         return cls(base, head)
@@ -186,8 +188,9 @@ class ConceptRegionsEncoder(ImageEncoder):
     Network and head are applied to each region separately, resized to a square.
     """
 
-    variants: ClassVar = {":RUN": "the same, the highest of 50 regions of the image"}
-    of_run = True
+    of_run, role = True, "concepts"
+    options: ClassVar = ConceptEncoder.options
+    variants: ClassVar = {"run: RUN": "the same, the highest of 50 regions of the image"}
 
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
         def of_squares(squares: Pixels) -> Arrays:
@@ -200,17 +203,17 @@ class ConceptRegionsEncoder(ImageEncoder):
         super().__init__(name, what, one_crop.size, head.dims, of_squares, "regions")
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
-        head = StoredHead.from_name(spec, run)
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        head = StoredHead.read(settings, run)
         if head.instances:
             raise SeesayError(
                 f"{head.path.parent}: its scores are already the highest of {head.instances} regions; "
-                f"use the encoder concepts:RUN or the protocol concepts."
+                f"use the encoder {{kind: concepts, run: RUN}} or the protocol concepts."
             )
-        base = head.encoder
-        network = replace(base, variant="") if base.variant == TEN else base  # others may be folders
-        holder = head.path.parent
-        if base.name in LITE:
+        network, holder = head.encoder, head.path.parent
+        if network.get("crops") == TEN:
+            network = network.replaced(crops="")
+        if network.kind in LITE:
             one_crop = LiteEncoder.load(network, device, holder, SIDE)
         else:
             one_crop = load_image_encoder(network, device, holder)
@@ -230,16 +233,16 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def keep_concepts(encoder: EncoderSpec, run: Path) -> EncoderSpec:
+def keep_concepts(encoder: EncoderSettings, run: Path) -> EncoderSettings:
     """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
     Returns the encoder of that head, or the same if it is another kind of encoder or was copied before.
     """
-    if encoder.name not in CONCEPT_ENCODERS or encoder.weights:
+    if encoder.kind not in CONCEPT_ENCODERS or encoder.get("tuned"):
         return encoder
-    head = StoredHead.from_name(encoder)
+    head = StoredHead.read(encoder)
     copy_tuned(head.encoder, head.path.parent, run)
-    base = str(head.encoder.within(head.path.parent))
+    base = json.dumps(head.encoder.within(head.path.parent).dump())
     kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None) | {BASE: base})
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
         with replacing(_held_out_file(kept, run)) as beside:
@@ -254,7 +257,9 @@ def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32
         save_file({"names": text, "logits": logits}, beside)
 
 
-def held_out_scores(spec: EncoderSpec, names: Sequence[str], folder: Path | None = None) -> Arrays | None:
+def held_out_scores(
+    encoder: EncoderSettings, names: Sequence[str], folder: Path | None = None
+) -> Arrays | None:
     """Return the arrays of train images, from heads that were not trained on them, n rows each.
 
     `folder` is that of the run whose encoder it is.
@@ -264,15 +269,15 @@ def held_out_scores(spec: EncoderSpec, names: Sequence[str], folder: Path | None
     Raises:
         SeesayError: the scores are missing, or the run was trained on other images.
     """
-    run = spec.variant
-    if spec.name != "concepts" or not run or _about(spec, folder).get("folds", "0") == "0":
+    run = encoder.get("run")
+    if encoder.kind != "concepts" or not run or _about(encoder, folder).get("folds", "0") == "0":
         return None
     path = Path(run) / _HELD_OUT
-    if spec.weights and folder is not None and (kept := _held_out_file(spec, folder)).is_file():
+    if encoder.get("tuned") and folder is not None and (kept := _held_out_file(encoder, folder)).is_file():
         path = kept
     if not path.is_file():
         raise SeesayError(
-            f"Encoder '{spec}': {path} is missing, the scores that matchers learn from; train the "
+            f"Encoder {encoder}: {path} is missing, the scores that matchers learn from; train the "
             "concepts again, or without folds: --set matcher.folds=0."
         )
     tensors = load_file(path)
@@ -280,35 +285,34 @@ def held_out_scores(spec: EncoderSpec, names: Sequence[str], folder: Path | None
     missing = next((name for name in names if name not in row), None)
     if missing is not None:
         raise SeesayError(
-            f"Encoder '{spec}': {run} was trained on other images ({missing} is not among them); "
+            f"Encoder {encoder}: {run} was trained on other images ({missing} is not among them); "
             "train the concepts on this corpus."
         )
     return _scores(tensors["logits"][[row[name] for name in names]])
 
 
-def _about(spec: EncoderSpec, folder: Path | None) -> dict[str, str]:
-    """Return the metadata of the head that a run keeps in that folder, or of that of the run in the name.
+def _about(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
+    """Return the metadata of the head that a run keeps in that folder, or of that of the run in the settings.
 
     They are the encoder, its arrays, and the numbers of folds and regions in training.
     """
-    if spec.weights:
-        return metadata(tuned_file(spec, folder))
-    run = Path(spec.variant)
+    if tuned := encoder.get("tuned"):
+        return metadata(tuned_file(tuned, folder))
+    run = Path(encoder.get("run"))
     try:
         (run / CONCEPTS).stat()
         config = read_small_json(run / _RUN)
         numbers = {key: str(config["matcher"].get(key) or 0) for key in ("folds", "instances")}
-        return {BASE: str(config["encoders"][0]), "arrays": ",".join(config["arrays"]), **numbers}
+        return {BASE: json.dumps(config["encoders"][0]), "arrays": ",".join(config["arrays"]), **numbers}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise SeesayError(
-            f"Encoder '{spec}': {spec.variant} predicts no concepts (no {CONCEPTS}); train the recipe "
-            "'concepts'."
+            f"Encoder {encoder}: {run} predicts no concepts (no {CONCEPTS}); train the recipe 'concepts'."
         ) from None
 
 
-def _held_out_file(kept: EncoderSpec, run: Path) -> Path:
+def _held_out_file(kept: EncoderSettings, run: Path) -> Path:
     """The file of the held-out scores of a head that a run keeps in its folder."""
-    return run / f"held-out-{kept.weights}.safetensors"
+    return run / f"held-out-{kept.get('tuned')}.safetensors"
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:

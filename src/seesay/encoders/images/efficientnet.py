@@ -15,7 +15,7 @@ from seesay.arrays import Pixels
 from seesay.encoders import included_file, package_folder, register_image_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
 from seesay.encoders.images.tuned import tuned_file
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.onnx import Packaged, Session
 
@@ -36,6 +36,7 @@ class LiteWeights(NamedTuple):
     eight_bits: str
 
 
+CROPS = ("squash", TEN)  # of an image; the features of ten are averaged
 DIMS = {"pooled": 1280, "logits": 1000}  # of the arrays of each network
 MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
 EIGHT_BITS = "-int8"  # suffix of a network's name
@@ -70,7 +71,7 @@ def _by_crop(line: str) -> dict[str, str]:
     """Describe the variants of a network, the first of them by `line`."""
     return {
         "": line,
-        ":ten": "the same, ten crops averaged (the papers' protocol)",
+        "crops: ten": "the same, ten crops averaged (the papers' protocol)",
     }
 
 
@@ -80,18 +81,19 @@ def _by_crop(line: str) -> dict[str, str]:
 class LiteEncoder(ImageEncoder):
     """An EfficientNet-Lite."""
 
+    options: ClassVar = {**ImageEncoder.options, "crops": CROPS, "tuned": ()}
     variants: ClassVar = _by_crop("ImageNet CNN, 1280-d pooled features, 1000 class logits")
 
     @classmethod
     def load(
-        cls, spec: EncoderSpec, device: str, run: Path | None = None, side: int | None = None
+        cls, settings: EncoderSettings, device: str, run: Path | None = None, side: int | None = None
     ) -> ImageEncoder:
-        crop = _crop(spec)
-        if spec.weights:
-            tuned_file(spec, run)  # report missing weights now, not at the first image
-        side = side or LITE[spec.name.removesuffix(EIGHT_BITS)].size
-        squares = run_squares(spec, list(DIMS), side, device, run)
-        encoder = cls(spec, spec.weights or weights_of(spec.name), side, DIMS, squares.named, crop)
+        if tuned := settings.get("tuned"):
+            tuned_file(tuned, run)  # report missing weights now, not at the first image
+        side = side or LITE[settings.kind.removesuffix(EIGHT_BITS)].size
+        squares = run_squares(settings.kind, list(DIMS), side, device, run, tuned)
+        weights, crops = tuned or weights_of(settings.kind), settings.get("crops") or CROPS[0]
+        encoder = cls(settings.title, weights, side, DIMS, squares.named, crops)
         encoder.sessions = squares.sessions
         return encoder
 
@@ -115,35 +117,24 @@ class EightBitLiteEncoder(LiteEncoder):
 class StagesEncoder(ImageEncoder):
     """The means of EfficientNet-Lite0's last maps of stride 16 and 32, the inputs of its last layers."""
 
+    options: ClassVar = {**ImageEncoder.options, "crops": CROPS}
     variants: ClassVar = _by_crop(
         "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features"
     )
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None = None) -> ImageEncoder:
-        crop = _crop(spec)
-        if spec.weights:
-            raise SeesayError(f"Encoder '{spec}': the stages of a fine-tuned network cannot be read.")
-        network = spec.name.removesuffix("-stages")
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None = None) -> ImageEncoder:
+        network = settings.kind.removesuffix("-stages")
         lite = LITE[network]
-        squares = run_squares(EncoderSpec(network), ["fine", "coarse"], lite.size, device, run)
+        squares = run_squares(network, ["fine", "coarse"], lite.size, device, run)
 
         def means(pixels: Pixels) -> Arrays:
             return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in squares(pixels)], axis=1)}
 
-        encoder = cls(spec, lite.sha256, lite.size, {"pooled": sum(MAP_CHANNELS)}, means, crop)
+        dims = {"pooled": sum(MAP_CHANNELS)}
+        encoder = cls(settings.title, lite.sha256, lite.size, dims, means, settings.get("crops") or CROPS[0])
         encoder.sessions = squares.sessions
         return encoder
-
-
-def _crop(spec: EncoderSpec) -> str:
-    """The crop of an encoder, such as "ten"; raise SeesayError if it is unknown."""
-    crop = spec.variant
-    if crop not in ("", TEN):
-        raise SeesayError(
-            f"Encoder '{spec}': no crop '{crop}'; leave it out for the whole image, or name '{TEN}' crops."
-        )
-    return crop or "squash"
 
 
 def weights_of(network: str) -> str:
@@ -176,23 +167,24 @@ class Squares:
 
 
 def run_squares(
-    spec: EncoderSpec, outputs: list[str], side: int, device: str, run: Path | None = None
+    kind: str, outputs: list[str], side: int, device: str, run: Path | None = None, tuned: str = ""
 ) -> Squares:
     """Run a network on squares: in ONNX Runtime on one core a call, or on a GPU.
 
     Args:
-        spec: names the network and its weights; an 8-bit network is read from its included file.
+        kind: names the network; one in 8 bits is read from its included file.
         outputs: the names of the outputs; see `load_squares`.
         side: the side of the squares in pixels.
         device: "cpu" or a device of PyTorch. Features of 8-bit networks are always computed on the CPU; their
             maps, which are those of the packaged network, are computed by PyTorch on a GPU.
         run: the folder of the run whose files hold tuned weights, or the network.
+        tuned: identifies the tuned weights; see `tuned_file`.
     """
-    network = spec.name.removesuffix(EIGHT_BITS)
-    eight_bits = network != spec.name
+    network = kind.removesuffix(EIGHT_BITS)
+    eight_bits = network != kind
 
     def build() -> nn.Module:
-        return load_squares(EncoderSpec(network, spec.weights), outputs, run)
+        return load_squares(network, outputs, run, tuned)
 
     if device != "cpu" and not (eight_bits and "pooled" in outputs):
         from seesay.encoders.networks import in_pytorch
@@ -203,7 +195,7 @@ def run_squares(
     else:
         lite, graph = LITE[network], _GRAPHS[tuple(outputs)]
         what = f"{graph}{side}-" if graph or side != lite.size else ""
-        key = f"{network}-{what}{spec.weights or lite.sha256[:16]}"
+        key = f"{network}-{what}{tuned or lite.sha256[:16]}"
         example = np.zeros((1, side, side, 3), np.uint8)
         session = Session(Packaged(key, build, [example], ["pixels"], outputs, run=run), threads=1)
 
@@ -213,7 +205,7 @@ def run_squares(
     return Squares(outputs, compute, [session])
 
 
-def load_lite(encoder: str | EncoderSpec, run: Path | None = None) -> PixelsToFeatures:
+def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsToFeatures:
     """Load a network with its packaged weights, or those tuned in a run, in evaluation mode.
 
     The package contains a .pth file. It is only read if its hash is known, with PyTorch's restricted reader,
@@ -226,13 +218,11 @@ def load_lite(encoder: str | EncoderSpec, run: Path | None = None) -> PixelsToFe
 
     from seesay.encoders.networks.lite import PixelsToFeatures
 
-    spec = EncoderSpec.parse(encoder)
-    network = spec.name
     if network not in LITE:
-        raise SeesayError(f"No network '{spec}': there are {', '.join(LITE)}, each with optional @weights.")
+        raise SeesayError(f"No network '{network}': there are {', '.join(LITE)}.")
     module = PixelsToFeatures(EfficientNet.from_name(network))
-    if spec.weights:
-        path = tuned_file(spec, run)
+    if tuned:
+        path = tuned_file(tuned, run)
         try:
             module.load_state_dict(load_file(path))
         except (RuntimeError, SafetensorError) as failure:
@@ -248,14 +238,14 @@ def load_lite(encoder: str | EncoderSpec, run: Path | None = None) -> PixelsToFe
     return module.eval()
 
 
-def load_squares(encoder: str | EncoderSpec, outputs: Sequence[str], run: Path | None = None) -> nn.Module:
+def load_squares(network: str, outputs: Sequence[str], run: Path | None = None, tuned: str = "") -> nn.Module:
     """Load a network with these outputs: pooled and logits, fine and coarse, maps, or maps and logits.
 
     Maps are computed for squares of any side divisible by 32.
     """
     from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
 
-    module = load_lite(encoder, run)
+    module = load_lite(network, run, tuned)
     if "fine" in outputs:
         return PixelsToMaps(module.network).eval()
     return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module

@@ -4,8 +4,8 @@ The paper detects them with a Faster R-CNN for the objects and attributes of Vis
 proposals, each described by the 1,000 classes of the pretrained EfficientNet-Lite0. Like the paper's
 attributes, these describe things that no training sentence names.
 
-`instances:FILE.onnx` takes the boxes of a detector first, and then proposals; the detector's confidence in
-each of its classes is added to the 1,000. `instances:grid` takes the same boxes in every image, at no cost.
+With `file` they are the boxes of a detector first, and then proposals; the detector's confidence in each of
+its classes is added to the 1,000. `boxes: grid` takes the same boxes in every image, at no cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import Arrays, ImageEncoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
+from seesay.errors import SeesayError
+from seesay.paths import home_expanded
 
 INSTANCES = "instances"
 VERSION = 1
@@ -31,7 +33,6 @@ COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
 # Each box is encoded in its own pass: pooling the maps of one pass is little better than the whole image.
 _NETWORK = "efficientnet-lite0"
-GRID = f"{INSTANCES}:grid"
 _OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes in a row, and their share of a side
 _AT_ONCE = 12  # squares that the network sees at a time
 
@@ -60,27 +61,34 @@ class InstanceEncoder(ImageEncoder):
     the IoU of their boxes.
     """
 
+    role = INSTANCES
+    options: ClassVar = {**ImageEncoder.options, "boxes": ("proposals", "grid"), "file": ()}
     variants: ClassVar = {
         "": "class probabilities of each of at most 36 regions of an image",
-        ":grid": "the same, the regions of a grid of three sizes",
-        ":FILE": "the same, with the boxes and the classes of a detector (ONNX, YOLOX's layout)",
+        "boxes: grid": "the same, the regions of a grid of three sizes",
+        "file: FILE": "the same, with the boxes and the classes of a detector (ONNX, YOLOX's layout)",
     }
     detector: Detector | None = None
+    of_grid = False
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        file, of_grid = settings.get("file"), settings.get("boxes") == "grid"
+        if file and of_grid:
+            raise SeesayError(
+                f"Encoder {settings}: a detector's boxes are followed by proposals; leave out grid."
+            )
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
-        file = detector_file(spec)
-        detector = Detector(file) if file is not None else None
+        detector = Detector(home_expanded(file)) if file else None
         if detector is not None:
             what = f"{what} {detector.digest} classes"
         width = CLASSES + (detector.classes if detector else 0)
         dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
         # Features do not depend on the path of the file.
-        known = f"{INSTANCES}:detector" if detector else spec
-        squares = run_squares(EncoderSpec(_NETWORK), ["pooled", "logits"], SIDE, device, run)
+        known = f"{INSTANCES}:detector" if detector else settings.title
+        squares = run_squares(_NETWORK, ["pooled", "logits"], SIDE, device, run)
         encoder = cls(known, what, SIDE, dims, squares.named, "regions")
-        encoder.name, encoder.detector, encoder.sessions = str(spec), detector, squares.sessions
+        encoder.of_grid, encoder.detector, encoder.sessions = of_grid, detector, squares.sessions
         return encoder
 
     def prepare(self, pixels: Pixels) -> Instances:
@@ -103,7 +111,7 @@ class InstanceEncoder(ImageEncoder):
 
     def _regions(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """At most 36 boxes (i, 4), the whole image last, and a detector's confidences in classes, (i, C)."""
-        if self.name == GRID:
+        if self.of_grid:
             boxes = _grid() * np.array(pixels.shape[1::-1] * 2, np.float32)
         else:
             boxes = diverse_regions(pixels, COUNT)
@@ -112,11 +120,6 @@ class InstanceEncoder(ImageEncoder):
         objects, confidences = self.detector.objects(pixels, COUNT - 1)
         boxes = np.concatenate([objects, boxes[:-1][: COUNT - 1 - len(objects)], boxes[-1:]])
         return boxes, confidences_in(boxes, objects, confidences)
-
-
-def detector_file(spec: EncoderSpec) -> Path | None:
-    """Return the file of an encoder's detector, `instances:FILE`; None if it has none."""
-    return Path(spec.variant) if spec.name == INSTANCES and spec.variant and str(spec) != GRID else None
 
 
 def _grid() -> NDArray[np.float32]:

@@ -1,15 +1,15 @@
 """Encoder weights that belong to a run: fine-tuned networks, and concept heads.
 
-They are in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
-`efficientnet-lite0@HASH:ten`.
+They are in the run's folder as `encoder-HASH.safetensors`, and the encoder's settings in its recipe identify
+them: `{kind: efficientnet-lite0, crops: ten, tuned: HASH}`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +18,29 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 
-BASE = "encoder"  # in a file's metadata: the encoder whose features these weights read
+BASE = "encoder"  # in a file's metadata, as JSON: the encoder whose features these weights read
 
 
 def save_tuned(
-    encoder: EncoderSpec,
+    encoder: EncoderSettings,
     tensors: Mapping[str, NDArray[Any]],
     folder: Path,
     about: dict[str, str] | None = None,
-) -> EncoderSpec:
+) -> EncoderSettings:
     """Write an encoder's weights into a run's folder, with `about` as metadata; return it with them."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
     save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, beside, about)
     digest = _digest(beside)
     beside.replace(_file(folder, digest))
-    return replace(encoder, weights=digest)
+    return encoder.replaced(tuned=digest)
 
 
-def copy_tuned(encoder: EncoderSpec, source: Path, folder: Path) -> None:
+def copy_tuned(encoder: EncoderSettings, source: Path, folder: Path) -> None:
     """Copy the weights of an encoder, if they belong to a run, from that run's folder to another.
 
     The weights of the encoder that a head reads are also copied.
@@ -51,30 +51,35 @@ def copy_tuned(encoder: EncoderSpec, source: Path, folder: Path) -> None:
     base = encoder_of_head(encoder, source)
     if base and encoder_of_head(base, source):  # an untrusted file can name any encoder, even itself
         raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
-    for spec in (base, encoder):
-        if spec is None or not spec.weights or (there := _file(folder, spec.weights)).is_file():
+    for each in (base, encoder):
+        digest = each.get("tuned") if each is not None else ""
+        if not digest or (there := _file(folder, digest)).is_file():
             continue
-        here = tuned_file(spec, source)
+        here = tuned_file(digest, source)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with replacing(there) as beside:
                 shutil.copyfile(here, beside)
         except OSError as error:
             raise SeesayError(
-                f"{here}: the weights of encoder '{spec}' cannot be copied ({error.strerror})."
+                f"{here}: the weights of encoder '{each}' cannot be copied ({error.strerror})."
             ) from error
 
 
-def tuned_file(spec: EncoderSpec, run: Path | None) -> Path:
-    """Return the file of an encoder's weights in a run's folder; raise SeesayError if missing or damaged."""
+def tuned_file(tuned: str, run: Path | None) -> Path:
+    """Return the file of an encoder's weights in a run's folder, by the digits in its settings.
+
+    Raises:
+        SeesayError: there is no run, or the file is missing or damaged.
+    """
     if run is None:
-        raise SeesayError(f"Encoder '{spec}': its weights belong to a run; load that run.")
-    path = _file(run, spec.weights)
+        raise SeesayError(f"The weights {tuned} of an encoder belong to a run; load that run.")
+    path = _file(run, tuned)
     try:
-        damaged = _digest(path) != spec.weights
+        damaged = _digest(path) != tuned
     except OSError as error:
         raise SeesayError(
-            f"{path}: the weights of encoder '{spec}' are missing ({error.strerror}); copy the run again."
+            f"{path}: the weights of an encoder are missing ({error.strerror}); copy the run again."
         ) from error
     if damaged:
         raise SeesayError(f"{path}: damaged; copy the run again, or train again.")
@@ -87,18 +92,18 @@ def metadata(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
-def encoder_of_head(encoder: EncoderSpec, run: Path) -> EncoderSpec | None:
+def encoder_of_head(encoder: EncoderSettings, run: Path) -> EncoderSettings | None:
     """Return the encoder that a head reads, by its file in the run's folder.
 
     Returns None if it is not a head, or if the file is missing or damaged, which is reported on loading.
     """
-    if not encoder.weights:
+    if not (tuned := encoder.get("tuned")):
         return None
     try:
-        base = metadata(_file(run, encoder.weights)).get(BASE)
-    except (OSError, SafetensorError):
+        base = metadata(_file(run, tuned)).get(BASE)
+        return EncoderSettings.parse(json.loads(base)) if base else None
+    except (OSError, SafetensorError, ValueError):
         return None
-    return EncoderSpec.parse(base) if base else None
 
 
 def _file(folder: Path, digest: str) -> Path:

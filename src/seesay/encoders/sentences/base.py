@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from seesay.arrays import Vectors
 from seesay.encoders import SENTENCE_ENCODERS, Described, Encoder
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import AnyEncoder, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
 from seesay.progress import progress, tell
@@ -58,8 +58,8 @@ class SentenceEncoder(Encoder, ABC):
     fingerprint: str
 
     @classmethod
-    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:  # noqa: ARG003
-        """Load the variant that a recipe names; by default, create the encoder without arguments.
+    def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:  # noqa: ARG003
+        """Load the encoder that a recipe names; by default, create it without arguments.
 
         `run` is the folder of the run whose recipe it is; None for no run.
         """
@@ -100,9 +100,9 @@ class SentenceFeatures(Described, ABC):
         """Fit to training sentences; `images` (m,) gives the image that each describes."""
 
     @classmethod
-    def of_variant(cls, variant: str) -> type[Self]:
-        """Return the class for what follows the colon in a name; raise SeesayError if nothing is allowed."""
-        raise SeesayError(f"a sentence encoder of the train split alone takes no '{variant}'; leave it out.")
+    def configured(cls, settings: EncoderSettings) -> type[Self]:  # noqa: ARG003
+        """Return the class with the settings of a recipe; see `options`."""
+        return cls
 
     @classmethod
     @abstractmethod
@@ -248,12 +248,15 @@ class FittedEncoder(SentenceEncoder):
 
 
 def fit_sentence_encoder(
-    encoder: str | EncoderSpec, texts: Sequence[str], dim: int, images: NDArray[np.int64] | None = None
+    encoder: AnyEncoder,
+    texts: Sequence[str],
+    dim: int,
+    images: NDArray[np.int64] | None = None,
 ) -> SentenceEncoder:
     """Fit a sentence encoder to training sentences; an encoder that needs no fitting is returned unchanged.
 
     Args:
-        encoder: the name of one of SENTENCE_ENCODERS, or as a recipe holds it.
+        encoder: one of SENTENCE_ENCODERS: its kind, or a mapping as in a recipe.
         texts: the sentences of the train split.
         dim: principal components to keep; fewer if the sentences have fewer.
         images: the image that each sentence describes, (m,); by default all differ.
@@ -266,16 +269,16 @@ def fit_sentence_encoder(
         >>> encoder.encode(["a dog in the snow"]).shape
         (1, 2)
     """
-    spec = EncoderSpec.parse(encoder)
-    found = _class_of(spec)
+    settings = SENTENCE_ENCODERS.checked(encoder)
+    found = SENTENCE_ENCODERS[settings.kind]
     if issubclass(found, SentenceEncoder):
-        return found.load(spec, None)
-    features = found.fit(texts, np.arange(len(texts)) if images is None else images)
+        return found.load(settings, None)
+    features = found.configured(settings).fit(texts, np.arange(len(texts)) if images is None else images)
     try:
-        return FittedEncoder(str(spec), features, fit_pca(_known(features, texts), dim))
+        return FittedEncoder(settings.title, features, fit_pca(_known(features, texts), dim))
     except ValueError as none:
         raise SeesayError(
-            f"No training sentence has a word that sentence encoder '{spec}' knows; is the text English?"
+            f"No training sentence has a word that sentence encoder {settings} knows; is the text English?"
         ) from none
 
 
@@ -299,7 +302,7 @@ def save_sentence_encoder(encoder: SentenceEncoder, folder: Path) -> None:
         save_file(tensors, beside, {"encoder": encoder.name})
 
 
-def load_sentence_encoder(encoder: str | EncoderSpec, run: Path | None = None) -> SentenceEncoder:
+def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> SentenceEncoder:
     """Load a sentence encoder; a fitted one from the folder that `save_sentence_encoder` wrote to.
 
     Raises:
@@ -310,10 +313,10 @@ def load_sentence_encoder(encoder: str | EncoderSpec, run: Path | None = None) -
         >>> bool(dogs @ puppies > dogs @ car)
         True
     """
-    spec = EncoderSpec.parse(encoder)
-    found, name = _class_of(spec), str(spec)
+    settings = SENTENCE_ENCODERS.checked(encoder)
+    found, name = SENTENCE_ENCODERS[settings.kind], settings.title
     if issubclass(found, SentenceEncoder):
-        return found.load(spec, run)
+        return found.load(settings, run)
     if run is None:
         raise SeesayError(
             f"Sentence encoder '{name}' must be fitted to a train split; fit it, or name its folder."
@@ -331,18 +334,11 @@ def load_sentence_encoder(encoder: str | EncoderSpec, run: Path | None = None) -
         pca = Pca(tensors["pca.mean"], tensors["pca.components"])
         if pca.mean.shape != pca.components.shape[:1] or pca.components.ndim != 2:
             raise ValueError(f"shapes {pca.mean.shape} and {pca.components.shape} do not fit")
-        return FittedEncoder(name, found.from_tensors(tensors), pca)
+        return FittedEncoder(name, found.configured(settings).from_tensors(tensors), pca)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
     except (ValueError, RuntimeError, IndexError) as failure:
         raise SeesayError(f"{path}: damaged ({failure}); train again.") from failure
-
-
-def _class_of(spec: EncoderSpec) -> type[SentenceEncoder] | type[SentenceFeatures]:
-    found = SENTENCE_ENCODERS[spec.name]
-    if spec.variant and issubclass(found, SentenceFeatures):
-        return found.of_variant(spec.variant)
-    return found
 
 
 def _known(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:

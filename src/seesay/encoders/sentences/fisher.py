@@ -8,7 +8,7 @@ components of their vectors, found by FastICA (Hyvärinen and Oja 2000).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Self, TypeVar
 
@@ -298,13 +298,10 @@ def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
 class HybridFisherVectorsOfMiniLM(FisherVectors):
     """HGLMM Fisher vectors of MiniLM's vectors of single words, reduced to 100 principal components."""
 
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
     kinds = ("hglmm",)
     components = 100
     look_up = staticmethod(Remembered(_read_alone))
-
-    @classmethod
-    def of_variant(cls, variant: str) -> type[Self]:
-        raise SeesayError(f"hglmm-minilm has MiniLM's vectors and takes no '{variant}'; leave it out.")
 
 
 @register_sentence_encoder("gmm+hglmm")

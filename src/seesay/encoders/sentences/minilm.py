@@ -15,7 +15,7 @@ import numpy as np
 from seesay.arrays import Vectors
 from seesay.encoders import included_file, package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class MiniLM(SentenceEncoder):
         self.sessions = [session]
 
     @classmethod
-    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:
-        del spec
+    def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
+        del settings
         example, axes = np.ones((2, 5), np.int64), {"ids": {1: "t"}, "mask": {1: "t"}}
         network = Packaged(FINGERPRINT, _network, (example, example), ["ids", "mask"], ["vectors"], axes, run)
         return cls(Session(network, threads=0))
@@ -69,8 +69,8 @@ class EightBitMiniLM(MiniLM):
     fingerprint = FINGERPRINT_OF_EIGHT_BITS
 
     @classmethod
-    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:
-        del spec, run
+    def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
+        del settings, run
         return cls(Session(included_file("minilm.onnx"), threads=0))
 
 

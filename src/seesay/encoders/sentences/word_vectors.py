@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from seesay.arrays import Vectors
 from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.text.tokens import tokenize
@@ -185,13 +186,16 @@ class Bags(NamedTuple):
 class WordFeatures(SentenceFeatures):
     """Features of the vectors of a sentence's words: GloVe's, or those of a text file."""
 
+    options: ClassVar[Mapping[str, Sequence[str]]] = {"file": ()}
     look_up: LookUp = staticmethod(word_vectors)  # vectors (n, d) of words, and which are known, (n,)
 
     @classmethod
-    def of_variant(cls, variant: str) -> type[Self]:
-        """Return a subclass that uses the vectors in a file; see `file_vectors`."""
-        file = home_expanded(variant)
-        own = {"file": file, "look_up": staticmethod(_of_file(file, _state(file))), "__doc__": cls.__doc__}
+    def configured(cls, settings: EncoderSettings) -> type[Self]:
+        """Return the class, or a subclass that uses the vectors in a file; see `file_vectors`."""
+        if not (file := settings.get("file")):
+            return cls
+        path = home_expanded(file)
+        own = {"file": path, "look_up": staticmethod(_of_file(path, _state(path))), "__doc__": cls.__doc__}
         return type(cls.__name__, (cls,), own)
 
     @classmethod
@@ -202,7 +206,7 @@ class WordFeatures(SentenceFeatures):
 
 @register_sentence_encoder("mean")
 class MeanVectors(WordFeatures):
-    """Mean of the word vectors of a sentence: GloVe's, or with :FILE.txt those of a text file of word2vec."""
+    """Mean of the word vectors of a sentence: GloVe's, or with `file` those of a text file of word2vec."""
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> MeanVectors:

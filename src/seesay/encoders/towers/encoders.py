@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from seesay.arrays import Pixels, Vectors
 from seesay.encoders import register_image_encoder, register_sentence_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.spec import EXPORTED, OPEN_CLIP, TIMM, EncoderSpec
+from seesay.encoders.settings import EXPORTED, OPEN_CLIP, TIMM, EncoderSettings
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
@@ -22,13 +22,10 @@ _BATCH = 64  # sentences
 _CROPS = 16  # whose activations are in memory at a time: VGG-19's first take 13 MB per crop
 
 
-@register_image_encoder(OPEN_CLIP)
-@register_image_encoder(TIMM)
-@register_image_encoder(EXPORTED)
 class TowerImageEncoder(ImageEncoder):
     """An image tower: "pooled" holds the projected vectors, not normalised."""
 
-    def __init__(self, name: str | EncoderSpec, towers: Towers) -> None:
+    def __init__(self, settings: EncoderSettings, towers: Towers) -> None:
         self._preprocessing = towers.preprocessing
 
         def network(pixels: Pixels) -> Arrays:
@@ -39,33 +36,62 @@ class TowerImageEncoder(ImageEncoder):
         ten = towers.preprocessing.ten
         side = max(towers.preprocessing.crop if ten else towers.preprocessing.size)
         dims = {"pooled": towers.dim}
-        super().__init__(name, towers.weights, side, dims, network, TEN if ten else "squash")
+        super().__init__(settings.title, towers.weights, side, dims, network, TEN if ten else "squash")
         self.fingerprint = towers.fingerprint("preprocessing")
 
     @classmethod
-    def load(cls, spec: EncoderSpec, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(spec, open_towers(spec, device, run))
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        if name == EXPORTED:
-            return [(f"{name}:FOLDER", "the image tower in a folder that `seesay export` wrote")]
-        lines = [(f"{name}:NAME", "any image tower of that library by name; needs seesay[hub]")]
-        if name == TIMM:
-            lines.append((f"{TIMM}:NAME:ten", "the same, ten crops averaged (the papers' protocol)"))
-            lines.append(
-                (f"{TIMM}:VGG@before-relu:ten", "fc7 of a VGG network before its ReLU, ten crops averaged")
-            )
-        return lines
+        return cls(settings, open_towers(settings, device, run))
 
     def crops(self, pixels: Pixels) -> Pixels:
         return super().crops(pixels) if self.crop == TEN else self._preprocessing.apply(pixels)[None]
 
 
-@register_sentence_encoder(OPEN_CLIP)
-@register_sentence_encoder(EXPORTED)
+@register_image_encoder(OPEN_CLIP)
+class OpenClipEncoder(TowerImageEncoder):
+    """The image tower of a model of open_clip.
+
+    `model` is an architecture, a folder, or hf-hub:REPOSITORY; `weights` are published ones of an
+    architecture, or a file.
+    """
+
+    options: ClassVar = {**ImageEncoder.options, "model": (), "weights": ()}
+    variants: ClassVar = {"model: NAME, weights: NAME": "any image tower of open_clip; needs seesay[hub]"}
+
+
+@register_image_encoder(EXPORTED)
+class ExportedEncoder(TowerImageEncoder):
+    """An image tower that `seesay export` has written."""
+
+    options: ClassVar = {**ImageEncoder.options, "folder": ()}
+    variants: ClassVar = {"folder: FOLDER": "the image tower in a folder that `seesay export` wrote"}
+
+
+@register_image_encoder(TIMM)
+class TimmEncoder(TowerImageEncoder):
+    """An image network of timm.
+
+    `weights: random` keeps the seeded initial weights, and nothing is downloaded. `layer: before-relu` leaves
+    out the last activation function before the classifier of VGG, after fc7.
+    """
+
+    options: ClassVar = {
+        **ImageEncoder.options,
+        "model": (),
+        "weights": ("published", "random"),
+        "layer": ("last", "before-relu"),
+        "crops": ("own", TEN),
+        "tuned": (),
+    }
+    variants: ClassVar = {
+        "model: NAME": "any image network of timm; needs seesay[hub]",
+        "model: NAME, crops: ten": "the same, ten crops averaged (the papers' protocol)",
+        "model: VGG, layer: before-relu, crops: ten": "fc7 of a VGG network before its ReLU, ten crops",
+    }
+
+
 class TowerSentenceEncoder(SentenceEncoder):
     """A text tower: projected vectors, not normalised.
 
@@ -73,23 +99,17 @@ class TowerSentenceEncoder(SentenceEncoder):
         SeesayError: the model encodes images only.
     """
 
-    def __init__(self, name: str | EncoderSpec, towers: Towers) -> None:
+    def __init__(self, name: str, towers: Towers) -> None:
         if not towers.has_text:
             raise SeesayError(f"{name} encodes images only; name a model with a text tower.")
         self.dim, self._towers = towers.dim, towers
         self.fingerprint = towers.fingerprint("tokens", "vocabulary")
 
     @classmethod
-    def load(cls, spec: EncoderSpec, run: Path | None) -> SentenceEncoder:
+    def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
         from seesay.encoders.towers.opened import open_towers
 
-        return cls(spec, open_towers(spec, run=run))
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        if name == EXPORTED:
-            return [(f"{name}:FOLDER", "the text tower in a folder that `seesay export` wrote")]
-        return [(f"{name}:NAME", "any text tower of that library by name; needs seesay[hub]")]
+        return cls(str(settings), open_towers(settings, run=run))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors, (m, dim)."""
@@ -98,3 +118,19 @@ class TowerSentenceEncoder(SentenceEncoder):
             batch = slice(start, start + _BATCH)
             vectors[batch] = self._towers.text(self._towers.tokens.ids(texts[batch]))
         return vectors
+
+
+@register_sentence_encoder(OPEN_CLIP)
+class OpenClipSentenceEncoder(TowerSentenceEncoder):
+    """The text tower of a model of open_clip."""
+
+    options: ClassVar = {"model": (), "weights": ()}
+    variants: ClassVar = {"model: NAME, weights: NAME": "any text tower of open_clip; needs seesay[hub]"}
+
+
+@register_sentence_encoder(EXPORTED)
+class ExportedSentenceEncoder(TowerSentenceEncoder):
+    """A text tower that `seesay export` has written."""
+
+    options: ClassVar = {"folder": ()}
+    variants: ClassVar = {"folder: FOLDER": "the text tower in a folder that `seesay export` wrote"}

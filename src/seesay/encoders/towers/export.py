@@ -20,9 +20,10 @@ from torch import Tensor, nn
 
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.spec import TIMM, TOWER, EncoderSpec
+from seesay.encoders.settings import TIMM, EncoderSettings
 from seesay.encoders.towers.inputs import Preprocessing
 from seesay.encoders.towers.libraries import LoadedText, LoadedTowers, load_open_clip, load_timm
+from seesay.encoders.towers.opened import TOWER
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session, trace
 from seesay.paths import replacing_folder, unwritable_cache
@@ -41,7 +42,7 @@ SENTENCES = (
 )
 
 
-def load_towers(spec: EncoderSpec, run: Path | None = None) -> LoadedTowers:
+def load_towers(settings: EncoderSettings, run: Path | None = None) -> LoadedTowers:
     """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
 
     `run` is the folder of the run that holds tuned weights.
@@ -51,10 +52,12 @@ def load_towers(spec: EncoderSpec, run: Path | None = None) -> LoadedTowers:
     """
     try:
         with naming_extras(of="hub"):
-            if spec.weights:
-                loaded = _load_tuned(spec, run)
+            if settings.get("tuned"):
+                loaded = _load_tuned(settings, run)
+            elif settings.kind == TIMM:
+                loaded = load_timm(settings)
             else:
-                loaded = (load_timm if spec.name == TIMM else load_open_clip)(spec.variant)
+                loaded = load_open_clip(settings.get("model"), settings.get("weights"))
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
@@ -62,18 +65,18 @@ def load_towers(spec: EncoderSpec, run: Path | None = None) -> LoadedTowers:
         raise
     except SeesayError as refused:
         end = "" if str(refused).endswith((".", "?")) else "."
-        raise SeesayError(f"{spec}: {refused}{end}") from refused
+        raise SeesayError(f"{settings.title}: {refused}{end}") from refused
     except Exception as failure:  # a hub's client raises many kinds for an unknown name or no network
         reason = first_line(failure)
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
-        raise SeesayError(f"{spec.name} could not load '{spec.variant}': {reason}") from failure
+        raise SeesayError(f"{settings.kind} could not load '{settings.get('model')}': {reason}") from failure
     return loaded
 
 
-def _load_tuned(spec: EncoderSpec, run: Path | None) -> LoadedTowers:
+def _load_tuned(settings: EncoderSettings, run: Path | None) -> LoadedTowers:
     """Load a network of timm with the weights of a run that tuned it; nothing is downloaded."""
-    loaded, path = load_timm(spec.variant, pretrained=False), tuned_file(spec, run)
+    loaded, path = load_timm(settings, pretrained=False), tuned_file(settings.get("tuned"), run)
     try:
         PixelsToVectors(loaded.image, loaded.preprocessing).load_state_dict(load_file(path))
     except (RuntimeError, SafetensorError) as failure:
@@ -116,7 +119,7 @@ class PixelsToVectors(nn.Module):
         return vectors.flatten(1)
 
 
-def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
+def export(settings: EncoderSettings, loaded: LoadedTowers, folder: Path) -> None:
     """Write image.onnx, tower.json and, if there is a text tower, text.onnx and tokenizer.json: all or none.
 
     Raises:
@@ -137,7 +140,7 @@ def export(spec: EncoderSpec, loaded: LoadedTowers, folder: Path) -> None:
             (beside / TOWER).write_text(json.dumps(about, indent=1), encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)  # an incomplete export
     except SeesayError as refused:
-        raise SeesayError(f"{spec}: {refused}; choose another model.") from refused
+        raise SeesayError(f"{settings.title}: {refused}; choose another model.") from refused
     except OSError as error:
         raise unwritable_cache(folder, error) from error
 

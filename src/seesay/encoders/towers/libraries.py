@@ -1,9 +1,7 @@
 """Models of open_clip and networks of timm: which files are read, and what prepares their inputs.
 
-- open_clip: `ARCHITECTURE/WEIGHTS` (published weights, or a file), `hf-hub:REPOSITORY` or a folder;
-- timm: the name of a vision network; `@random` after it keeps the seeded initial weights, not downloaded;
-  `@before-relu` leaves out the last activation function before the classifier of VGG (after fc7); `:ten` at
-  the end takes ten crops.
+- open_clip: an architecture and its weights (published ones, or a file), `hf-hub:REPOSITORY` or a folder;
+- timm: the name of a vision network; see `TimmEncoder`.
 
 Weights are only read from safetensors files, except by timm, which also reads other files with PyTorch's
 restricted reader.
@@ -26,10 +24,11 @@ from torch import Tensor, nn
 
 from seesay.arrays import Ints
 from seesay.encoders.images.base import TEN
+from seesay.encoders.settings import EncoderSettings
 from seesay.encoders.towers.inputs import Preprocessing, Tokens, TokenSettings
 from seesay.errors import SeesayError, did_you_mean
 
-RANDOM, BEFORE_RELU = "random", "before-relu"  # after the name of a network of timm
+BEFORE_RELU = "before-relu"  # the layer of a VGG network
 _IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 # What a configuration may ask of its tokenizer; other settings could make transformers run code.
 _OF_TOKENIZERS = {"clean", "strip_sep_token"}
@@ -64,7 +63,8 @@ class LoadedTowers:
         text: the text tower; None if there is none.
         logit_scale: the factor of the cosine, not its logarithm.
         logit_bias: what is added to it.
-        changed: what differs from the library's network with these weights, such as "@before-relu".
+        changed: what differs from the library's network with these weights, such as "@before-relu"; part of
+            fingerprints.
     """
 
     weights: nn.Module
@@ -89,11 +89,11 @@ class _Tower(nn.Module):
         return self.encode(inputs)
 
 
-def load_open_clip(which: str) -> LoadedTowers:
-    """Load both towers of an open_clip model."""
+def load_open_clip(model_name: str, weights: str) -> LoadedTowers:
+    """Load both towers of an open_clip model; see `OpenClipTextSettings`."""
     import open_clip
 
-    name, options = _open_clip_source(which)
+    name, options = _open_clip_source(model_name, weights)
     for_tokenizer = _refuse_code(name)
     model, _, transform = open_clip.create_model_and_transforms(
         name, **options, require_pretrained=True, pretrained_hf=False
@@ -111,36 +111,31 @@ def load_open_clip(which: str) -> LoadedTowers:
     )
 
 
-def load_timm(which: str, pretrained: bool = True) -> LoadedTowers:
+def load_timm(settings: EncoderSettings, pretrained: bool = True) -> LoadedTowers:
     """Load a network of timm without its classifier, with its published or seeded initial weights."""
     import timm
 
-    name = which.removesuffix(f":{TEN}")
-    if f":{TEN}@" in name:
-        raise SeesayError(f":{TEN} comes last, behind @{RANDOM} and @{BEFORE_RELU}")
-    architecture, *options = name.split("@")
-    if unknown := set(options) - {RANDOM, BEFORE_RELU}:
-        raise SeesayError(f"no option @{min(unknown)}; there are @{RANDOM} and @{BEFORE_RELU}")
+    architecture, before_relu = settings.get("model"), settings.get("layer") == BEFORE_RELU
     with torch.random.fork_rng(devices=[]):  # the caller's random state is unchanged
         torch.default_generator.manual_seed(0)
-        pretrained = pretrained and RANDOM not in options
+        pretrained = pretrained and settings.get("weights") != "random"
         module = timm.create_model(architecture, pretrained=pretrained, num_classes=0).eval()
-    if BEFORE_RELU in options:
+    if before_relu:
         hidden: Any = getattr(module, "pre_logits", None)
         if not hasattr(hidden, "act2"):
-            raise SeesayError(f"@{BEFORE_RELU} is for VGG networks, and {architecture} has no such layers")
+            raise SeesayError(f"layer: {BEFORE_RELU} is for VGG networks; {architecture} has no such layers")
         hidden.act2 = nn.Identity()
     config: dict[str, Any] = timm.data.resolve_model_data_config(module)
     transform = timm.data.create_transform(**config, is_training=False)
-    preprocessing = replace(of_transform(transform), ten=name != which)
+    preprocessing = replace(of_transform(transform), ten=settings.get("crops") == TEN)
     if preprocessing.ten and len(set(preprocessing.crop)) > 1:
-        raise SeesayError(f"ten crops are squares, and {architecture} takes others; leave out :{TEN}")
+        raise SeesayError(f"ten crops are squares, and {architecture} takes others; leave out crops: {TEN}")
     return LoadedTowers(
         weights=module,
         image=module,
         preprocessing=preprocessing,
         library_pixels=lambda image: np.asarray(transform(image)),
-        changed=f"@{BEFORE_RELU}" if BEFORE_RELU in options else "",
+        changed=f"@{BEFORE_RELU}" if before_relu else "",
     )
 
 
@@ -151,7 +146,7 @@ def _logits(model: Any) -> dict[str, Any]:
     return found if bias is None else found | {"logit_bias": float(bias.detach())}
 
 
-def _open_clip_source(which: str) -> tuple[str, dict[str, Any]]:
+def _open_clip_source(which: str, weights: str) -> tuple[str, dict[str, Any]]:
     """Return open_clip's name of a model, and the file of its weights if the name does not imply it."""
     import open_clip
     from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
@@ -163,25 +158,22 @@ def _open_clip_source(which: str) -> tuple[str, dict[str, Any]]:
     if which.startswith("hf-hub:"):
         _check_safe(download_pretrained_from_hf(which.removeprefix("hf-hub:")))
         return which, {}
-    architecture, _, weights = which.partition("/")
-    if architecture not in open_clip.list_models():
-        near = did_you_mean(architecture, open_clip.list_models())
-        raise SeesayError(f"no architecture '{architecture}' in open_clip{near}")
-    tags = open_clip.list_pretrained_tags_by_model(architecture)
+    if which not in open_clip.list_models():
+        near = did_you_mean(which, open_clip.list_models())
+        raise SeesayError(f"no architecture '{which}' in open_clip{near}")
+    tags = open_clip.list_pretrained_tags_by_model(which)
     some = ", ".join(tags[:8]) + (f" and {len(tags) - 8} more" if len(tags) > 8 else "")
     if not weights:
-        raise SeesayError(
-            f"also name its weights, open_clip:{architecture}/WEIGHTS; there are {some or 'none'}"
-        )
+        raise SeesayError(f"also name its weights, open_clip:{which}/WEIGHTS; there are {some or 'none'}")
     if weights not in tags:
         if not Path(weights).is_file():
             near = did_you_mean(weights, tags) or f"; there are {some or 'none'}"
-            raise SeesayError(f"'{weights}' is neither weights of {architecture} nor a file{near}")
+            raise SeesayError(f"'{weights}' is neither weights of {which} nor a file{near}")
         _check_safe(weights)
-        return architecture, {"pretrained": weights}
-    config = open_clip.get_pretrained_cfg(architecture, weights)
+        return which, {"pretrained": weights}
+    config = open_clip.get_pretrained_cfg(which, weights)
     _check_safe(download_pretrained(config))
-    return architecture, {"pretrained": weights, "force_quick_gelu": bool(config.get("quick_gelu"))}
+    return which, {"pretrained": weights, "force_quick_gelu": bool(config.get("quick_gelu"))}
 
 
 def _refuse_code(name: str) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from tokenizers import Tokenizer
 
 from seesay.arrays import Ints, Vectors
 from seesay.device import default_device
-from seesay.encoders.spec import EXPORTED, TOWER, EncoderSpec
+from seesay.encoders.settings import EXPORTED, EncoderSettings
 from seesay.encoders.towers.inputs import Preprocessing, Tokens, TokenSettings, check_numbers
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session
 from seesay.paths import (
     cache_dir,
     file_digest,
+    home_expanded,
     locked,
     read_small_json,
     replace_text,
@@ -34,6 +35,7 @@ from seesay.paths import (
     unwritable_cache,
 )
 
+TOWER = "tower.json"  # in the folder of an export
 _FORMAT = "3"  # of an export; models are exported again if it changes
 _MANY = 16  # least sentences for which PyTorch is loaded
 _PATIENCE = 600.0  # seconds to wait for another process that exports
@@ -52,7 +54,7 @@ class Towers:
     """The networks of a model with their preprocessing and tokenizer. A network is opened on first use.
 
     Args:
-        spec: the model.
+        settings: the model.
         folder: of its export, which holds tower.json, image.onnx and, with a text tower, text.onnx and
             tokenizer.json.
         remedy: the advice in errors about missing or damaged files.
@@ -73,9 +75,14 @@ class Towers:
     """
 
     def __init__(
-        self, spec: EncoderSpec, folder: Path, remedy: str, device: str | None, run: Path | None = None
+        self,
+        settings: EncoderSettings,
+        folder: Path,
+        remedy: str,
+        device: str | None,
+        run: Path | None = None,
     ) -> None:
-        self.spec, self.folder, self._remedy, self._device = spec, folder, remedy, device
+        self.settings, self.folder, self._remedy, self._device = settings, folder, remedy, device
         self._holder = run
         try:
             self.about: Mapping[str, Any] = read_small_json(folder / TOWER)
@@ -90,7 +97,7 @@ class Towers:
                 raise SeesayError(f"{folder / file}: missing; {remedy}.")
         self.dim: int = self.about["dim"]
         # An untrusted tower.json may name the weights of any model.
-        self.weights: str = export_digest(folder) if spec.name == EXPORTED else self.about["weights"]
+        self.weights: str = export_digest(folder) if settings.kind == EXPORTED else self.about["weights"]
         # Images are encoded in as many threads as there are cores, sentences in one.
         self._sessions = {
             kind: Session(folder / f"{kind}.onnx", threads, remedy)
@@ -129,7 +136,7 @@ class Towers:
         with _loading:
             here = "cpu" if count < few else self._device or default_device()
             if here != "cpu":
-                network = _in_pytorch(self.spec, here, self._holder)[kind]
+                network = _in_pytorch(self.settings, here, self._holder)[kind]
         if here != "cpu":
             return network(rows)[0]
         path = self.folder / f"{kind}.onnx"
@@ -146,8 +153,8 @@ class Towers:
         return vectors
 
 
-def open_towers(name: str | EncoderSpec, device: str | None = None, run: Path | None = None) -> Towers:
-    """Open towers by name; they are exported the first time, and the export is used from then on.
+def open_towers(settings: EncoderSettings, device: str | None = None, run: Path | None = None) -> Towers:
+    """Open towers; they are exported the first time, and the export is used from then on.
 
     On a GPU, images and many sentences at once are encoded by PyTorch. A folder with an export is always
     opened on the CPU and identified by the contents of its files. `run` is the folder of the run that holds
@@ -157,37 +164,58 @@ def open_towers(name: str | EncoderSpec, device: str | None = None, run: Path | 
         SeesayError: the model does not exist, its library is not installed, its weights are pickled, its
             inputs are prepared in an unknown way, it cannot be exported, or a file of the export is damaged.
     """
-    spec = EncoderSpec.of_tower(name, run)
-    if spec.name == EXPORTED:
-        return Towers(spec, Path(spec.variant), _COPY_AGAIN, "cpu")
-    folder = export_folder(spec)
+    settings = checked_tower(settings, run)
+    folder = export_folder(settings)
+    if settings.kind == EXPORTED:
+        return Towers(settings, folder, _COPY_AGAIN, "cpu")
     with suppress(SeesayError):  # missing or incomplete
-        return Towers(spec, folder, EXPORTED_AGAIN, device, run)
-    _export(spec, folder, run)
-    return Towers(spec, folder, EXPORTED_AGAIN, device, run)
+        return Towers(settings, folder, EXPORTED_AGAIN, device, run)
+    _export(settings, folder, run)
+    return Towers(settings, folder, EXPORTED_AGAIN, device, run)
 
 
-def export_folder(spec: EncoderSpec) -> Path:
+def checked_tower(settings: EncoderSettings, run: Path | None = None) -> EncoderSettings:
+    """Return the settings of a tower with absolute paths; its export may lie in the folder `run`.
+
+    Raises:
+        SeesayError: no model is named, or the folder does not exist or holds no export.
+    """
+    settings = settings.within(run)
+    key = "folder" if settings.kind == EXPORTED else "model"
+    if not (model := settings.get(key)):
+        raise SeesayError(f"Encoder {settings}: also name its {key}.")
+    folder = home_expanded(model)
+    if settings.kind == EXPORTED and not (folder / TOWER).is_file():
+        raise SeesayError(
+            f"{model}: no tower there (no {TOWER}); the folder of a run that "
+            "`seesay export open_clip:MODEL --out FOLDER` wrote holds one in its folder `towers`."
+        )
+    if model.startswith((".", "/", "~")) and not folder.is_dir():
+        raise SeesayError(f"{model}: no such folder; name a folder with a model, or a model of the hub.")
+    return settings.absolute
+
+
+def export_folder(settings: EncoderSettings) -> Path:
     """Return the folder of a model's export, which changes with the model's files."""
-    if spec.name == EXPORTED:
-        return Path(spec.variant)
-    here, weights = Path(spec.variant), Path(spec.variant.partition("/")[2])
+    if settings.kind == EXPORTED:
+        return Path(settings.get("folder"))
+    here, weights = Path(settings.get("model")), Path(settings.get("weights"))
     files = [path for pattern in _READ for path in here.rglob(pattern)] if here.is_dir() else [weights]
     digest = hashlib.blake2b(_FORMAT.encode(), digest_size=8)
     for path in sorted(filter(Path.is_file, files)):
         stat = path.stat()
         digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
-    return cache_dir() / "towers" / f"{_folder_name(spec)}-{digest.hexdigest()}"
+    return cache_dir() / "towers" / f"{_folder_name(settings)}-{digest.hexdigest()}"
 
 
-def _folder_name(spec: EncoderSpec) -> str:
+def _folder_name(settings: EncoderSettings) -> str:
     """Return the common name of all exports of a model."""
-    digest = hashlib.blake2b((spec.weights + spec.variant).encode(), digest_size=4).hexdigest()
-    safe = re.sub(r"[^\w.-]+", "-", str(spec)).strip("-.")[-80:]
+    digest = hashlib.blake2b(str(settings).encode(), digest_size=4).hexdigest()
+    safe = re.sub(r"[^\w.-]+", "-", settings.title).strip("-.")[-80:]
     return f"{safe}-{digest}"
 
 
-def _export(spec: EncoderSpec, folder: Path, run: Path | None) -> None:
+def _export(settings: EncoderSettings, folder: Path, run: Path | None) -> None:
     """Export towers unless another process has, and remove outdated exports."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -196,28 +224,30 @@ def _export(spec: EncoderSpec, folder: Path, run: Path | None) -> None:
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
     with _loading, locked(folder.parent / "export.lock", busy, _PATIENCE):
         with suppress(SeesayError):
-            Towers(spec, folder, EXPORTED_AGAIN, None)
+            Towers(settings, folder, EXPORTED_AGAIN, None)
             return
         with naming_extras(of="hub"):
             from seesay.encoders.towers.export import export, load_towers
         from seesay.progress import tell
 
-        loaded = load_towers(spec, run)
-        tell(f"Exporting {spec} to ONNX; later uses need no PyTorch.")
-        export(spec, loaded, folder)
-        for former in folder.parent.glob(f"{_folder_name(spec)}-*"):
+        loaded = load_towers(settings, run)
+        tell(f"Exporting {settings.title} to ONNX; later uses need no PyTorch.")
+        export(settings, loaded, folder)
+        for former in folder.parent.glob(f"{_folder_name(settings)}-*"):
             if former != folder and former.suffix != ".tmp":
                 shutil.rmtree(former, ignore_errors=True)
 
 
 @lru_cache(maxsize=4)
-def _in_pytorch(spec: EncoderSpec, device: str, run: Path | None) -> dict[str, Callable[..., list[Vectors]]]:
+def _in_pytorch(
+    settings: EncoderSettings, device: str, run: Path | None
+) -> dict[str, Callable[..., list[Vectors]]]:
     """Load a model's networks with its library."""
     with naming_extras(of="hub"):
         from seesay.encoders.networks import in_pytorch
         from seesay.encoders.towers.export import PixelsToVectors, load_towers
 
-    loaded = load_towers(spec, run)
+    loaded = load_towers(settings, run)
     networks = {"image": in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device)}
     return networks if loaded.text is None else networks | {"text": in_pytorch(loaded.text.module, device)}
 

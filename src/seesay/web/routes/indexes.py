@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fastapi import APIRouter, HTTPException
 
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
-from seesay.encoders.spec import EncoderSpec, is_two_tower
 from seesay.errors import SeesayError
+from seesay.runs.load import shown_name
 from seesay.search.index import Index
 from seesay.web import log_line
 from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
@@ -92,5 +90,4 @@ def _status(service: Service, served: Served) -> Status:
 
 def _matcher(index: Index) -> str:
     """Return the name of an index's run without its folder, which clients must not see."""
-    name = index.run_name
-    return EncoderSpec.parse(name).title if is_two_tower(name) else Path(name).name
+    return shown_name(index.run_name)
