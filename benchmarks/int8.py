@@ -192,8 +192,8 @@ def main() -> int:
             return 0
     run = Run.load("seesay-small")
     corpus = read_corpus(options.data).split(options.split)
-    tuned = {encoder.name: encoder for encoder in Run.load(str(options.run), "cpu").recipe.encoders}
-    names = [encoder.name.removesuffix(EIGHT_BITS) for encoder in run.recipe.encoders]
+    tuned = {encoder.kind: encoder for encoder in Run.load(str(options.run), "cpu").recipe.encoders}
+    names = [encoder.kind.removesuffix(EIGHT_BITS) for encoder in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
     encoders = in_32_bits(tuned, options.run), in_8_bits(names)
     images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()

@@ -26,7 +26,6 @@ from seesay.encoders.images.base import load_image_encoder, resize, squares_of
 from seesay.encoders.images.efficientnet import load_squares, run_squares
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder
-from seesay.encoders.settings import EncoderSettings
 
 IMAGES = 16
 CROPPED = 1  # images whose boxes are encoded one by one
@@ -60,7 +59,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     pooled = load_region_encoder("roi-pooling")
     one = load_image_encoder("efficientnet-lite0")
     boxes = [propose(pixels, COUNT) for pixels in images]
-    network = run_squares(EncoderSettings(NETWORK), ["fine", "coarse"], SIDE, "cpu")
+    network = run_squares(NETWORK, ["fine", "coarse"], SIDE, "cpu")
     squares = [resize(pixels, SIDE, SIDE)[None] for pixels in images]
     pairs = list(zip(images, boxes, strict=True))
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def write_head(folder: Path, encoder: str, arrays: Sequence[str], **matcher: int) -> None:
+def write_head(folder: Path, encoder: str | dict[str, str], arrays: Sequence[str], **matcher: int) -> None:
     config = {"encoders": [encoder], "arrays": list(arrays), "matcher": matcher}
     (folder / "run.json").write_text(json.dumps(config))
     (folder / "concepts.json").write_text("{}")

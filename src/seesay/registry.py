@@ -27,8 +27,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        included: the packages with the included implementations. All their modules are imported at the first
-            look-up.
+        included: the modules and packages with the included implementations. They are imported at the first
+            look-up, packages with all their modules.
         modules: or the module of each included implementation, by name. Only that module is imported when the
             name is looked up.
 
@@ -111,7 +111,7 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             with naming_extras():
                 for name in self._included:
-                    for module in iter_modules(import_module(name).__path__):
+                    for module in iter_modules(getattr(import_module(name), "__path__", ())):
                         import_module(f"{name}.{module.name}")
         finally:
             self._importing.discard(thread)

@@ -1,4 +1,4 @@
-"""Names of encoders, the public package, and an encoder that another package brings."""
+"""Settings of encoders, the public package, and an encoder that another package brings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import seesay.encoders
-from seesay.encoders import load_image_encoder
+from seesay.encoders import IMAGE_ENCODERS, load_image_encoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
@@ -23,8 +25,8 @@ class Tiny(ImageEncoder):
     """A tiny encoder."""
 
     @classmethod
-    def load(cls, spec, device, run):
-        return cls(spec, "v1", 4, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
+    def load(cls, settings, device, run):
+        return cls(settings.title, "v1", 4, {"pooled": 3}, lambda pixels: {"pooled": pixels.mean((1, 2))})
 '''
 USE = """
 from seesay.encoders import IMAGE_ENCODERS, list_encoders, load_image_encoder
@@ -54,7 +56,7 @@ def test_an_installed_package_adds_an_encoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    "values",
     [
         "efficientnet-lite0",
         {"kind": "efficientnet-lite0", "crops": "ten"},
@@ -62,23 +64,58 @@ def test_an_installed_package_adds_an_encoder(tmp_path: Path) -> None:
         {"kind": "timm", "model": "x", "weights": "random"},
     ],
 )
-def test_a_name_without_weights_is_itself(name: str) -> None:
-    spec = EncoderSettings.parse(name)
-    assert spec.weights == ""
-    assert str(EncoderSettings.parse(name).untuned) == str(spec) == name
+def test_settings_without_tuned_weights_are_themselves(values: Any) -> None:
+    settings = EncoderSettings.parse(values)
+    assert settings.untuned == settings == EncoderSettings.parse(yaml.safe_load(str(settings)))
+    assert settings.dump() == values
 
 
-def test_the_parts_of_a_name_with_weights() -> None:
-    spec = EncoderSettings.parse({"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"})
-    assert spec == EncoderSettings("concepts", "0123456789abcdef", "runs/concepts")
-    assert str(spec) == {"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"}
-    assert str(EncoderSettings.parse(str(spec)).untuned) == {"kind": "concepts", "run": "runs/concepts"}
+def test_settings_with_tuned_weights() -> None:
+    values = {"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"}
+    settings = EncoderSettings.parse(values)
+    assert (settings.get("tuned"), settings.role) == ("0123456789abcdef", "concepts")
+    assert settings.dump() == values
+    assert settings.untuned.dump() == {"kind": "concepts", "run": "runs/concepts"}
 
 
-@pytest.mark.parametrize("name", ["a@b", "efficientnet-lite0@../../evil:ten", "x@0123456789ABCDEF", "x@"])
-def test_weights_that_no_run_can_hold_are_refused(name: str) -> None:
-    with pytest.raises(SeesayError, match="expected 16 hexadecimal digits after the @"):
-        load_image_encoder(name)
+def test_titles_are_those_that_stores_were_named_by() -> None:
+    """Features that are stored would be computed again if a fingerprint changed."""
+    tuned = {"kind": "efficientnet-lite0", "crops": "ten", "tuned": "0123456789abcdef"}
+    titles = {
+        "efficientnet-lite0:ten": {"kind": "efficientnet-lite0", "crops": "ten"},
+        "efficientnet-lite0@0123456789abcdef:ten": tuned,
+        "instances:grid": {"kind": "instances", "boxes": "grid"},
+        "mean:/words.txt": {"kind": "mean", "file": "/words.txt"},
+        "open_clip:ViT-B-32/openai": {"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"},
+    }
+    assert [EncoderSettings.parse(values).title for values in titles.values()] == list(titles)
+
+
+def test_a_default_is_left_out() -> None:
+    assert (
+        IMAGE_ENCODERS.checked({"kind": "efficientnet-lite0", "crops": "squash"}).dump()
+        == "efficientnet-lite0"
+    )
+
+
+@pytest.mark.parametrize("tuned", ["b", "../../evil", "0123456789ABCDEF", "0123456789abcdef0"])
+def test_weights_that_no_run_can_hold_are_refused(tuned: str) -> None:
+    with pytest.raises(SeesayError, match="expected 16 hexadecimal digits"):
+        load_image_encoder({"kind": "efficientnet-lite0", "tuned": tuned})
+
+
+@pytest.mark.parametrize("values", [None, 3, [], {}, {"crops": "ten"}, {"kind": "instances", "boxes": 36}])
+def test_what_is_no_encoder_is_refused(values: Any) -> None:
+    with pytest.raises(SeesayError, match=r"name an encoder|'boxes' is 36; write a text"):
+        EncoderSettings.parse(values)
+
+
+def test_a_sentence_encoder_imports_no_image_encoder() -> None:
+    code = (
+        "import sys; from seesay.encoders import load_sentence_encoder as load; load('minilm-int8'); "
+        "assert not {'seesay.encoders.detector', 'seesay.encoders.images.cluster'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_public_name_is_there() -> None:

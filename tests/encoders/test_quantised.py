@@ -174,7 +174,8 @@ def test_the_encoders_by_name_are_the_shipped_files(photos: list[NDArray[np.uint
     pooled = [encoder.encode(encoder.crops(photos[0])[None])["pooled"] for encoder in encoders]
     assert cosines(*pooled).min() > LEAST_COSINE
     boxes = np.array([[0, 0, 60, 60], [10, 10, 90, 60]], np.float32)
-    of_regions = [load_region_encoder(f"efficientnet-lite0{bits}:roi") for bits in ("-int8", "")]
+    networks = ("efficientnet-lite0-int8", "efficientnet-lite0")
+    of_regions = [load_region_encoder({"kind": "roi-pooling", "network": each}) for each in networks]
     assert cosines(*(encoder.encode(photos[0], boxes) for encoder in of_regions)).min() > 0.97
     of_sentences = [load_sentence_encoder(f"minilm{bits}") for bits in ("-int8", "")]
     assert cosines(*(encoder.encode(SENTENCES) for encoder in of_sentences)).min() > 0.97

@@ -150,10 +150,10 @@ def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pyte
     (encoder,) = load_recipe(
         "ground-one", changes=[f"encoders=[{{kind: detector, file: {path.name}}}]"]
     ).encoders
-    assert str(encoder) == {"kind": "detector", "file": str(path)}
+    assert encoder.dump() == {"kind": "detector", "file": str(path)}
     (missing,) = load_recipe("ground-one", changes=["encoders=[{kind: detector, file: none.onnx}]"]).encoders
-    assert str(missing) == {"kind": "detector", "file": "none.onnx"}
-    with pytest.raises(SeesayError, match=r"name its file, detector:FILE\.onnx"):
+    assert missing.dump() == {"kind": "detector", "file": "none.onnx"}
+    with pytest.raises(SeesayError, match=r"name its file, {kind: detector, file: FILE\.onnx}"):
         load_region_encoder("detector")
 
 
@@ -164,7 +164,7 @@ def test_rows_name_the_detector(path: Path) -> None:
 
 def test_what_is_no_detector_is_said(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no such detector"):
-        load_image_encoder(f"instances:{tmp_path / 'none.onnx'}")
+        load_image_encoder({"kind": "instances", "file": str(tmp_path / "none.onnx")})
     made = tmp_path / "other.onnx"
     torch.onnx.export(nn.Linear(3, 2), (torch.zeros(1, 3),), str(made), dynamo=False)
     with pytest.raises(SeesayError, match=r"not of YOLOX's layout, .*\[\(\[1, 3\]"):

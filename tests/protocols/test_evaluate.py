@@ -150,7 +150,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
 ) -> None:
     seen = {
         "seesay-small": ("efficientnet-lite0", "ten crops"),
-        "mcnn-wd": ({"kind": "instances", "boxes": "grid"}, ""),
+        "mcnn-wd": ("instances:grid", ""),
     }
     monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
     both = provenance([small, Run.load(str(pair_run))], 1.0, "mean")

@@ -55,13 +55,12 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
-    from seesay.encoders import REGION_ENCODERS
-    from seesay.encoders.images.base import list_encoders
+    from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS
 
     recipe = load_recipe(name)
-    known = dict(list_encoders() if recipe.regions is None else list_encoders(REGION_ENCODERS))
+    registry = IMAGE_ENCODERS if recipe.regions is None else REGION_ENCODERS
     for encoder in recipe.encoders:
-        assert str(encoder) in known or f"{encoder}:RUN" in known or encoder.is_tower
+        assert registry.checked(encoder) == encoder
 
 
 def test_irmatch_is_the_papers() -> None:
@@ -423,7 +422,7 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
         ("ground-full", "word_dropout=0.1", "key 'word_dropout': .* phrases are learned"),
-        ("sco-cnp-ctx", "encoders=[precomputed, precomputed]", "name precomputed once"),
+        ("sco-cnp-ctx", "encoders=[precomputed, precomputed]", "an encoder is named twice"),
         ("gvse-sum-minilm", "encoders=[precomputed]", "read precomputed features in two ways"),
         ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),
     ],
@@ -542,6 +541,9 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
         ("sco-ctx", "[precomputed, concepts]", "'context' reads no concepts"),
         ("sco-cnp", "[precomputed, concepts]", "'concepts' reads concepts alone"),
         ("sco-cnp", "[efficientnet-lite0]", "'concepts' reads concepts alone"),
+        ("sco-cnp", "[precomputed]", "'concepts' reads concepts alone"),
+        ("sco-ctx", "[{kind: precomputed, role: concepts}]", "'context' reads no concepts"),
+        ("sco-full", "[efficientnet-lite0, precomputed]", "'gate' joins one encoder of the context"),
         ("sco-full", "[precomputed]", "'gate' joins one encoder of the context, named first, and concepts"),
         ("sco-full", "[concepts, precomputed]", "'gate' joins one encoder of the context, named first"),
         ("sco-full", "[efficientnet-lite0, efficientnet-lite1, concepts]", "'gate' joins one encoder"),
@@ -555,14 +557,12 @@ def test_a_fusion_that_lacks_its_role_or_has_too_much_is_refused(name: str, enco
 @pytest.mark.parametrize(
     ("name", "encoders"),
     [
-        ("sco-cnp", "[precomputed]"),
+        ("sco-cnp", "[{kind: precomputed, role: concepts}]"),
         ("sco-ctx", "[precomputed]"),
         ("sco-ctx", "[efficientnet-lite0, efficientnet-lite1]"),
         ("sco-full", "[precomputed, concepts]"),
-        ("sco-full", "[efficientnet-lite0, precomputed]"),
+        ("sco-full", "[efficientnet-lite0, {kind: precomputed, role: concepts}]"),
     ],
 )
-def test_precomputed_features_are_context_or_concepts_if_no_other_encoder_is(
-    name: str, encoders: str
-) -> None:
+def test_precomputed_features_have_the_role_that_they_are_given(name: str, encoders: str) -> None:
     load_recipe(name, changes=[f"encoders={encoders}"])

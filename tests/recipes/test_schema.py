@@ -40,13 +40,16 @@ losses = st.one_of(
     st.builds(LOSSES["contrastive"].settings, scale=positive),
     st.builds(LOSSES["distillation"].settings, teacher=text, scale=positive, student_scale=positive),
 )
+encoders = st.sampled_from(["efficientnet-lite0", "instances"]) | st.builds(
+    dict, kind=st.just("concepts"), run=text.filter(bool)
+)
 recipes = st.builds(
     Recipe,
     name=text,
     corpus=text,
     about=text,
     system=st.none() | text,
-    encoders=st.lists(text, min_size=1, max_size=3).map(tuple),
+    encoders=st.lists(encoders, min_size=1, max_size=3, unique_by=str).map(tuple),
     matcher=matchers,
     loss=losses,
     optimizer=st.builds(

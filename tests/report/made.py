@@ -26,15 +26,16 @@ RECIPES = {
     "common": "system: IRMatchS\ndepartures: [one crop]\n"
     + _MARGIN
     + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
-    "other": _MARGIN + "encoders: ['efficientnet-lite0:ten']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
+    "other": _MARGIN
+    + "encoders: [{kind: efficientnet-lite0, crops: ten}]\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
     "fused": _MARGIN
-    + 'encoders: [efficientnet-lite0, "efficientnet-lite0:ten"]\n'
+    + "encoders: [efficientnet-lite0, {kind: efficientnet-lite0, crops: ten}]\n"
     + "matcher: {kind: metric-fusion, members: [HERE/other.yaml, HERE/common.yaml], gate: {hidden: 8}}\n",
     "attends": _MARGIN
-    + "encoders: ['instances:grid']\nsentence_encoder: minilm\n"
+    + "encoders: [{kind: instances, boxes: grid}]\nsentence_encoder: minilm\n"
     + "matcher: {kind: uncommon-vse, dim: 16, instances: 36, steps: 2, attention: 8}\n",
     "reads": _MARGIN
-    + 'encoders: [efficientnet-lite0, "concepts:HERE/concepts"]\n'
+    + "encoders: [efficientnet-lite0, {kind: concepts, run: HERE/concepts}]\n"
     + "matcher: {kind: sco, dim: 10, word_dim: 8, fusion: gate}\n",
     "concepts": "loss: {kind: multi-label}\nencoders: [efficientnet-lite0]\nmatcher: {kind: concepts}\n",
 }

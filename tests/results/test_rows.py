@@ -157,24 +157,21 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
 @pytest.mark.parametrize(
     ("encoder", "named"),
     [
-        ({"kind": "exported", "folder": "/models/mine/clip"}, {"kind": "exported", "folder": "clip"}),
-        ({"kind": "timm", "model": "vit_tiny"}, {"kind": "timm", "model": "vit_tiny"}),
-        (
-            {"kind": "timm", "model": "vit_tiny", "weights": "random"},
-            {"kind": "timm", "model": "vit_tiny", "weights": "random"},
-        ),
-        ({"kind": "instances", "file": "/models/yolox.onnx"}, {"kind": "instances", "file": "yolox"}),
+        ("{kind: exported, folder: /models/mine/clip}", "exported:clip"),
+        ("{kind: timm, model: vit_tiny}", "timm:vit_tiny"),
+        ("{kind: timm, model: vit_tiny, weights: random}", "timm:vit_tiny/random"),
+        ("{kind: instances, file: /models/yolox.onnx}", "instances:yolox"),
     ],
 )
 def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
-    assert encoder_and_crops(load_recipe("vse++", changes=[f"encoders=['{encoder}']"]))[0] == named
+    assert encoder_and_crops(load_recipe("vse++", changes=[f"encoders=[{encoder}]"]))[0] == named
 
 
 @pytest.mark.parametrize(
     ("change", "recorded"),
     [
         (
-            "encoders=['{kind: detector, file: /my} models/yolox.onnx']",
+            "encoders=[{kind: detector, file: /my models/yolox.onnx}]",
             "encoders=[{kind: detector, file: yolox.onnx}]",
         ),
         (

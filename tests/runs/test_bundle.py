@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import export_in_place, write_bundle
@@ -140,8 +140,8 @@ def test_a_detector_of_ones_own_is_not_brought(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run_folder("seesay-ground"), folder)
     config = RunConfig.load(folder)
-    replace(config, encoders=(EncoderSpec.parse("detector:mine.onnx"),)).save(folder)
-    with pytest.raises(SeesayError, match=r"detector:mine\.onnx reads a file of yours"):
+    replace(config, encoders=(EncoderSettings("detector").replaced(file="mine.onnx"),)).save(folder)
+    with pytest.raises(SeesayError, match=r"{kind: detector, file: mine\.onnx} reads a file of yours"):
         write_bundle(str(folder), tmp_path / "given")
     assert not (tmp_path / "given").exists()
 
@@ -176,6 +176,8 @@ def test_files_that_a_training_read_lose_their_folders(run: Path, tmp_path: Path
 def test_word_vectors_of_ones_own_are_not_brought(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     config = RunConfig.load(tmp_path / "run")
-    replace(config, sentence_encoder=EncoderSpec.parse("mean:/home/me/vectors.txt")).save(tmp_path / "run")
-    with pytest.raises(SeesayError, match=r"mean:/home/me/vectors\.txt reads a file of yours"):
+    replace(config, sentence_encoder=EncoderSettings("mean").replaced(file="/home/me/vectors.txt")).save(
+        tmp_path / "run"
+    )
+    with pytest.raises(SeesayError, match=r"{kind: mean, file: /home/me/vectors\.txt} reads a file of yours"):
         write_bundle(str(tmp_path / "run"), tmp_path / "given")

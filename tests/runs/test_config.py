@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seesay.encoders.images.tuned import save_tuned
-from seesay.encoders.spec import EncoderSpec
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
@@ -52,25 +52,33 @@ def test_graphs_of_other_weights_are_left_out(folder: Path, change: str) -> None
 
 
 def test_towers_in_the_folder_need_no_seal(folder: Path) -> None:
-    inside = "onnx:./towers/0123"
+    inside = {"kind": "exported", "folder": "./towers/0123"}
     config = RunConfig.load(folder)
-    towers = EncoderSpec.parse(inside)
-    replace(config, encoders=(towers, EncoderSpec("minilm")), sentence_encoder=towers).save(folder)
+    towers = EncoderSettings.parse(inside)
+    replace(config, encoders=(towers, EncoderSettings("minilm")), sentence_encoder=towers).save(folder)
     assert "seal" not in json.loads((folder / RUN).read_text())
     found = RunConfig.load(folder)
-    assert (found.encoders, found.sentence_encoder) == ((towers, EncoderSpec("minilm")), towers)
-    assert towers.within(folder).variant == f"{folder.resolve()}/towers/0123"
+    assert (found.encoders, found.sentence_encoder) == ((towers, EncoderSettings("minilm")), towers)
+    assert towers.within(folder).get("folder") == f"{folder.resolve()}/towers/0123"
 
 
 @pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])
-@pytest.mark.parametrize("name", ["onnx:/models/clip", "open_clip:~/clip", "open_clip:ViT-B-32/../a.pt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        {"kind": "exported", "folder": "/models/clip"},
+        {"kind": "exported", "folder": "./towers/../../private"},
+        {"kind": "open_clip", "model": "~/clip"},
+        {"kind": "open_clip", "model": "ViT-B-32", "weights": "../a.pt"},
+    ],
+)
 def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: dict[str, str]
 ) -> None:
     config = RunConfig.load(folder)
-    spec = EncoderSpec.parse(name)
+    spec = EncoderSettings.parse(name)
     replace(config, **{key: (spec,) if key == "encoders" else spec}).save(folder)
-    assert EncoderSpec.parse(name) in (
+    assert EncoderSettings.parse(name) in (
         *RunConfig.load(folder).encoders,
         RunConfig.load(folder).sentence_encoder,
     )
@@ -84,33 +92,36 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
     restored.mkdir()
     shutil.copy(key_of, restored)
     monkeypatch.setenv("SEESAY_CACHE", str(restored))
-    assert EncoderSpec.parse(name) in (
+    assert EncoderSettings.parse(name) in (
         *RunConfig.load(folder).encoders,
         RunConfig.load(folder).sentence_encoder,
     )
 
 
-@pytest.mark.parametrize("read", ["onnx:/models/clip", "open_clip:../clip"])
+@pytest.mark.parametrize(
+    "read", [{"kind": "exported", "folder": "/models/clip"}, {"kind": "open_clip", "model": "../clip"}]
+)
 def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: dict[str, str]
 ) -> None:
-    head = save_tuned(
-        EncoderSpec("concepts"), {"classifier.0.weight": np.zeros((3, 4))}, folder, {"encoder": read}
-    )
+    about, weights = {"encoder": json.dumps(read)}, {"classifier.0.weight": np.zeros((3, 4))}
+    head = save_tuned(EncoderSettings("concepts"), weights, folder, about)
     config = RunConfig.load(folder)
     replace(config, encoders=(head,)).save(folder)
     assert RunConfig.load(folder).encoders == (head,)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
-    with pytest.raises(SeesayError, match=rf"names files outside its folder \({read}\)"):
+    with pytest.raises(SeesayError, match=rf"outside its folder \({EncoderSettings.parse(read)}\)"):
         RunConfig.load(folder)
 
 
 def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:
     config = RunConfig.load(folder)
-    replace(config, encoders=(EncoderSpec.parse("onnx:/models/clip"),)).save(folder)
+    replace(config, encoders=(EncoderSettings("exported").replaced(folder="/models/clip"),)).save(folder)
     text = (folder / RUN).read_text()
-    (folder / RUN).write_text(text.replace("onnx:/models/clip", "onnx:/models/private"))
-    with pytest.raises(SeesayError, match=r"outside its folder \(onnx:/models/private\)"):
+    (folder / RUN).write_text(text.replace("/models/clip", "/models/private"))
+    with pytest.raises(
+        SeesayError, match=r"outside its folder \({kind: exported, folder: /models/private}\)"
+    ):
         RunConfig.load(folder)
 
 

@@ -171,7 +171,7 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
     assert again.config.encoders == (EncoderSettings("open_clip", variant=str(clip)),)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
     written = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert written["sentence_encoder"] == f"open_clip:{clip}"
+    assert written["sentence_encoder"] == {"kind": "open_clip", "model": str(clip)}
 
 
 GIVEN = (

@@ -106,7 +106,8 @@ def test_the_name_of_an_ensemble_has_spaces(tmp_path: Path) -> None:
 
 
 def test_a_claim_of_order_names_changed_recipes_as_shipped_tables_do() -> None:
-    encoders = 'encoders=[{kind: efficientnet-lite0, crops: ten},"efficientnet-lite0-stages"]'  # quoted unlike the table's
+    # Quoted unlike the table's.
+    encoders = 'encoders=[{kind: efficientnet-lite0, crops: ten},"efficientnet-lite0-stages"]'
     changes = [encoders, "matcher.standardise=power"]
     rows = [row(seed=s, mR=40.0 + s, changes=[f"seed={s}"]) for s in (1, 2)]
     rows += [row(seed=s, mR=43.0 + s, changes=[*changes, f"seed={s}"]) for s in (1, 2)]

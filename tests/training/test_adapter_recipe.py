@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 @pytest.fixture(scope="module")
 def run(clip: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    name = f"open_clip:{clip}"
+    name = {"kind": "open_clip", "model": str(clip)}
     return seesay.train(
         "adapter",
         scenes,
@@ -75,6 +75,6 @@ def test_two_models_are_refused(clip: Path, siglip: Path, scenes: Path, tmp_path
             "adapter",
             scenes,
             tmp_path / "run",
-            encoders=[f"open_clip:{clip}"],
-            sentence_encoder=f"open_clip:{siglip}",
+            encoders=[{"kind": "open_clip", "model": str(clip)}],
+            sentence_encoder={"kind": "open_clip", "model": str(siglip)},
         )

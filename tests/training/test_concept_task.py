@@ -231,12 +231,12 @@ class Quarters(ImageEncoder):
     """The mean colours of an image's four quarters, side by side: four regions of three numbers."""
 
     @classmethod
-    def load(cls, spec: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
             quarters = pixels.reshape(len(pixels), 2, 4, 2, 4, 3).mean(axis=(2, 4)).reshape(len(pixels), -1)
             return {"pooled": np.float32(quarters / 255)}
 
-        return cls(spec, "v1", 8, {"pooled": 12}, network)
+        return cls(settings.title, "v1", 8, {"pooled": 12}, network)
 
 
 def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Corpus, tmp_path: Path) -> None:
@@ -283,15 +283,15 @@ def reader() -> Recipe:
     return load_recipe("vse++", changes=[*SHORT, *READS])
 
 
-def read_by(run: Run) -> list[str]:
+def read_by(run: Run) -> list[str | dict[str, str]]:
     """The image encoders of a run, without the hashes of their weights."""
-    return [str(encoder.untuned) for encoder in run.recipe.encoders]
+    return [encoder.untuned.dump() for encoder in run.recipe.encoders]
 
 
 def test_it_is_the_run_concepts_beside_the_new_run(corpus: Corpus, concepts: Path) -> None:
     run = train(reader(), corpus, concepts.parent / "reader")
     assert read_by(run) == ["efficientnet-lite0", {"kind": "concepts", "run": str(concepts)}]
-    assert run.recipe.encoders[1].weights  # the run keeps what it reads
+    assert run.recipe.encoders[1].get("tuned")  # the run keeps what it reads
     assert run.encoders[1].dims["pooled"] == len(Run.load(str(concepts)).vocabulary.words)
     train(reader(), corpus, concepts.parent / "reader", resume=True)  # is the same recipe
 
@@ -339,7 +339,7 @@ def test_members_read_the_concepts_of_the_whole(corpus: Corpus, concepts: Path, 
     )
     recipe = load_recipe(str(tmp_path / "fused.yaml"))
     run = train(recipe, corpus, tmp_path / "run")
-    expected = ["efficientnet-lite0", f"concepts:{tmp_path / 'concepts'}"]
+    expected = ["efficientnet-lite0", {"kind": "concepts", "run": str(tmp_path / "concepts")}]
     assert read_by(run) == expected
     assert read_by(Run.load(str(tmp_path / "run" / MEMBERS / "vse++"))) == expected
     assert train(recipe, corpus, tmp_path / "run", resume=True).fingerprint == run.fingerprint

@@ -415,7 +415,7 @@ def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
     small = [change for change in BOTH if not change.startswith("matcher.views")]
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned", changes=changes), few, tmp_path / "run")
-    assert run.recipe.encoders[0].name == "efficientnet-lite0"
+    assert run.recipe.encoders[0].kind == "efficientnet-lite0"
     assert run.recipe.encoders[0].weights
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     best = TrainingSummary.load(run.folder).best_val
@@ -444,13 +444,13 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     pytest.importorskip("timm", reason="timm is not installed")
     changes = ("encoders=[{kind: timm, crops: ten, model: test_vit, weights: random}]", *SMALL[MATCHING][1:])
     run = train(load_recipe(MATCHING, changes=changes), few, tmp_path / "run")
-    (spec,) = run.recipe.encoders
-    assert (spec.name, spec.variant, len(spec.weights)) == ("timm", "test_vit@random:ten", 16)
+    (encoder,) = run.recipe.encoders
+    assert (encoder.untuned.title, len(encoder.get("tuned"))) == ("timm:test_vit/random/ten", 16)
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()  # by the exported network
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
-    assert encoder_and_crops(run.recipe) == ("timm:test_vit@random:ten fine-tuned", "ten crops")
-    ours, theirs = load_image_encoder(spec, run=run.folder), load_image_encoder(spec.untuned)
+    assert encoder_and_crops(run.recipe) == ("timm:test_vit/random/ten fine-tuned", "ten crops")
+    ours, theirs = load_image_encoder(encoder, run=run.folder), load_image_encoder(encoder.untuned)
     assert ours.fingerprint != theirs.fingerprint
     shutil.rmtree(cache_dir() / "towers")  # as on another machine
     kept_encoder.cache_clear()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
 _PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
-_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # the folders of an absolute path in a change
+_FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # the folders of an absolute path in a change
 # Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
 # later one replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol", "content")

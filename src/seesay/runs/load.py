@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
-from seesay.errors import naming_extras
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.paths import home_expanded, locked, replacing_folder, unwritable_cache
 from seesay.runs.config import RUN
 from seesay.runs.folders import run_folder
@@ -46,7 +46,9 @@ def clip_towers(name: str) -> EncoderSettings | None:
     from seesay.encoders.towers.opened import checked_tower
 
     library, colon, which = name.partition(":")
-    if library != OPEN_CLIP or not colon:
+    if not colon or library != OPEN_CLIP:
+        if colon and (near := did_you_mean(library, [OPEN_CLIP])):
+            raise SeesayError(f"{name}: no library of CLIP models{near}")
         return None
     model, _, weights = which.partition("/")
     if which.startswith(("hf-hub:", ".", "/", "~")) or home_expanded(which).is_dir():

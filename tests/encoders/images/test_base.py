@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -25,7 +26,6 @@ from seesay.encoders.images.base import (
 )
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks import in_pytorch
-from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 
@@ -117,14 +117,17 @@ def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
 
 
 def test_an_unknown_crop_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(SeesayError, match=r"no crop 'then'; leave it out .* 'ten' crops"):
-        load_image_encoder("efficientnet-lite0:then")
+    with pytest.raises(SeesayError, match=r"'crops' is then; there are squash, ten"):
+        load_image_encoder({"kind": "efficientnet-lite0", "crops": "then"})
+    with pytest.raises(SeesayError, match=r"no setting 'crop'; did you mean 'crops'"):
+        load_image_encoder({"kind": "efficientnet-lite0", "crop": "ten"})
 
 
 def test_every_registered_encoder_describes_itself() -> None:
     for registry in (IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS):
         lines = list_encoders(registry)
-        assert {EncoderSettings.parse(name).name for name, _ in lines} == set(registry)
+        described = [registry.checked(yaml.safe_load(settings)) for settings, _ in lines]
+        assert {settings.kind for settings in described} == set(registry)
         assert all(about for _, about in lines)
 
 
@@ -282,7 +285,7 @@ def test_stages_are_the_means_of_what_the_networks_blocks_return() -> None:
     got = encoder.encode(pixels[:, None])["pooled"]
     assert got.shape == (3, encoder.dims["pooled"]) == (3, 432)
     np.testing.assert_allclose(got, expected, atol=2e-3)
-    with pytest.raises(SeesayError, match="no crop 'mirr'; leave it out"):
-        load_image_encoder("efficientnet-lite0-stages:mirr")
-    with pytest.raises(SeesayError, match="the stages of a fine-tuned network cannot be read"):
-        load_image_encoder("efficientnet-lite0-stages@0123456789abcdef")
+    with pytest.raises(SeesayError, match="'crops' is mirr; there are squash, ten"):
+        load_image_encoder({"kind": "efficientnet-lite0-stages", "crops": "mirr"})
+    with pytest.raises(SeesayError, match="has no setting 'tuned'"):
+        load_image_encoder({"kind": "efficientnet-lite0-stages", "tuned": "0123456789abcdef"})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -62,11 +64,11 @@ def _by_hand(run: Path, features: np.ndarray) -> np.ndarray:
 def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> None:
     hashes = [f"{i:016x}" for i in range(length)]
     for i, digest in enumerate(hashes):
-        base = f"concepts@{hashes[(i + 1) % length]}"
+        base = json.dumps({"kind": "concepts", "tuned": hashes[(i + 1) % length]})
         file = tmp_path / f"encoder-{digest}.safetensors"
         save_file({"a": torch.zeros(1)}, file, {"encoder": base})
     with pytest.raises(SeesayError, match="which also reads another encoder"):
-        copy_tuned(EncoderSettings.parse(f"concepts@{hashes[0]}"), tmp_path, tmp_path / "other")
+        copy_tuned(EncoderSettings("concepts").replaced(tuned=hashes[0]), tmp_path, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -75,8 +77,9 @@ def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> 
     [
         None,
         {"arrays": "pooled"},
-        {"encoder": "efficientnet-lite0"},
-        {"encoder": "efficientnet-lite0", "arrays": "pooled", "instances": "many"},
+        {"encoder": "efficientnet-lite0", "arrays": "pooled"},
+        {"encoder": '"efficientnet-lite0"'},
+        {"encoder": '"efficientnet-lite0"', "arrays": "pooled", "instances": "many"},
     ],
 )
 def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
@@ -86,13 +89,15 @@ def test_a_kept_head_that_does_not_say_what_it_reads_is_damaged(
         EncoderSettings("concepts"), {"head.0.weight": np.zeros((K, 4), np.float32)}, tmp_path, about
     )
     with pytest.raises(SeesayError, match="not the weights of a concept head") as raised:
-        StoredHead.from_name(kept, tmp_path)
+        StoredHead.read(kept, tmp_path)
     assert "\n" not in str(raised.value)
 
 
 def test_a_run_whose_head_reads_itself_is_refused(run: Path) -> None:
     write_head(run, {"kind": "concepts", "run": str(run)}, ["pooled"])
-    with pytest.raises(SeesayError, match=r"the head reads 'concepts:.*', which is also a head"):
+    with pytest.raises(
+        SeesayError, match=r"the head reads '{kind: concepts, run: .*}', which is also a head"
+    ):
         load_image_encoder({"kind": "concepts", "run": str(run)})
 
 
@@ -105,6 +110,10 @@ def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: P
     logits = np.log(scores["pooled"][0] / (1 - scores["pooled"][0]))
     np.testing.assert_allclose(scores["logits"][0], logits, atol=1e-4)
     assert not scores["pooled"][1].any()  # broken
+
+
+def _concepts_of(run: Path) -> EncoderSettings:
+    return EncoderSettings("concepts").replaced(run=str(run))
 
 
 def _of_instances(folder: Path) -> Path:
@@ -129,7 +138,7 @@ def test_a_head_that_has_seen_regions_takes_the_highest_logit(tmp_path: Path, ph
 
 
 def test_regions_that_an_image_lacks_do_not_count(tmp_path: Path) -> None:
-    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    head = StoredHead.read(_concepts_of(_of_instances(tmp_path / "run")))
     rows = np.random.default_rng(0).random((2, 36, 1000), np.float32)
     rows[0, 3:] = 0
     every = head.scores({"pooled": rows.reshape(2, -1)})["logits"]
@@ -139,12 +148,12 @@ def test_regions_that_an_image_lacks_do_not_count(tmp_path: Path) -> None:
 
 
 def test_of_no_images_there_are_no_scores(tmp_path: Path) -> None:
-    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    head = StoredHead.read(_concepts_of(_of_instances(tmp_path / "run")))
     assert head.scores({"pooled": np.zeros((0, 36_000), np.float32)})["logits"].shape == (0, K)
 
 
 def test_many_images_are_scored_as_each_alone(tmp_path: Path) -> None:
-    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    head = StoredHead.read(_concepts_of(_of_instances(tmp_path / "run")))
     rows = np.random.default_rng(0).random((258, 36_000), np.float32)  # more than are scored at once
     together = head.scores({"pooled": rows})["pooled"]
     assert together.shape == (258, K)
@@ -163,12 +172,12 @@ def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> Non
 def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
     kept = keep_concepts(EncoderSettings.parse({"kind": "concepts", "run": str(run)}), tmp_path / "sco")
-    assert StoredHead.from_name(kept, tmp_path / "sco").instances == 36
+    assert StoredHead.read(kept, tmp_path / "sco").instances == 36
 
 
 def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="already the highest of 36 regions; use the encoder"):
-        load_image_encoder(f"concepts-regions:{_of_instances(tmp_path / 'run')}")
+        load_image_encoder({"kind": "concepts-regions", "run": str(_of_instances(tmp_path / "run"))})
 
 
 def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Path, tmp_path: Path) -> None:
@@ -192,7 +201,7 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
         return {"pooled": np.ones((len(pixels), 1280), np.float32)}
 
     base = ImageEncoder("counting", "v1", 8, {"pooled": 1280}, network, "ten")
-    concepts = ConceptEncoder(base, StoredHead.from_name({"kind": "concepts", "run": str(run)}))
+    concepts = ConceptEncoder(base, StoredHead.read(_concepts_of(run)))
     encode_images([base, concepts], [photo.read_bytes()], ["a"])
     assert seen == [10]
 
@@ -216,19 +225,23 @@ def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
 class Colours(ImageEncoder):
     """Colours of an image, by a table in a folder."""
 
+    options: ClassVar = {"folder": ()}
+
     @classmethod
-    def load(cls, spec: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
-        assert spec.variant == "/tables/a"
-        return cls(
-            spec, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
-        )
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        assert settings.get("folder") == "/tables/a"
+
+        def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
+            return {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
+
+        return cls(settings.title, "v1", 4, {"pooled": 12}, network)
 
 
 def test_regions_are_seen_by_an_encoder_in_a_folder(tmp_path: Path, photo: Path) -> None:
     register_image_encoder("test-colours")(Colours)
     _write_run(tmp_path / "run", seed=1, width=12)
-    write_head(tmp_path / "run", "test-colours:/tables/a", ["pooled"])
-    encoder = load_image_encoder(f"concepts-regions:{tmp_path / 'run'}")
+    write_head(tmp_path / "run", {"kind": "test-colours", "folder": "/tables/a"}, ["pooled"])
+    encoder = load_image_encoder({"kind": "concepts-regions", "run": str(tmp_path / "run")})
     (arrays,) = encode_images([encoder], [photo.read_bytes()], ["a"]).arrays
     assert arrays["pooled"].shape == (1, K)
     assert arrays["pooled"].any()
@@ -250,7 +263,10 @@ def test_fingerprints_are_of_weights_and_not_of_folders(run: Path, tmp_path: Pat
     _write_run(moved, seed=1)
     other = _write_run(tmp_path / "other", seed=2)
     for kind in ("concepts", "concepts-regions"):
-        prints = [load_image_encoder(f"{kind}:{folder}").fingerprint for folder in (run, moved, other)]
+        prints = [
+            load_image_encoder({"kind": kind, "run": str(folder)}).fingerprint
+            for folder in (run, moved, other)
+        ]
         assert prints[0] == prints[1] != prints[2]
     assert (
         load_image_encoder({"kind": "concepts", "run": str(run)}).fingerprint
@@ -282,7 +298,7 @@ def test_a_hidden_layer(tmp_path: Path) -> None:
 
 def test_what_is_no_run_of_concepts_is_reported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no trained run at"):
-        load_image_encoder(f"concepts:{tmp_path / 'nothing'}")
+        load_image_encoder({"kind": "concepts", "run": str(tmp_path / "nothing")})
     with pytest.raises(SeesayError, match=r"name the run .*encoders=\[…, {kind: concepts, run: RUN}\]"):
         load_image_encoder("concepts")
     (run / "concepts.json").unlink()
@@ -295,15 +311,16 @@ def test_a_run_that_reads_concepts_keeps_them(
     run: Path, tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    there = load_image_encoder(f"{kind}:{run}")
-    kept = keep_concepts(EncoderSettings.parse(f"{kind}:{run}"), tmp_path / "reader")
-    assert str(EncoderSettings.parse(kept).untuned) == f"{kind}:{run}"
+    named = EncoderSettings(kind).replaced(run=str(run))
+    there = load_image_encoder(named)
+    kept = keep_concepts(named, tmp_path / "reader")
+    assert kept.untuned == named != kept
     assert keep_concepts(kept, tmp_path / "reader") == kept
     plain = EncoderSettings.parse({"kind": "efficientnet-lite0", "crops": "ten"})
     assert keep_concepts(plain, tmp_path / "reader") == plain
     shutil.rmtree(run)
     kept_encoder.cache_clear()
-    with pytest.raises(SeesayError, match="its weights belong to a run"):
+    with pytest.raises(SeesayError, match="of an encoder belong to a run"):
         load_image_encoder(kept)
     here = load_image_encoder(kept, run=tmp_path / "reader")
     assert here.fingerprint == there.fingerprint

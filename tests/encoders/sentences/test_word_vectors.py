@@ -104,10 +104,10 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     path, drawn = tmp_path / "vectors.txt", np.random.default_rng(0)
     rows = [f"{word} {' '.join(map(str, drawn.normal(size=3)))}" for word in [*words, "cat"]]
     path.write_text("\n".join(rows))
-    encoder = fit_sentence_encoder(f"{name}:{path}", texts, dim=2)
+    encoder = fit_sentence_encoder({"kind": name, "file": str(path)}, texts, dim=2)
     save_sentence_encoder(encoder, tmp_path)
     module._of_file.cache_clear()
-    again = load_sentence_encoder(f"{name}:{path}", tmp_path)
+    again = load_sentence_encoder({"kind": name, "file": str(path)}, tmp_path)
     assert not again.encode(["?!"]).any()
     cat, none, both, dog = again.encode(["cat", "xqzzt", "a dog xqzzt", "a dog"])
     assert cat.any()
@@ -115,8 +115,8 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     np.testing.assert_allclose(both, dog, atol=1e-6)
     np.testing.assert_allclose(dog, encoder.encode(["a dog"])[0], atol=1e-6)
     for other in ("tfidf", "hglmm-minilm"):  # neither reads a file
-        with pytest.raises(SeesayError, match="takes no"):
-            fit_sentence_encoder(f"{other}:{path}", texts, dim=2)
+        with pytest.raises(SeesayError, match=f"'{other}' has no setting 'file'"):
+            fit_sentence_encoder({"kind": other, "file": str(path)}, texts, dim=2)
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,28 @@ from typing import Any
 import pytest
 
 from seesay.encoders import IMAGE_ENCODERS, SENTENCE_ENCODERS
-from seesay.encoders.spec import EXPORTED
+from seesay.encoders.settings import OPEN_CLIP, AnyEncoder, EncoderSettings
 from seesay.encoders.towers.opened import open_towers
+from seesay.runs.load import clip_towers
 from tests.fit_torchvision import fit_torchvision
 from tests.small_towers import save_model
+
+
+def settings_of(named: AnyEncoder) -> EncoderSettings:
+    """Return the settings of towers, given as a mapping or by the name of a run."""
+    towers = clip_towers(named) if isinstance(named, str) else EncoderSettings.parse(named)
+    assert towers is not None
+    return towers
 
 
 class Model:
     """Both towers of a model as encoders."""
 
-    def __init__(self, name: str, device: str | None = None) -> None:
-        towers = open_towers(name, device)
-        image, text = IMAGE_ENCODERS[EXPORTED], SENTENCE_ENCODERS[EXPORTED]
-        self.image, self.text = image(name, towers), text(name, towers)
+    def __init__(self, named: AnyEncoder, device: str | None = None) -> None:
+        settings = settings_of(named)
+        towers = open_towers(settings, device)
+        image, text = IMAGE_ENCODERS[OPEN_CLIP], SENTENCE_ENCODERS[OPEN_CLIP]
+        self.image, self.text = image(settings, towers), text(settings.title, towers)
         self.dim = self.text.dim
         self.logit_scale, self.logit_bias = towers.about["logit_scale"], towers.about["logit_bias"]
         self.fingerprint = self.image.fingerprint, self.text.fingerprint

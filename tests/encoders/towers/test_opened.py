@@ -17,7 +17,7 @@ from seesay.encoders import load_image_encoder
 from seesay.encoders.towers import opened
 from seesay.errors import SeesayError
 from seesay.paths import file_digest
-from tests.encoders.towers.conftest import Model
+from tests.encoders.towers.conftest import Model, settings_of
 from tests.small_towers import CAPTIONS
 
 PIXELS = [np.random.default_rng(i).integers(0, 256, (40, 50, 3), dtype=np.uint8) for i in range(3)]
@@ -35,7 +35,7 @@ def written(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(name: str, folder: Path) -> Path:
-    return Path(shutil.copytree(opened.open_towers(name, "cpu").folder, folder))
+    return Path(shutil.copytree(opened.open_towers(settings_of(name), "cpu").folder, folder))
 
 
 def test_what_is_written_is_the_same_model(clip: Path, written: Path) -> None:

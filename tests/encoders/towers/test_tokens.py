@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.encoders.settings import EncoderSettings
 from seesay.encoders.towers.export import load_towers
-from tests.encoders.towers.conftest import ODD
+from tests.encoders.towers.conftest import ODD, settings_of
 from tests.small_towers import CAPTIONS
 
 
@@ -26,7 +25,7 @@ def captions(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_ids_are_the_librarys(kind: str, captions: list[str], request: pytest.FixtureRequest) -> None:
-    text = load_towers(EncoderSettings.of_tower(f"open_clip:{request.getfixturevalue(kind)}")).text
+    text = load_towers(settings_of(f"open_clip:{request.getfixturevalue(kind)}")).text
     assert text is not None
     np.testing.assert_array_equal(text.tokens.ids(captions), text.library_ids(captions))
     for sentence in ODD:

@@ -16,12 +16,12 @@ import torch
 from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.spec import EncoderSettings, is_two_tower
 from seesay.encoders.towers.opened import export_folder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
+from seesay.runs.load import clip_towers
 from tests.conftest import ROOT
-from tests.encoders.towers.conftest import Model
+from tests.encoders.towers.conftest import Model, settings_of
 from tests.small_towers import REMEMBER_NETWORKS
 
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
@@ -96,7 +96,8 @@ def test_networks_of_timm(timm: Any, photographs: list[Image.Image]) -> None:
 def test_ten_crops_of_a_network_of_timm(
     timm: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, ten = (load_image_encoder({"kind": "timm", "model": "test_vit"}) for crop in ("", ":ten"))
+    settings = {"kind": "timm", "model": "test_vit", "weights": "random"}
+    one, ten = (load_image_encoder(settings | {"crops": crops}) for crops in ("own", "ten"))
     torch.manual_seed(0)
     model = timm.create_model("test_vit", num_classes=0).eval()
     config = timm.data.resolve_model_data_config(model)
@@ -123,7 +124,7 @@ def test_ten_crops_of_a_network_of_timm(
         return model
 
     monkeypatch.setattr(timm, "create_model", flat)
-    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit takes others; leave out :ten"):
+    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit takes others; leave out"):
         load_image_encoder({"kind": "timm", "crops": "ten", "model": "test_vit", "weights": "random"})
 
 
@@ -132,13 +133,11 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
     timm: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        SeesayError, match=r"@before-relu is for VGG networks, and test_vit has no such layers\.$"
+        SeesayError, match=r"layer: before-relu is for VGG networks; test_vit has no such layers\.$"
     ):
         load_image_encoder({"kind": "timm", "layer": "before-relu", "model": "test_vit", "weights": "random"})
-    with pytest.raises(SeesayError, match="no option @rnadom; there are @random and @before-relu"):
-        load_image_encoder({"kind": "timm", "model": "test_vit"})
-    with pytest.raises(SeesayError, match=":ten comes last"):
-        load_image_encoder({"kind": "timm", "model": "test_vit:ten", "weights": "random"})
+    with pytest.raises(SeesayError, match="'weights' is rnadom; there are published, random"):
+        load_image_encoder({"kind": "timm", "model": "test_vit", "weights": "rnadom"})
 
     def small(*_: object, **__: object) -> torch.nn.Module:
         network = timm.models.vgg.VGG([4, "M"] * 5, num_classes=0, mlp_ratio=1 / 64)
@@ -179,7 +178,7 @@ SECOND_START = (
     REMEMBER_NETWORKS
     + """
 from seesay.encoders import load_sentence_encoder
-tower = load_sentence_encoder(sys.argv[1])
+tower = load_sentence_encoder({"kind": "open_clip", "model": sys.argv[1]})
 assert tower.encode(["two dogs"]).shape == (1, tower.dim)
 assert opened == ["text.onnx"], opened
 loaded = [name for name in ("torch", "transformers", "open_clip", "torchvision") if name in sys.modules]
@@ -190,7 +189,7 @@ assert not loaded, loaded
 
 def test_the_second_start_needs_neither_pytorch_nor_the_library(clip: Path) -> None:
     Model(f"open_clip:{clip}")
-    command = [sys.executable, "-c", SECOND_START, f"open_clip:{clip}"]
+    command = [sys.executable, "-c", SECOND_START, str(clip)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -202,7 +201,7 @@ import numpy as np
 from seesay.encoders import load_image_encoder
 from tests.fit_torchvision import fit_torchvision
 fit_torchvision()
-tower = load_image_encoder(sys.argv[1], sys.argv[2])
+tower = load_image_encoder({"kind": "open_clip", "model": sys.argv[1]}, sys.argv[2])
 pixels = np.zeros((40, 40, 3), np.uint8)
 encode = lambda _: tower.encode_prepared([tower.prepare(pixels)])["pooled"]
 with ThreadPoolExecutor(8) as threads:
@@ -214,7 +213,7 @@ assert "open_clip" in sys.modules
 @pytest.mark.slow
 def test_the_second_start_on_another_device(clip: Path) -> None:
     Model(f"open_clip:{clip}")
-    command = [sys.executable, "-c", ON_A_DEVICE, f"open_clip:{clip}", "cpu:0"]
+    command = [sys.executable, "-c", ON_A_DEVICE, str(clip), "cpu:0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
@@ -232,7 +231,7 @@ def test_a_model_is_exported_by_one_thread_of_two(
 @pytest.mark.parametrize("file", ["image.onnx", "tower.json"])
 def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
     name = f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}"
-    export = export_folder(EncoderSettings.of_tower(name))
+    export = export_folder(settings_of(name))
     before = Model(name)
     (export / file).unlink()
     assert Model(name).fingerprint == before.fingerprint
@@ -240,7 +239,7 @@ def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: 
 
 
 def test_notes_beside_a_model_are_not_the_model(clip: Path, tmp_path: Path) -> None:
-    name = EncoderSettings.of_tower(f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}")
+    name = settings_of(f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}")
     before = export_folder(name)
     (tmp_path / "clip" / "NOTES.txt").write_text("as it came")
     (tmp_path / "clip" / "README.md").write_text("a card")
@@ -263,25 +262,25 @@ def test_a_network_that_cannot_be_exported_is_refused(timm: Any, monkeypatch: py
     refused = r"^timm:fourier: cannot be exported to ONNX \(.*eigvalsh.*\); choose another model\.$"
     with pytest.raises(SeesayError, match=refused):
         load_image_encoder({"kind": "timm", "model": "fourier"})
-    assert not export_folder(EncoderSettings.of_tower({"kind": "timm", "model": "fourier"})).exists()
+    assert not export_folder(settings_of({"kind": "timm", "model": "fourier"})).exists()
 
 
 def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
-    name = f"open_clip:{clip}"
+    name = {"kind": "open_clip", "model": str(clip)}
     expected = Model(name).text
     for encoder in (fit_sentence_encoder(name, [], dim=1), load_sentence_encoder(name)):
         assert encoder.fingerprint == expected.fingerprint
         np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
     recipe = load_recipe("vse0", changes=["sentence_encoder={kind: open_clip, model: somewhere}"])
-    assert str(recipe.sentence_encoder) == "open_clip:somewhere"
-    with pytest.raises(SeesayError, match="no sentence encoder"):
-        load_recipe("vse0", changes=["sentence_encoder=openclip:somewhere"])
+    assert str(recipe.sentence_encoder) == "{kind: open_clip, model: somewhere}"
+    with pytest.raises(SeesayError, match="no sentence encoder 'openclip'; did you mean 'open_clip'"):
+        load_recipe("vse0", changes=["sentence_encoder={kind: openclip, model: somewhere}"])
 
 
 def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
     shutil.copytree(clip, tmp_path / "clip")
-    name = EncoderSettings.of_tower(f"open_clip:{tmp_path / 'clip'}")
-    Model(str(name))
+    name = settings_of(f"open_clip:{tmp_path / 'clip'}")
+    Model(name)
     other = shutil.copytree(export_folder(name), tmp_path / "export")
     (other / "tower.json").write_text("{")
     with pytest.raises(SeesayError, match="damaged"):
@@ -289,14 +288,13 @@ def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
 
 
 def test_names() -> None:
-    assert is_two_tower("open_clip:ViT-B-32/openai")
-    assert is_two_tower(
-        {"kind": "timm", "crops": "ten", "model": "vgg19.tv_in1k", "tuned": "0123456789abcdef"}
-    )
-    assert not any(map(is_two_tower, ("weights/run", "timm", "timm@tuned:vgg19", "onnx@mine/run:2")))
-    with pytest.raises(SeesayError, match="only networks of timm are tuned"):
-        Model({"kind": "open_clip", "model": "ViT-B-32", "tuned": "0123456789abcdef", "weights": "openai"})
+    published = {"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"}
+    assert settings_of("open_clip:ViT-B-32/openai").dump() == published
+    assert str(clip_towers("open_clip:hf-hub:a/b")) == "{kind: open_clip, model: hf-hub:a/b}"
+    assert not any(map(clip_towers, ("weights/run", "open_clip", "timm:vgg19", "onnx@mine/run:2")))
+    with pytest.raises(SeesayError, match="no setting 'tuned'; it has role, model, weights"):
+        load_image_encoder({"kind": "open_clip", "model": "ViT-B-32", "tuned": "0123456789abcdef"})
     with pytest.raises(SeesayError, match="did you mean 'open_clip'"):
         Model("openclip:ViT-B-32/openai")
-    with pytest.raises(SeesayError, match="also name a model"):
+    with pytest.raises(SeesayError, match="also name its model"):
         Model("open_clip:")

@@ -80,7 +80,7 @@ def main() -> int:
     corpus = read_corpus(data)
     folder.mkdir(parents=True, exist_ok=True)
     for tuned in Run.load(str(run), "cpu").recipe.encoders:
-        name = tuned.name
+        name = tuned.kind
         model = export_lite(tuned, with_maps=name == WITH_MAPS, run=run)
         quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
         if folder.resolve() == FOLDER.resolve():

@@ -72,7 +72,7 @@ class _Whole(nn.Module):
         return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
 
 
-def export_lite(encoder: str | EncoderSettings, with_maps: bool, run: Path | None = None) -> Any:
+def export_lite(encoder: EncoderSettings, with_maps: bool, run: Path | None = None) -> Any:
     """Export a packaged or tuned network in 32 bits, with padding and normalisation folded into convolutions.
 
     `run` is the folder of the run that tuned it.
@@ -80,10 +80,9 @@ def export_lite(encoder: str | EncoderSettings, with_maps: bool, run: Path | Non
     With `with_maps`, it also returns the packaged network's maps of stride 16 and 32, and takes squares of
     any side divisible by 32.
     """
-    spec = EncoderSettings.parse(encoder)
-    side = LITE[spec.name].size
-    network = load_lite(spec, run).network
-    of_maps = (load_lite(spec.untuned).network if spec.weights else network) if with_maps else None
+    tuned, side = encoder.get("tuned"), LITE[encoder.kind].size
+    network = load_lite(encoder.kind, run, tuned).network
+    of_maps = (load_lite(encoder.kind).network if tuned else network) if with_maps else None
     axes = {each: {0: "n"} for each in ("pixels", "pooled", "logits")}
     if with_maps:
         axes |= {"fine": {0: "n", 1: "h16", 2: "w16"}, "coarse": {0: "n", 1: "h32", 2: "w32"}}

@@ -18,7 +18,7 @@ class PrecomputedEncoder(ImageEncoder):
     options: ClassVar = {**ImageEncoder.options, "file": (), "is": ()}
     variants: ClassVar = {
         "": "the array of features that comes with a corpus",
-        "file: FILE, is: NAME, role: ROLE": "one of several, what computed it, and what it gives of an image",
+        "file: FILE, is: NAME, role: concepts": "one of several; what computed it and what it gives",
     }
 
     @classmethod
