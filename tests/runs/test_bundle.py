@@ -152,7 +152,7 @@ def test_a_run_that_reads_concepts_names_no_folder(scenes: Path, tmp_path: Path)
     train(
         load_recipe("concepts", "scenes", [*tiny, "matcher.count=10"]), corpus, tmp_path / "mine" / "concepts"
     )
-    encoders = f"encoders=[efficientnet-lite0, concepts:{tmp_path / 'mine' / 'concepts'}]"
+    encoders = f"encoders=[efficientnet-lite0, {{kind: concepts, run: {tmp_path / 'mine' / 'concepts'}}}]"
     changes = ["schedule.epochs=1", "batch_size=20", encoders, "matcher.kind=projection", "matcher.hidden=16"]
     recipe = load_recipe("projection", "scenes", [*changes, "sentence_encoder=minilm"])
     train(recipe, corpus, tmp_path / "mine" / "run")

@@ -59,8 +59,8 @@ def clip_towers(name: str) -> EncoderSettings | None:
 def shown_name(name: str) -> str:
     """Return the name of a run without the folders of this machine, which clients must not see.
 
-    >>> shown_name("open_clip:/models/clip"), shown_name("/runs/mine"), shown_name("open_clip:ViT-B-32/openai")
-    ('open_clip:clip', 'mine', 'open_clip:ViT-B-32/openai')
+    >>> [shown_name(name) for name in ("/runs/mine", "open_clip:/models/clip", "open_clip:ViT-B-32/openai")]
+    ['mine', 'open_clip:clip', 'open_clip:ViT-B-32/openai']
     """
     library, colon, path = name.rpartition(":")
     return name if colon and not Path(path).is_absolute() else library + colon + Path(path).name
