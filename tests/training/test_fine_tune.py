@@ -394,7 +394,7 @@ FUSED_CONCEPTS = """
 name: fused
 corpus: flickr8k
 about: a fusion with what matches no sentences
-encoders: ["efficientnet-lite0:ten"]
+encoders: [{kind: efficientnet-lite0, crops: ten}]
 min_count: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 loss: {kind: margin}
@@ -403,7 +403,7 @@ MATCHED = """
 name: matched
 corpus: flickr8k
 about: concepts as if they were matched with sentences
-encoders: ["efficientnet-lite2:ten"]
+encoders: [{kind: efficientnet-lite2, crops: ten}]
 min_count: 5
 matcher: {kind: fine-tuned, members: [concepts]}
 loss: {kind: margin}

@@ -40,7 +40,7 @@ COMMON = """
 name: common
 corpus: flickr8k
 about: reads words alone
-encoders: ["efficientnet-lite0:ten"]
+encoders: [{kind: efficientnet-lite0, crops: ten}]
 min_count: 2
 matcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}
 loss: {kind: margin, margin: 0.2}
@@ -51,7 +51,7 @@ FUSED = """
 name: fused
 corpus: flickr8k
 about: both
-encoders: ["efficientnet-lite0", "efficientnet-lite0:ten"]
+encoders: ["efficientnet-lite0", {kind: efficientnet-lite0, crops: ten}]
 sentence_encoder: mean
 min_count: 2
 matcher: {kind: metric-fusion, members: [MEMBERS], gate: {uncommon: 20, hidden: 8}}
@@ -168,7 +168,11 @@ def test_recipes_that_cannot_be(recipes: Path, change: str, said: str) -> None:
 def test_members_that_read_something_else(recipes: Path, tmp_path: Path) -> None:
     text = (recipes / "fused.yaml").read_text()
     for old, new, said in (
-        ('"efficientnet-lite0:ten"]', "efficientnet-lite1]", "'encoders' is .* in its member 'common'"),
+        (
+            "{kind: efficientnet-lite0, crops: ten}]",
+            "efficientnet-lite1]",
+            "'encoders' is .* in its member 'common'",
+        ),
         ("sentence_encoder: mean", "sentence_encoder: minilm", "'sentence_encoder' is minilm, and mean"),
         ("min_count: 2", "min_count: 3", "'min_count' is 3, and 2 in its member 'common'"),
     ):

@@ -40,7 +40,6 @@ from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig, run_recipe, save_recipe
 from seesay.runs.embedder import Embedder
 from seesay.runs.folders import is_included, run_folder
-from seesay.runs.history import Epoch, read_history
 from seesay.runs.images import (
     ImageInput,
     join_features,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from seesay.recipes.schema import Recipe
+    from seesay.runs.history import Epoch
     from seesay.runs.trained import TorchBackend
 
 _AT_ONCE = 128  # images whose files are read before they are encoded
@@ -240,6 +240,8 @@ class Run(Embedder):
     @property
     def history(self) -> list[Epoch]:
         """The epochs of its training, each with its loss and val metrics; empty for included weights."""
+        from seesay.runs.history import read_history  # pydantic is slow to import, and no search needs it
+
         return read_history(self.folder)
 
     @property
