@@ -185,7 +185,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
         f"train irmatch-s --data {scenes}": "train",
         f"table flickr8k --data {scenes}": "train",
         f"report seesay-small --data {scenes} --split train --out {tmp_path}/report.html": "train",
-        f"features {scenes} --encoder {{kind:timm,model:resnet18}} --out {tmp_path}/features": "hub",
+        f'features {scenes} --encoder {{"kind":"timm","model":"resnet18"}} --out {tmp_path}/features': "hub",
         f"index {scenes} --run open_clip:ViT-B-32/openai --out {tmp_path}/a.seesay": "hub",
         f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
         f"index {scenes} --store postgresql://localhost/c --out {tmp_path}/c.seesay": "postgresql",

@@ -166,7 +166,7 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
     )
     monkeypatch.chdir(tmp_path)
     again = Run.load("run")
-    assert again.config.encoders == (EncoderSettings("open_clip", variant=str(clip)),)
+    assert again.config.encoders == (EncoderSettings("open_clip").replaced(model=str(clip)),)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
     written = json.loads((tmp_path / "run" / "run.json").read_text())
     assert written["sentence_encoder"] == {"kind": "open_clip", "model": str(clip)}
