@@ -293,6 +293,17 @@ def test_search_prints_probability_and_path(index: Path, photos: Path) -> None:
     assert [f"{row['probability']:.3f}  {row['path']}" for row in rows] == lines
 
 
+def test_conditions_among_the_words_are_a_filter_as_on_the_page(index: Path) -> None:
+    def found(*given: object) -> list[str]:
+        return seesay("search", index, *given).stdout.splitlines()
+
+    everything = found("a red circle", "-k", 60)
+    (one,) = found("a red circle name:scene_00003")
+    assert one in everything
+    assert one not in found("a red circle - name:scene_00003", "--where", "width:>1", "-k", 60)
+    assert found("a red circle", "--where", "name:scene_00003") == [one]
+
+
 def test_an_image_is_a_query_alone_and_among_others(index: Path, photos: Path, tmp_path: Path) -> None:
     photo = min(photos.glob("*_*.jpg"))
     image = tmp_path / "my - photo.jpg"
@@ -446,6 +457,7 @@ def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path:
         (("search", "nowhere", "a dog"), "nowhere"),
         (("search", "nowhere", "a dog + "), "nothing follows"),
         (("search", "nowhere", "id:x"), "an id is a number"),
+        (("search", "nowhere", "taken:2021"), "taken:2021: is only a filter; also write"),
         (("index", "nowhere", "--out", "x"), "nowhere"),
         (("train", "nope", "--data", "."), ""),
         (("data", "nowhere"), "nowhere"),

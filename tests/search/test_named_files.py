@@ -76,6 +76,7 @@ def test_a_server_finds_files_by_their_names_and_opens_none(folder: Path) -> Non
         found = client.get("/api/v1/search", params={"q": "IMG_2021.png"}).json()
         assert [each["path"] for each in found["results"]] == ["IMG_2021.png"]
         assert found["certainty"] == "sure"
+        assert found["q"] == found["query"][0]["text"].removeprefix("+ ") == "IMG_2021.png"
         assert client.get("/api/v1/search", params={"q": "/etc/passwd.jpg"}).status_code == 422
 
 

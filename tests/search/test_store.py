@@ -6,16 +6,19 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
+from seesay.search import Index
 from seesay.search.filters import Filter
 from seesay.search.store import Store
+from tests.search.colours import Colours, gallery, opened
 
 
 @pytest.fixture
@@ -121,6 +124,7 @@ WRITER = """
 import sys, numpy as np
 from pathlib import Path
 from seesay.search.store import Store
+from tests.search.colours import Colours, gallery, opened
 store = Store.open(Path(sys.argv[1]))
 n = 0
 while True:
@@ -284,3 +288,65 @@ def test_changes_need_no_ids_that_are_known(tmp_path: Path) -> None:
     assert look() == ([1, 4, *new], [])
     assert store.last_write("sentence") == 0
     store.close()
+
+
+def test_a_forked_process_is_told_to_open_the_index_again(tmp_path: Path) -> None:
+    """It would wait for ever for a lock that another thread held."""
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        with index.store.write(), index._loading, index._judge._lock:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                told = 0
+                for use in (
+                    lambda: index.search("red"),
+                    lambda: index.update_images(photos),
+                    lambda: index.add_sentences(["red"]),
+                    lambda: index.stacks(),
+                    lambda: index.count("image"),
+                    lambda: index.info(),
+                ):
+                    with suppress(SeesayError):
+                        use()
+                        told -= 1
+                    told += 1
+                index.close()
+                os._exit(told)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(len(opened(index.folder).search("red")))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        assert len(index.search("red")) == 1
+
+
+def test_an_index_that_cannot_be_opened_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections, connect = list[int](), sqlite3.connect
+
+    class Connection(sqlite3.Connection):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            connections.append(id(self))
+
+        def close(self) -> None:
+            super().close()
+            connections.remove(id(self))
+
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png"))
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *given, **options: connect(*given, **options, factory=Connection)
+    )
+    for wrong in (
+        lambda: Index.open(tmp_path / "index", Colours("other")),
+        lambda: Index.open(tmp_path / "index", Colours(), {"unknown": tmp_path}),
+        lambda: Store.create(tmp_path / "index" / "index.sqlite", "colours", "1", 4),
+    ):
+        with pytest.raises(SeesayError):
+            wrong()
+        assert not connections

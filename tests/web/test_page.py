@@ -526,6 +526,7 @@ def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
         ("-width:1600 something red", "something red", ["-width:1600 ×"]),
         ("red - orientation:square", "red", ["-orientation:square ×"]),
         ('red -folder:"New York"', "red", ['-folder:"New York" ×']),
+        ("red width:>1", "red", ["width:>1 ×"]),
         ('"width:1600"', '"width:1600"', []),
         ("id:3", "id:3", []),
         ("red at 12:30", "red at 12:30", []),

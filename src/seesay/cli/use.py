@@ -219,8 +219,9 @@ def search(
         typer.Argument(
             metavar="[INDEX] QUERY",
             help="The index's folder, by default the only *.seesay here. Then a sentence, an image file, or "
-            "several joined by ' + ' and ' - '; '2*' is a weight, and id:12 an image of the index. A "
-            "sentence in double quotes is not corrected.",
+            "several joined by ' + ' and ' - '; '2*' is a weight, and id:12 an image of the index. "
+            "Conditions such as taken:2021 may stand among the words, see --where. A sentence in double "
+            "quotes is not corrected.",
         ),
     ],
     *,
@@ -244,7 +245,7 @@ def search(
     run = ranking.run()
     Filter.parse(where or "")  # a mistake in it is told before a run is loaded
     folder, query = _index_and_query(given)
-    asked = _query(query)
+    asked, where = _query(query, where)
     if run is not None and (len(asked.parts) > 1 or not asked.sentences):
         raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
     with Index.open(folder, store=store) as opened:
@@ -299,16 +300,23 @@ def _only(here: list[Path]) -> Path:
     )
 
 
-def _query(text: str) -> Query:
-    """Parse a query; if it is the name of an image file, it means that image, whatever signs it contains."""
+def _query(text: str, where: str | None) -> tuple[Query, str | None]:
+    """Parse a query with conditions among its words, as in the page's one box; they are added to the filter.
+
+    The name of an image file means that image, whatever signs it contains.
+    """
     from seesay.data.headers import file_format
     from seesay.paths import open_file
     from seesay.search import Query
+    from seesay.search.filters import split_typed
 
     with suppress(OSError, ValueError), open_file(Path(text)) as file:  # not a valid file name
         if file_format(file) is not None:
-            return Query.of(Path(text))
-    return Query.parse(text)
+            return Query.of(Path(text)), where
+    query, conditions = split_typed(text)
+    if conditions and not query:
+        raise SeesayError(f"{conditions}: is only a filter; also write what the images show.")
+    return Query.parse(query), f"{where or ''} {conditions}".strip() or None
 
 
 @opt.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")

@@ -54,7 +54,7 @@ SYSTEM, OWN, EXCLUDED = "system folder", "seesay folder", "excluded path"
 LEFT_OUT = {
     SYSTEM: "such as @eaDir or #recycle, left out",
     OWN: "an index or a run, left out",
-    EXCLUDED: "left out by --exclude or a file .nomedia",
+    EXCLUDED: "left out by --exclude, .nomedia or .seesayignore",
 }
 """What a walk leaves out, and how it is explained."""
 

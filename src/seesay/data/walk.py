@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
 from pathlib import Path
 
 from seesay.data.suffixes import EXCLUDED, OWN, SYSTEM
+from seesay.paths import open_file
 
 LINK_OUT = "a link out of the folder"
 _SYSTEM = frozenset(
     ("@eadir", "#recycle", "$recycle.bin", ".stversions", "lost+found", "system volume information")
 )
 
+IGNORE_FILE = ".seesayignore"
+"""A file with a pattern a line: what the folder that it is in leaves out, as by `--exclude`."""
+_MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
+
 Problem = Callable[[Path, str, bool], None]
 """Called with a path that is left out, the reason, and whether it could not be read and may contain more."""
+
+_Patterns = tuple[tuple[Path, re.Pattern[str]], ...]  # with the folders that they belong to
+_Walked = tuple[Path, _Patterns]  # a folder, and what is left out in it
 
 
 def walk_files(
     root: Path,
     problem: Problem | None = None,
     *,
-    excluded: Callable[[Path], bool] = lambda _: False,
+    exclude: Sequence[str] = (),
     walked: list[Path] | None = None,
     linked: bool = False,
     outside: bool = False,
@@ -29,25 +39,26 @@ def walk_files(
     """Iterate over the regular files below a folder, nearest first, sorted by name.
 
     Hidden files and folders are left out, and so are folders of systems (`@eaDir`, `#recycle`), of seesay (an
-    index, a run) and with a file `.nomedia`. A folder is walked once, by its own path rather than by a link,
-    so those behind links come last.
+    index, a run), with a file `.nomedia`, and what a file `.seesayignore` in a folder above lists. A
+    folder is walked once, by its own path rather than by a link, so those behind links come last.
 
     Args:
         root: a folder, resolved unless links may lead outside.
         problem: called with what else is left out.
-        excluded: whether to leave out a file or folder.
+        exclude: patterns of files and folders to leave out, see `pattern_of`.
         walked: a list to which the walked folders are added.
         linked: follow links to folders inside `root`, too; otherwise only links to files inside, because a
             linked folder is found at its own place.
         outside: follow all links, but no loops.
     """
-    level, seen = [root], set[tuple[int, int]]()
-    links: list[Path] = []
+    of_user = pattern_of(exclude)
+    level: list[_Walked] = [(root, ((root, of_user),) if of_user else ())]
+    seen, links = set[tuple[int, int]](), list[_Walked]()
     while level or links:
-        folders: list[Path] = []
+        folders: list[_Walked] = []
         if not level:
             level, links = links, []
-        for folder in level:
+        for folder, excluded in level:
             try:
                 status = folder.stat()
                 if (linked or outside) and (status.st_dev, status.st_ino) in seen:
@@ -63,17 +74,60 @@ def walk_files(
                 continue
             if walked is not None:
                 walked.append(folder)
+            if any(entry.name == IGNORE_FILE for entry in there):
+                excluded += _listed_in(folder, problem or _ignore)
             for entry in there:
                 left = SYSTEM if entry.name.lower() in _SYSTEM else EXCLUDED
-                if left == SYSTEM or (not _is_hidden(entry.name) and excluded(Path(entry.path))):
+                if left == SYSTEM or (not _is_hidden(entry.name) and _is_excluded(entry, excluded)):
                     (problem or _ignore)(Path(entry.path), left, False)
                 elif not _is_hidden(entry.name):
                     kind = _kind(entry, None if outside else root, problem or _ignore, linked)
                     if kind == "folder":
-                        (links if entry.is_symlink() else folders).append(Path(entry.path))
+                        (links if entry.is_symlink() else folders).append((Path(entry.path), excluded))
                     elif kind == "file":
                         yield Path(entry.path)
         level = folders
+
+
+def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """Return a regular expression of the paths to leave out, in linear time; None for none.
+
+    A pattern such as "*.png" or "Screenshots" is compared with each name, and one with a slash, such as
+    "trip/*.png", with the path below the folder that it belongs to. Case does not matter. Paths are in lower
+    case and begin with a slash.
+
+    Raises:
+        ValueError: there are too many, or one is too long.
+    """
+    kept = [pattern.casefold().rstrip("/") for pattern in patterns if pattern.strip("/")]
+    if len(kept) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in kept):
+        raise ValueError(f"at most {_MOST_PATTERNS} patterns of {_LONGEST_PATTERN} characters; combine them.")
+    whole = [translate(f"/{pattern.lstrip('/')}" if "/" in pattern else f"*/{pattern}") for pattern in kept]
+    return re.compile("|".join(whole)) if whole else None
+
+
+def _listed_in(folder: Path, told: Problem) -> _Patterns:
+    """Return what the ignore file in a folder lists: a pattern a line; "#" begins a comment."""
+    file, most = folder / IGNORE_FILE, _MOST_PATTERNS * _LONGEST_PATTERN
+    try:
+        with open_file(file, folder) as opened:
+            text = opened.read(most + 1)
+        lines = [line.strip() for line in text[:most].decode("utf-8-sig").splitlines()]
+        if len(text) > most:
+            raise ValueError(f"more than {most} bytes")
+        pattern = pattern_of([line for line in lines if not line.startswith("#")])
+    except (OSError, ValueError) as error:
+        told(file, f"leaves nothing out: {_reason(error)}", True)
+        return ()
+    return ((folder, pattern),) if pattern else ()
+
+
+def _is_excluded(entry: os.DirEntry[str], excluded: _Patterns) -> bool:
+    path = Path(entry.path)
+    return any(
+        pattern.fullmatch(f"/{path.relative_to(folder).as_posix()}".casefold())
+        for folder, pattern in excluded
+    )
 
 
 def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: bool) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
 from pathlib import Path
 from shlex import quote
 
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
-from seesay.data.walk import walk_files
+from seesay.data.walk import pattern_of, walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal
@@ -24,7 +22,6 @@ MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
 _NO_TEXT = "its name is not valid UTF-8; rename it"
-_MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
 _LATEST = 2**63 - 1
 """Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
 
@@ -109,12 +106,7 @@ def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | No
         if unread or file.suffix.lower() in IMAGE_SUFFIXES or file.is_dir():
             result.skipped.append((file.relative_to(root).as_posix(), reason))
 
-    patterns = _compiled(exclude)
-
-    def excluded(path: Path) -> bool:
-        return bool(patterns and patterns.fullmatch(f"/{path.relative_to(root).as_posix()}".casefold()))
-
-    for file in walk_files(root, problem, excluded=excluded, walked=walked):
+    for file in walk_files(root, problem, exclude=check_patterns(exclude), walked=walked):
         path = file.relative_to(root).as_posix()
         if is_image(file):
             _take_up(path, file, result)
@@ -126,27 +118,16 @@ def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | No
 
 
 def check_patterns(exclude: Sequence[str]) -> list[str]:
-    """Return the patterns of files and folders to leave out, without empty ones.
-
-    A pattern such as "*.png" or "Screenshots" is compared with each name, and one with a slash, such as
-    "trip/*.png", with the path below the folder of the index. Case does not matter.
+    """Return the patterns of files and folders to leave out, see `pattern_of`, without empty ones.
 
     Raises:
         SeesayError: there are too many, or one is too long.
     """
-    kept = [pattern for pattern in exclude if pattern.strip("/")]
-    if len(kept) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in kept):
-        raise SeesayError(
-            f"--exclude: at most {_MOST_PATTERNS} patterns of {_LONGEST_PATTERN} characters; combine them."
-        )
-    return kept
-
-
-def _compiled(exclude: Sequence[str]) -> re.Pattern[str] | None:
-    """A pattern of the paths to leave out, which begin with a slash; None for none."""
-    each = (pattern.strip("/").casefold() for pattern in check_patterns(exclude))
-    whole = [translate(f"/{pattern}" if "/" in pattern else f"*/{pattern}") for pattern in each]
-    return re.compile("|".join(whole)) if whole else None
+    try:
+        pattern_of(exclude)
+    except ValueError as error:
+        raise SeesayError(f"--exclude: {error}") from error
+    return [pattern for pattern in exclude if pattern.strip("/")]
 
 
 def _take_up(path: str, file: Path, result: Contents) -> None:

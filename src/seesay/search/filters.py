@@ -30,6 +30,9 @@ from seesay.errors import QueryError, did_you_mean
 MAX_CHARACTERS = 500
 
 _CONDITION = re.compile(r'\s*(-?)(\w+):("[^"]*"|\S+)(?=\s|$)')
+_WORD = re.compile(r'(?:-\s*)?[^\W\d_]+:(?:"[^"]*"|[^\s"]+)(?!\S)|"[^"]*"|\S+')
+_TYPED = re.compile(r"-?\s*([^\W\d_]{2,}):")  # one letter is a drive of Windows
+_TERMS = ("id", "image", "upload", "http", "https")  # what a query contains, see `seesay.search.query`
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
@@ -132,6 +135,24 @@ class Filter:
 
 
 EVERYTHING = Filter()
+
+
+def split_typed(text: str) -> tuple[str, str]:
+    """Split what somebody typed into one box into a query and a filter.
+
+    A misspelt condition goes to the filter, too, whose parser then suggests the right one.
+
+    >>> split_typed('dog taken:2021 - folder:"New York"'), split_typed('"taken:2021" at 12:30 + id:3')
+    (('dog', 'taken:2021 -folder:"New York"'), ('"taken:2021" at 12:30 + id:3', ''))
+    """
+    query, conditions = list[str](), list[str]()
+    for word in _WORD.findall(text):
+        found = _TYPED.match(word)
+        if found and found[1].lower() not in _TERMS:
+            conditions.append(f"-{word[1:].lstrip()}" if word.startswith("-") else word)
+        else:
+            query.append(word)
+    return " ".join(query), " ".join(conditions)
 
 
 def _sql(condition: Condition) -> str:

@@ -30,7 +30,8 @@ class Index(IndexReader):
     """Images and sentences with their embeddings by a run, in a folder.
 
     An index is thread-safe, and another process may update it: each answer is consistent with the newest
-    state at the time of the query. The run is loaded at the first query or update.
+    state at the time of the query. It does not survive a fork: open it in each process. The run is loaded at
+    the first query or update.
 
     Layout: `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any
         time.

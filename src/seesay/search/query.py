@@ -262,9 +262,12 @@ def _sentence(text: str, quoted: bool = False) -> Text:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a sentence needs no quotes after a sign and a weight."""
+    """Whether a sentence needs no quotes after a sign and a weight.
+
+    A server reads the name of an image file as a sentence, and shows it as it was typed.
+    """
     try:
-        return list(_split(text)) == [("+", text)] and _term(text) == Text(text)
+        return list(_split(text)) == [("+", text)] and _term(text) in (Text(text), Image(Path(text)))
     except QueryError:
         return False
 

@@ -105,6 +105,7 @@ class IndexReader:
         Raises:
             SeesayError: the run no longer exists, or its weights or preprocessing have changed.
         """
+        self.store.check_process()
         with self._loading:
             if self._embedder is None:
                 self._check_there()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import threading
@@ -95,7 +96,7 @@ class Store:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.path = path
         self._connection = connection
-        self._lock = threading.RLock()
+        self._lock, self._process = threading.RLock(), os.getpid()
         self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
         self._known_roots: tuple[int, list[Root]] = -1, []
         self._in_folders = -1, Counter[str]()  # images by folder, with the generation
@@ -181,28 +182,47 @@ class Store:
 
     def close(self) -> None:
         """Close file and connections after other threads have finished reading and writing."""
+        if self._process != os.getpid():
+            return  # they are those of the process that this one was forked from
         with self._lock:
             self._connection.close()
             for searched in self._searched.values():
                 searched.close()
 
+    def check_process(self) -> None:
+        """Check that this process opened the store: locks and connections do not survive a fork.
+
+        Raises:
+            SeesayError: another process did.
+        """
+        if self._process != os.getpid():
+            raise SeesayError(
+                f"{self.path.parent}: was opened before this process was forked; open the index again here."
+            )
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[sqlite3.Connection]:
+        self.check_process()
+        with self._lock, file_errors(self.path):
+            yield self._connection
+
     @contextmanager
     def write(self) -> Iterator[Writer]:
         """Write in one transaction, which starts the next generation."""
-        with self._lock, file_errors(self.path), transaction(self._connection):
-            yield Writer(self._connection, self._generation() + 1)
+        with self._exclusively() as connection, transaction(connection):
+            yield Writer(connection, self._generation() + 1)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
         """Read a consistent state; impossible values are reported as damage."""
-        with self._lock, file_errors(self.path), in_time(self._connection):
-            self._connection.execute("BEGIN")
+        with self._exclusively() as connection, in_time(connection):
+            connection.execute("BEGIN")
             try:
-                yield self._connection
+                yield connection
             except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
                 raise self._damaged(f"{type(error).__name__}: {error}") from error
             finally:
-                self._connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
 
     def _generation(self) -> int:
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
@@ -212,7 +232,7 @@ class Store:
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
-        with self._lock, file_errors(self.path):
+        with self._exclusively():
             return self._generation()
 
     def roots(self) -> list[Root]:
@@ -373,7 +393,7 @@ class Store:
 
     def searched(self, kind: Kind) -> Neighbours | PostgreSQL:
         """Return what compares the vectors of a kind: this process, or the database that the index names."""
-        with self._lock:
+        with self._exclusively():
             if kind not in self._searched:
                 if address := self.meta.get("store"):
                     with naming_extras():

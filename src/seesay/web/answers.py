@@ -215,6 +215,13 @@ class Months(_OfIndex):
     months: list[Month]
 
 
+class Typed(BaseModel):
+    """What was typed into one box, split."""
+
+    q: str = Field(description="the query; empty if there are only conditions")
+    where: str = Field(description="the filter")
+
+
 class Folder(BaseModel):
     """The number of images in a folder and its subfolders."""
 

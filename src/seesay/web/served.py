@@ -22,7 +22,7 @@ from seesay.web.updates import Updates
 T = TypeVar("T")
 V = TypeVar("V")
 
-_Key = tuple[str, tuple[str, ...], int]
+_Key = tuple[str, int]
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each
 
@@ -119,9 +119,6 @@ class Served:
 
 
 def _key(query: Query, generation: int) -> _Key:
-    """Return the cache key of a query: its text and, if it names images of the index, the generation.
-
-    The text of a sentence like IMG_2021.jpg has quotes, which do not mean that it may not be corrected.
-    """
+    """Return the cache key of a query: its text and, if it names images of the index, the generation."""
     of_index = any(isinstance(part.term, Indexed) for part in query.parts)
-    return str(query), tuple(query.unquoted), generation if of_index else 0
+    return str(query), generation if of_index else 0

@@ -15,10 +15,11 @@ from seesay.data.images import DecodedImage
 from seesay.encoders.regions import SIDE
 from seesay.errors import QueryError
 from seesay.grounding import Grounding
+from seesay.search.filters import split_typed
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Part, Term, Text
 from seesay.search.query import Query as SearchQuery
-from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, failures
+from seesay.web.answers import GroundingAnswer, Images, SentenceAnswers, Typed, failures
 from seesay.web.routes.parameters import (
     BINARY,
     DEFAULT_LIMIT,
@@ -50,6 +51,13 @@ _Uploads = Annotated[
 ]
 
 router = APIRouter(prefix=API, tags=["queries"])
+
+
+@router.get("/typed", responses=failures(422))
+async def typed(q: _Again) -> Typed:
+    """Split what was typed into one box into a query and a filter: "dog taken:2021" is "dog" in 2021."""
+    query, where = split_typed(q)
+    return Typed(q=query, where=where)
 
 
 @router.get("/search", responses=failures(404, 410, 422))

@@ -49,6 +49,7 @@ export const folders = (signal) => ask(address("/images/folders"), { signal });
 export const months = (query, signal) => ask(address("/images/months", query), { signal });
 export const newest = (query, signal) => ask(address("/images", query), { signal });
 export const duplicates = (signal) => ask(address("/images/duplicates"), { signal });
+export const typed = (q) => ask(address("/typed", { q }));
 export const search = (query, signal) => ask(address("/search", query), { signal });
 export const searchWith = (file, query, signal) => upload(address("/search", query), file, signal);
 export const sentences = (file, query, signal) => upload(address("/sentences", query), file, signal);

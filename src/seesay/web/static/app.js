@@ -1,7 +1,7 @@
 // The search page. Its address contains the question (state.js), which determines what is shown.
 
 import * as api from "./api.js";
-import { chip, conditionsIn, splitTyped, withoutPart } from "./chips.js";
+import { chip, conditionsIn, withoutPart } from "./chips.js";
 import * as files from "./files.js";
 import { Filters } from "./filters.js";
 import { Gallery } from "./gallery.js";
@@ -510,11 +510,15 @@ function showScores(wanted) {
   $("scores").setAttribute("aria-pressed", wanted);
 }
 
-$("form").addEventListener("submit", (event) => {
+$("form").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const { q, conditions } = splitTyped($("sentence").value);
+  const text = $("sentence").value.trim();
+  // Only the server knows which words are conditions; most queries have no colon and need not be asked about.
+  const split = text.includes(":") ? await api.typed(text).catch(fail) : { q: text, where: "" };
+  if (!split) return;
+  const { q } = split;
   $("sentence").value = q;
-  const where = [...new Set([...conditionsIn(read().where), ...conditions])].join(" ");
+  const where = [...new Set([...conditionsIn(read().where), ...conditionsIn(split.where)])].join(" ");
   go({ q: q || null, where: where || null, near: null, at: null, view: null });
 });
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));
