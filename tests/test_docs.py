@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from seesay.cli import with_all_commands
+from seesay.recipes.table import list_tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -68,6 +69,14 @@ def test_the_reference_has_every_metric() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_each_papers_table_is_listed_with_its_command() -> None:
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"`(?:seesay table )?((?:irmatch|mcnn|sco|gvse|two-branch)-\d(?:-coco)?)(?:`| --data)", page
+    )
+    assert {*listed} == {table.name for table in list_tables() if table.paper}
 
 
 @pytest.mark.parametrize("page", SHOWING_COMMANDS, ids=lambda path: path.name)
