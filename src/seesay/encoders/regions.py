@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Pixels, Vectors
+from seesay.data.box_file import BoxFile
 from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
@@ -29,7 +30,7 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
-from seesay.encoders.settings import AnyEncoder, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, EncoderSettings
 from seesay.encoders.stores import ArrayStore
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import home_expanded
@@ -110,7 +111,13 @@ def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | No
         >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
         (2, 3888)
     """
-    return _kept(REGION_ENCODERS.checked(encoder), device, run)
+    settings = EncoderSettings.parse(encoder)
+    if settings.kind == PRECOMPUTED:
+        raise SeesayError(
+            f"This run was trained on the boxes and features of {settings.get('file')}; without their "
+            "encoder it cannot read other images."
+        )
+    return _kept(REGION_ENCODERS.checked(settings), device, run)
 
 
 @lru_cache(maxsize=4)
@@ -141,10 +148,15 @@ def region_features(
     """Append to features (r, d), if `geometry` is set, box and area as shares of the image: (r, d + 5).
 
     Boxes (r, 4) are in pixels; `size` is the image's width and height.
+
+    Raises:
+        SeesayError: `geometry` is set, and the size is not known.
     """
     rows = np.asarray(features, np.float32)
     if not geometry:
         return rows
+    if not all(size):
+        raise SeesayError("regions.geometry needs the size of every image; add the images to the corpus.")
     shares = boxes / np.tile(size, 2)
     sides = shares[:, 2:] - shares[:, :2]
     return np.concatenate([rows, shares, sides.prod(axis=1, keepdims=True)], axis=1, dtype=np.float32)
@@ -267,10 +279,10 @@ class DetectedRegionEncoder(RegionEncoder):
 
 
 class Regions(NamedTuple):
-    """Regions of one image: boxes (r, 4) float32 in its pixels, features (r, dim) float16."""
+    """Regions of one image: boxes (r, 4) float32 in its pixels, and features (r, dim)."""
 
     boxes: Boxes
-    features: NDArray[np.float16]
+    features: NDArray[np.floating]
 
 
 class RegionFill(NamedTuple):
@@ -279,6 +291,7 @@ class RegionFill(NamedTuple):
     keys: list[str | None]  # each image's; None if it is broken
     errors: list[ImageError]  # of the broken images
     regions: list[Regions]  # proposals, then the image's extra boxes; empty for a broken image
+    proposals: NDArray[np.int64]  # the number of proposals of each
 
 
 def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
@@ -315,7 +328,48 @@ def fill_regions(
     filled = fill("Regions", pairs, CHUNK, work, keep, STORED_AT_ONCE)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
     regions = [none if key is None else Regions(**store[key]) for key in filled.keys]
-    return RegionFill(filled.keys, filled.errors, regions)
+    counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(regions, extras, strict=True)]
+    return RegionFill(filled.keys, filled.errors, regions, np.array(counts, np.int64))
+
+
+def box_file_of(settings: EncoderSettings, corpus: Path) -> BoxFile | None:
+    """Open the file of boxes and features that a recipe names instead of a region encoder; None for none.
+
+    A relative path starts in the folder of the corpus.
+
+    Raises:
+        SeesayError: no file is named, or it cannot be read.
+    """
+    if settings.kind != PRECOMPUTED:
+        return None
+    if not (file := settings.get("file")):
+        raise SeesayError(
+            "Phrases need a feature of each box; name the file, {kind: precomputed, file: FILE.npy}."
+        )
+    return BoxFile((corpus if corpus.is_dir() else corpus.parent) / home_expanded(file))
+
+
+def read_regions(file: BoxFile, images: Sequence[CorpusImage], count: int, further: bool) -> RegionFill:
+    """Read the regions of every image from a file of boxes and features.
+
+    The first `count` boxes of an image are its proposals; with `further`, the others follow. The errors are
+    those of images without boxes.
+
+    Raises:
+        SeesayError: a box lies outside its image.
+    """
+    found = RegionFill([], [], [], np.zeros(len(images), np.int64))
+    for number, image in enumerate(images):
+        try:
+            boxes, features, found.proposals[number] = file.regions(image, count, further)
+        except ImageError as error:
+            found.keys.append(None)
+            found.errors.append(error)
+            boxes, features = np.zeros((0, 4), np.float32), np.zeros((0, file.dim), np.float16)
+        else:
+            found.keys.append(image.name)
+        found.regions.append(Regions(boxes, features))
+    return found
 
 
 def _missing_regions(

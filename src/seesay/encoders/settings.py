@@ -204,6 +204,7 @@ SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder] | type[SentenceFeatures
         ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm", "hglmm-minilm"]),
         ("sentences.minilm", ["minilm", "minilm-int8"]),
         ("sentences.quick_thought", ["quick-thought"]),
+        ("sentences.given", ["vectors"]),
         ("towers.encoders", [OPEN_CLIP, EXPORTED]),
     ),
 )

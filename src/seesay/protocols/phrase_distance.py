@@ -7,13 +7,22 @@ the image. The paper uses annotated phrases; here the chunker finds them. A sent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import Corpus
+from seesay.data.corpus import Corpus, CorpusImage
 from seesay.data.sources import source_size
 from seesay.device import default_device
-from seesay.encoders.regions import fill_regions, load_region_encoder, region_features
+from seesay.encoders.regions import (
+    box_file_of,
+    fill_regions,
+    load_region_encoder,
+    read_regions,
+    region_features,
+)
 from seesay.encoders.stores import stores_folder
 from seesay.errors import SeesayError
 from seesay.progress import progress
@@ -79,20 +88,31 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     settings = run.config.region_settings
     if settings is None:
         raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
-    encoder = load_region_encoder(run.config.encoders[0], default_device(), run.folder)
-    fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
+    encoder, count = run.config.encoders[0], settings.proposals
+    images = _measured(corpus.images) if settings.geometry else corpus.images
+    if (file := box_file_of(encoder, corpus.root)) is not None:
+        fill = read_regions(file, images, count, further=False)
+    else:
+        regions = load_region_encoder(encoder, default_device(), run.folder)
+        fill = fill_regions(regions, stores_folder(), images, count=count)
     if all(key is None for key in fill.keys):
-        raise SeesayError(f"{corpus.root}: regions need images, but none can be decoded; {fill.errors[0]}")
+        raise SeesayError(f"{corpus.root}: no image has regions; {fill.errors[0]}")
     vectors = run.embed_sentences(phrases)
     nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)
     with progress("Phrases against regions", len(fill.regions), "images") as advance:
-        for row, image, (boxes, features) in zip(nearest, corpus.images, fill.regions, strict=True):
-            if image.source is not None and len(boxes):
-                size = source_size(image.source, image.name)
-                rows = region_features(features, boxes, size, settings.geometry)
+        for row, image, (boxes, features) in zip(nearest, images, fill.regions, strict=True):
+            if len(boxes):
+                rows = region_features(features, boxes, image.size, settings.geometry)
                 row[:] = (run.embed_features(rows) @ vectors.T).max(axis=0)
             advance(1)
     return nearest
+
+
+def _measured(images: Sequence[CorpusImage]) -> list[CorpusImage]:
+    return [
+        image if image.source is None else replace(image, size=source_size(image.source, image.name))
+        for image in images
+    ]
 
 
 def mean_over_phrases(distance: Matrix, phrases: list[list[str]], unique: list[str]) -> Matrix:

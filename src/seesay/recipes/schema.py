@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.settings import EncoderSettings, checked_encoder
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder
 from seesay.errors import SeesayError, did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
@@ -274,6 +274,11 @@ def _region_misfits(recipe: Recipe) -> Misfits:
         known = [kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))]
         listed = ", ".join(sorted(known))
         yield "regions", f"phrases are learned with the losses {listed}, not with {loss.kind}"
+    if recipe.encoders[0].kind == PRECOMPUTED:
+        if regions.positives == "jittered":
+            yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
+        if regions.train_nms is not None:
+            yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
     if regions.box_voting is not None and not loss.loss_class.learns_odds:
         yield (
             "regions",

@@ -161,9 +161,11 @@ def _without_folders(settings: Any) -> Any:
 def _bring_networks(run: Run) -> None:
     """Copy the exported networks of the packages that a run's encoders read into its folder."""
     encoders: list[Encoder] = [] if run.sentence_encoder is None else [run.sentence_encoder]
-    if run.config.regions is not None:
+    if any(encoder.kind == PRECOMPUTED for encoder in run.config.encoders):
+        pass
+    elif run.config.regions is not None:
         encoders.append(load_region_encoder(run.config.encoders[0], "cpu", run.folder))
-    elif all(encoder.kind != PRECOMPUTED for encoder in run.config.encoders):
+    else:
         encoders += run.encoders
     installed = Path(__file__).parents[1]
     for network in {session.file() for encoder in encoders for session in encoder.sessions}:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.boxes import jittered
+from seesay.data.box_file import BoxFile
+from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows
 from seesay.device import default_device
@@ -21,17 +22,26 @@ from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.proposals import NMS
-from seesay.encoders.regions import Regions, fill_regions, load_region_encoder, region_features
+from seesay.encoders.regions import (
+    RegionFill,
+    Regions,
+    box_file_of,
+    fill_regions,
+    load_region_encoder,
+    read_regions,
+    region_features,
+)
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.settings import PRECOMPUTED
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir
+from seesay.progress import tell
 from seesay.runs.config import RunConfig
 from seesay.runs.images import array_dims, recipe_encoders
 from seesay.runs.run import Run
@@ -39,7 +49,7 @@ from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
 from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from seesay.recipes.schema import Recipe
+    from seesay.recipes.schema import Recipe, RegionSettings
 
 NEAR = 0.7  # the IoU with the true region from which a region counts as positive
 JITTERED = 9  # boxes near each true one; the paper has 10.7 positives per phrase, including the true one
@@ -91,9 +101,17 @@ class Inputs:
     def region_features(
         self, image: int, chosen: slice | NDArray[np.int64], geometry: bool
     ) -> NDArray[np.float32]:
-        """Return the matcher's features of the chosen regions of an image, (r, d)."""
+        """Return the matcher's features of the chosen regions of an image, (r, d).
+
+        Raises:
+            SeesayError: they contain NaN or infinity, as those of a file may.
+        """
         boxes, features = self.regions[image]
-        return region_features(features[chosen], boxes[chosen], self.corpus.images[image].size, geometry)
+        shown = self.corpus.images[image]
+        found = region_features(features[chosen], boxes[chosen], shown.size, geometry)
+        if not np.isfinite(found).all():
+            raise SeesayError(f"{shown.name}: the features of its regions contain NaN or infinity.")
+        return found
 
 
 def split_inputs(
@@ -261,24 +279,66 @@ def _phrase_inputs(
             f"Recipe '{recipe.name}' matches whole images with sentences; {part.root} contains phrases, "
             f"which need a grounding recipe (ground-…)."
         )
-    named, true_region = _named_boxes(part)
+    if (file := box_file_of(recipe.encoders[0], part.root)) is not None:
+        part, fill, true_region = _given_regions(file, settings, part, split)
+    else:
+        fill, true_region = _proposed_regions(recipe.encoders[0], settings, part, split, run)
+    sentences = prepare_texts(part.texts(), vocabulary, encoder)
+    of_regions = fill.regions, fill.proposals, true_region
+    no_features = np.zeros((len(part.images), 0), np.float32)
+    return Inputs(part, no_features, sentences, part.image_of_sentence(), fill.errors, (), *of_regions)
+
+
+def _proposed_regions(
+    encoder: EncoderSettings, settings: RegionSettings, part: Corpus, split: str, run: Path | None
+) -> tuple[RegionFill, NDArray[np.int64]]:
+    """Return proposals and true boxes of each image with their features, and each phrase's true region."""
+    named, place = _named_boxes(part)
     nms = NMS
     if split == "train":
         nms = settings.train_nms or NMS
         if settings.positives == "jittered":
             named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
-    regions = load_region_encoder(recipe.encoders[0], default_device(), run)
+    regions = load_region_encoder(encoder, default_device(), run)
     fill = fill_regions(regions, stores_folder(), part.images, named, settings.proposals, nms)
     if all(key is None for key in fill.keys):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
-    counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]
-    proposals = np.array(counts, np.int64)
-    texts = part.texts()
-    sentences = prepare_texts(texts, vocabulary, encoder)
-    owners = part.image_of_sentence()
-    of_regions = fill.regions, proposals, proposals[owners] + true_region
-    no_features = np.zeros((len(part.images), 0), np.float32)
-    return Inputs(part, no_features, sentences, owners, fill.errors, (), *of_regions)
+    return fill, fill.proposals[part.image_of_sentence()] + place
+
+
+def _given_regions(
+    file: BoxFile, settings: RegionSettings, part: Corpus, split: str
+) -> tuple[Corpus, RegionFill, NDArray[np.int64]]:
+    """Read the regions of each image from a file, and find the true region of each phrase among them.
+
+    The true region is the box that overlaps the true box most. Phrases of the train split without a box that
+    overlaps theirs by an IoU of NEAR cannot be learned; the corpus that is returned lacks them.
+    """
+    training = split == "train"
+    fill = read_regions(file, part.images, settings.proposals, further=training)
+    if all(key is None for key in fill.keys):
+        raise SeesayError(f"{file.path}: no boxes of any image of split '{split}'; {fill.errors[0]}")
+    truths = part.enclosing_boxes()
+    region, overlap = np.zeros(len(truths), np.int64), np.zeros(len(truths))
+    for mine, regions in zip(
+        rows_of_each(part.image_of_sentence(), len(part.images)), fill.regions, strict=True
+    ):
+        if len(mine) and len(regions.boxes):
+            overlaps = iou(regions.boxes, truths[mine])
+            region[mine], overlap[mine] = overlaps.argmax(axis=0), overlaps.max(axis=0)
+    kept = overlap >= NEAR
+    if not training or kept.all():
+        return part, fill, region
+    if not kept.any():
+        raise SeesayError(
+            f"{file.path}: no phrase of split 'train' has a box with an IoU of {NEAR} or more with its own; "
+            "are they x1 y1 x2 y2 in pixels of the images?"
+        )
+    tell(
+        f"{file.path}: {(~kept).sum():,} of {len(kept):,} phrases of split 'train' are left out, as no box "
+        f"has an IoU of {NEAR} with theirs; true boxes may follow the first {settings.proposals} of an image."
+    )
+    return replace(part, sentences=tuple(compress(part.sentences, kept))), fill, region[kept]
 
 
 def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:

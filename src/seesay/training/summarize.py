@@ -93,6 +93,9 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
     run.update(calibration=None)
     if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):
         return None
+    reader = run.sentence_encoder
+    if not corpus.has_boxes and reader is not None and not reader.reads_any_text:
+        return "this takes vectors of further sentences, which the run's sentence encoder does not have."
     protocol = GROUNDING if corpus.has_boxes else NoMatch.name
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
     assert isinstance(subject, RunSubject)

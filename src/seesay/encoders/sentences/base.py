@@ -36,6 +36,7 @@ class SentenceEncoder(Encoder, ABC):
 
     Attributes:
         uses_images: True if the fit depends on which sentences describe the same image.
+        reads_any_text: False if it has vectors of certain texts only.
         dim: width of the vectors.
         fingerprint: identifies the weights and everything that was fitted.
 
@@ -54,6 +55,7 @@ class SentenceEncoder(Encoder, ABC):
     """
 
     uses_images: ClassVar[bool] = False
+    reads_any_text: ClassVar[bool] = True
     dim: int
     fingerprint: str
 
