@@ -31,6 +31,18 @@ PAPER = PrintedSettings(
 OURS: dict[str, Any] = {**PRINTED, "schedule": {"epochs": 5}, "matcher": {"kind": "irmatch", "power": None}}
 
 
+@pytest.mark.parametrize(("recipe", "named"), [("cca-mean", "vgg19"), ("irmatch-s", "vgg19")])
+def test_arrays_that_the_papers_encoder_computed_are_no_departure(recipe: str, named: str) -> None:
+    lines = {
+        kind: load_recipe(recipe, "flickr30k", [f"encoders=[{{kind: precomputed, is: {kind}}}]"]).departures
+        for kind in (named, "resnet50")
+    }
+    assert [line for line in lines["resnet50"] if line not in lines[named]] == [
+        line for line in lines["resnet50"] if "resnet50" in line
+    ]
+    assert not any("precomputed" in line for line in lines[named])
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

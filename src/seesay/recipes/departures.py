@@ -63,6 +63,7 @@ class PrintedSettings(Settings):
             printed, is_printed = _look_up(self.settings, key), True
         except KeyError:
             printed, is_printed = None, False
+        value = _as_printed(value, printed)
         if value == printed or (is_printed and self._is_of_another_kind(key, settings)):
             return
         sentence = self.departures.get(key) or {}
@@ -105,6 +106,21 @@ def _look_up(settings: Mapping[str, object], key: str) -> object:
             raise KeyError(key)
         value = value[part]
     return value
+
+
+def _as_printed(value: object, printed: object) -> object:
+    """Return an encoder, or a list of them, with precomputed arrays replaced by the encoder that they are of."""
+    if isinstance(value, list):
+        return [_as_printed(item, printed) for item in value]
+    named = value.get("is") if isinstance(value, Mapping) else None
+    if named is None:
+        return value
+    same = (
+        each
+        for each in _items(printed)
+        if each == named or (isinstance(each, Mapping) and each["kind"] == named)
+    )
+    return next(same, named)
 
 
 def _items(value: object) -> list[object]:

@@ -30,7 +30,7 @@ class GivenVectors(SentenceEncoder):
     """
 
     reads_any_text = False
-    options: ClassVar = {"file": ()}
+    options: ClassVar = {"file": (), "is": ()}
     variants: ClassVar = {
         "file: FILE.npy": "vectors of your own (m, d), whose texts are the lines of FILE_texts.txt"
     }
