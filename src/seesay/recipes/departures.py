@@ -109,7 +109,7 @@ def _look_up(settings: Mapping[str, object], key: str) -> object:
 
 
 def _as_printed(value: object, printed: object) -> object:
-    """Return an encoder, or a list of them, with precomputed arrays replaced by the encoder that they are of."""
+    """Return an encoder, or a list of them, where precomputed arrays are replaced by what computed them."""
     if isinstance(value, list):
         return [_as_printed(item, printed) for item in value]
     named = value.get("is") if isinstance(value, Mapping) else None
