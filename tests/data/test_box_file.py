@@ -9,6 +9,8 @@ import pytest
 
 from seesay.data.box_file import BoxFile
 from seesay.data.corpus import CorpusImage
+from seesay.encoders.regions import box_file_of, load_region_encoder
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import ImageError, SeesayError
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "region-features" / "bottom_up_10.npz"
@@ -98,6 +100,19 @@ def test_features_without_boxes(tmp_path: Path) -> None:
     np.save(tmp_path / "frcnn.npy", FEATURES[:, 0])
     with pytest.raises(SeesayError, match="one feature per image"):
         BoxFile(tmp_path / "frcnn.npy")
+
+
+def test_a_recipe_names_a_file_in_the_folder_of_the_corpus(tmp_path: Path) -> None:
+    write(tmp_path, "npz")
+    (tmp_path / "phrases.tsv").touch()
+    named = EncoderSettings.parse({"kind": "precomputed", "file": "frcnn.npz"})
+    for corpus in (tmp_path, tmp_path / "phrases.tsv"):
+        assert box_file_of(named, corpus).path == tmp_path / "frcnn.npz"
+    assert box_file_of(EncoderSettings.parse("roi-pooling"), tmp_path) is None
+    with pytest.raises(SeesayError, match="name the file"):
+        box_file_of(EncoderSettings.parse("precomputed"), tmp_path)
+    with pytest.raises(SeesayError, match=r"frcnn\.npz; without their encoder it cannot read other images"):
+        load_region_encoder(named)
 
 
 @pytest.mark.skipif(not SAMPLE.exists(), reason="needs ../shared/region-features")
