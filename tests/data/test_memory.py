@@ -13,7 +13,7 @@ import seesay
 from seesay.data.images import decode
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.runs.summary import trained_on
+from seesay.runs.summary import open_corpus_of, trained_on
 from tests.data.readers.conftest import jpeg
 
 
@@ -40,7 +40,7 @@ def test_images_of_every_kind_with_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [("a dog",), (3, "a", None), (b"x", 3, None), ({"path": None}, "a", None)])
 def test_what_is_no_row_is_named(row: tuple[object, ...]) -> None:
     with pytest.raises(SeesayError, match=r"rows\[1\]: expected image, sentences and split"):
-        seesay.corpus_of([(jpeg("a"), "a cat", "train"), row])  # type: ignore[list-item]
+        seesay.corpus_of([(jpeg("a"), "a cat", "train"), row])
 
 
 def test_a_run_is_trained_on_rows_and_on_a_subset(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_run_is_trained_on_rows_and_on_a_subset(tmp_path: Path) -> None:
     run = seesay.train("irmatch-s", seesay.corpus_of(rows), tmp_path / "rows", **small)
     seesay.evaluate(run, seesay.corpus_of(rows))
     with pytest.raises(SeesayError, match=r"its corpus is not at .*memory; name the corpus"):
-        seesay.evaluate(run)
+        open_corpus_of([run])
     part = seesay.read_corpus(tmp_path / "scenes", subset=20)
     seesay.train("irmatch-s", part, tmp_path / "part", **small)
     assert trained_on(seesay.load(tmp_path / "part")).subset == 20
