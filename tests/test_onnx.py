@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
 from torch import nn
 
 from seesay.errors import SeesayError
-from seesay.onnx import Packaged, onnx_session
+from seesay.onnx import Packaged, _refused, onnx_session
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +83,64 @@ def test_a_damaged_file_is_named(keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; delete it"):
         onnx_session(path, threads=1)
+
+
+def graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:
+    whole = helper.make_tensor("count", TensorProto.INT64, [], [2**62])
+    here = helper.make_tensor("on", TensorProto.BOOL, [], [True])
+    given = helper.make_tensor_value_info("images", TensorProto.FLOAT, [None, 4])
+    return helper.make_graph(
+        nodes,
+        "graph",
+        [given],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        [whole, here],
+    )
+
+
+def same(*names: str) -> onnx.NodeProto:
+    return helper.make_node("Identity", [names[0]], [names[1]])
+
+
+def endless() -> onnx.NodeProto:
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [same("on", "still"), same("x", "y")],
+        "body",
+        [
+            info("i", TensorProto.INT64, []),
+            info("on", TensorProto.BOOL, []),
+            info("x", TensorProto.FLOAT, None),
+        ],
+        [info("still", TensorProto.BOOL, []), info("y", TensorProto.FLOAT, None)],
+    )
+    return helper.make_node("Loop", ["count", "on", "images"], ["out"], body=body)
+
+
+@pytest.mark.parametrize(
+    ("node", "functions", "said"),
+    [
+        (endless(), [], "contains the operator 'Loop'"),
+        (helper.make_node("Mine", ["images"], ["out"], domain="mine"), [], "operator of the domain 'mine'"),
+        (
+            same("images", "out"),
+            [helper.make_function("", "Identity", ["a"], ["b"], [same("a", "b")], [])],
+            "contains a function",
+        ),
+    ],
+)
+def test_what_may_compute_without_end_is_not_opened(
+    tmp_path: Path, node: onnx.NodeProto, functions: list[onnx.FunctionProto], said: str
+) -> None:
+    model = helper.make_model(graph_of(node), functions=functions)
+    onnx.save(model, tmp_path / "images.onnx")
+    with pytest.raises(SeesayError, match=said):
+        onnx_session(tmp_path / "images.onnx", 1)
+    onnx.save(helper.make_model(graph_of(same("images", "out")), ir_version=10), tmp_path / "images.onnx")
+    assert onnx_session(tmp_path / "images.onnx", 1).get_inputs()[0].name == "images"
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_reading_a_graph_fail_otherwise(data: bytes) -> None:
+    with suppress(ValueError, IndexError):
+        list(_refused(memoryview(data)))

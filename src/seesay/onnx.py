@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import naming_extras
+from seesay.errors import SeesayError, naming_extras
 from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable_cache
 from seesay.progress import progress
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
 NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
+_DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
 
 
 @dataclass(frozen=True)
@@ -208,10 +210,11 @@ def onnx_session(
         quickly: leave out optimisations of the graph that take longer than they save in one call.
 
     Raises:
-        SeesayError: the file is missing or damaged.
+        SeesayError: the file is missing or damaged, or its graph has control flow or unknown operators.
     """
     import onnxruntime
 
+    _check_operators(path, remedy)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that spin while they wait for the next operation take the processor from all others. Without
@@ -227,3 +230,66 @@ def onnx_session(
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise unusable(path, error, f"damaged; {remedy}.") from error
+
+
+def _check_operators(path: Path, remedy: str) -> None:
+    """Refuse graphs that may compute without end, which neither an exception nor a signal could stop.
+
+    Only operators with graphs inside (Loop, Scan, If) and functions can do so. What seesay exports has none.
+
+    Raises:
+        SeesayError: the file is missing or damaged, or contains such an operator or one of an unknown domain.
+    """
+    try:
+        with path.open("rb") as file:
+            model = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+        refused = next(_refused(model), None)
+    except (OSError, ValueError, IndexError) as error:  # a ValueError for an empty file
+        raise unusable(path, error, f"damaged; {remedy}.") from error
+    if refused is not None:
+        raise SeesayError(f"{path}: contains {refused}, which seesay does not run; {remedy}.")
+
+
+def _refused(model: memoryview) -> Iterator[str]:
+    """Iterate over what is not run of an ONNX model; the numbers are those of fields in onnx.proto."""
+    for kind, part in _messages(model):
+        if kind == 25:
+            yield "a function"
+        for node in (inner for number, inner in _messages(part) if number == 1) if kind == 7 else ():
+            told = dict(_messages(node))  # of a field that stands twice, the last counts
+            if (domain := bytes(told.get(7, b"")).decode(errors="replace")) not in _DOMAINS:
+                yield f"an operator of the domain {domain!r}"
+            for attribute in (inner for number, inner in _messages(node) if number == 5):
+                if {6, 11} & {number for number, _ in _messages(attribute)}:
+                    yield f"the operator {bytes(told.get(4, b'')).decode(errors='replace')!r}"
+
+
+def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Iterate over the numbers and contents of a protocol buffer's texts, bytes and messages.
+
+    Raises:
+        ValueError: a number has another type than onnx.proto has.
+        IndexError: the data ends too early.
+    """
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        size = {1: 8, 5: 4}.get(key & 7, 0)
+        if key & 7 == 0:
+            _, at = _number(data, at)
+        elif key & 7 == 2:
+            size, at = _number(data, at)
+            yield key >> 3, data[at : at + size]
+        elif not size:
+            raise ValueError(f"field {key}")
+        at += size
+
+
+def _number(data: memoryview, at: int) -> tuple[int, int]:
+    """Read a number of seven bits a byte, lowest first; return it and the place after it."""
+    found = shift = 0
+    while data[at] >= 128:
+        found, shift, at = found | (data[at] & 127) << shift, shift + 7, at + 1
+        if shift > 63:
+            raise ValueError("a number is too long")
+    return found | data[at] << shift, at + 1

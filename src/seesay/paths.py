@@ -24,6 +24,7 @@ from platformdirs import user_cache_dir
 from seesay.errors import SeesayError
 
 _ABANDONED = 3600.0  # seconds; another process may still write to a younger temporary file
+_LONGEST_NAME = 200  # bytes; file systems take 255, with what is added to it
 _MAX_JSON_BYTES = 16 << 20
 _HELD = ".seesay.tmp"  # suffix of temporary folders, which no user gives to a folder
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
@@ -344,6 +345,22 @@ def _is_within(file: Path, other: str | Path) -> bool:
         return file.samefile(other) or file.resolve().is_relative_to(Path(other).resolve(strict=True))
     except (OSError, ValueError):  # a link to nothing, or not the name of a file
         return False
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether a name from a file of somebody else can name a file or folder, and is not a path.
+
+    >>> [is_file_name(name) for name in ("vse++", "mine 2", "../mine", "/mine", ".mine", chr(0), "")]
+    [True, True, False, False, False, False, False]
+    """
+    return (
+        bool(name)
+        and name.isprintable()
+        and name == Path(name).name
+        and "\\" not in name
+        and not name.startswith((".", "-"))
+        and len(name.encode(errors="replace")) <= _LONGEST_NAME
+    )
 
 
 def check_folder(out: Path, is_ours: bool = False) -> None:

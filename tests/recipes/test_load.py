@@ -138,6 +138,16 @@ def test_a_file_is_a_recipe_too(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["/tmp/mine", "../../mine", "a/b", "a\\b", "..", ".mine", "-x", "", "a\nb", "\0"]
+)
+def test_a_name_that_is_a_path_is_no_name_of_a_recipe(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(SMALL), "name": name}))
+    with pytest.raises(SeesayError, match=r"mine\.yaml: key 'name': '.*' cannot name a folder\.$"):
+        load_recipe(str(path))
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no such recipe file"):
         load_recipe(str(tmp_path / "none.yaml"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
@@ -12,6 +13,7 @@ from seesay.recipes.files import included_recipes
 from seesay.recipes.load import load_recipe, settings_line
 from seesay.recipes.table import (
     TableDefinition,
+    TableRow,
     corpus_title,
     is_table,
     list_tables,
@@ -258,3 +260,8 @@ def test_a_change_that_keeps_what_rows_compare_is_taken(
     name: str, rows: tuple[str, ...], changes: list[str]
 ) -> None:
     load_table(name).only(rows).check_changes("flickr30k", changes)
+
+
+def test_a_variant_named_by_a_path_is_refused() -> None:
+    with pytest.raises(ValidationError, match="its name cannot name a folder"):
+        TableRow(name="../../mine", recipe="two-branch", changes=("seed=2",))

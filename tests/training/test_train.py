@@ -198,6 +198,13 @@ def test_a_corpus_without_train_leaves_no_folder(scenes: Path, tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
+class Stopped(Callback):
+    """Is interrupted after the first epoch."""
+
+    def on_epoch_end(self, *_: object) -> None:
+        raise KeyboardInterrupt
+
+
 class Again(Callback):
     """Begins the same training once more, while it is under way."""
 
@@ -252,11 +259,29 @@ def test_nothing_to_resume(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    train(small("schedule.epochs=1"), corpus, out)
+    with pytest.raises(KeyboardInterrupt):
+        train(small("schedule.epochs=2"), corpus, out, callbacks=[Stopped()])
     path = out / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(SeesayError, match=r"checkpoint\.safetensors"):
-        train(small("schedule.epochs=1"), corpus, out, resume=True)
+        train(small("schedule.epochs=2"), corpus, out, resume=True)
+
+
+def test_a_finished_run_has_no_checkpoint_and_is_returned_as_it_is(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = train(small("schedule.epochs=1"), corpus, out)
+    assert not (out / "checkpoint.safetensors").exists()
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()}
+    assert train(small("schedule.epochs=1"), corpus, out, resume=True).fingerprint == run.fingerprint
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()} == before
+
+
+@pytest.mark.parametrize(("lr", "improving"), [(1e-3, True), (1e-12, None)])
+def test_it_is_said_that_the_last_epoch_was_the_best(
+    corpus: Corpus, tmp_path: Path, lr: float, improving: bool | None
+) -> None:
+    train(small("schedule.epochs=2", f"optimizer.lr={lr}"), corpus, tmp_path / "run")
+    assert (TrainingSummary.load(tmp_path / "run").improving or None) == improving
 
 
 class OwnPairs(PairMatcher):

@@ -46,7 +46,7 @@ def train(
     """
     from seesay.recipes.load import learns_phrases, load_recipe, settings_line
     from seesay.runs.load import load_run
-    from seesay.runs.summary import TrainingSummary
+    from seesay.runs.summary import TrainingSummary, is_finished
     from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
@@ -58,6 +58,8 @@ def train(
     if line := settings_line(resolved.name, [resolved]):
         console.tell(line)
     folder = home_expanded(out or opt.RUNS / resolved.name)
+    if resume and is_finished(folder):
+        console.tell(f"{folder}: is finished. To train on, start another run from its weights with --from.")
     try:
         run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:

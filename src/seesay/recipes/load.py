@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError
+from seesay.paths import is_file_name
 from seesay.recipes.changes import (
     LABELS,
     Change,
@@ -248,6 +249,8 @@ def _load(
         values["changes"] = list(map(str, made))
         where = f"{name} with {', '.join(map(str, made))}"
     recipe = validated(Recipe, values, where)
+    if not is_file_name(recipe.name):  # folders of runs and members are named after it
+        raise SeesayError(f"{where}: key 'name': '{ascii(recipe.name)[1:-1]}' cannot name a folder.")
     departures = list(recipe.departures)
     if paper is not None and "departures" not in values:
         printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")

@@ -15,6 +15,7 @@ from string import capwords
 from pydantic import Field, field_validator, model_validator
 
 from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import is_file_name
 from seesay.recipes.changes import as_recorded
 from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
 from seesay.recipes.load import corpora_of, load_recipe, settings_digest, validated
@@ -58,6 +59,8 @@ class TableRow(Settings):
     def _variants_have_names(self) -> TableRow:
         if self.changes and (self.combine or self.recipe in (None, self.name)):
             raise ValueError(f"row '{self.name}' has changes; give it a separate name and its recipe")
+        if self.changes and not is_file_name(self.name):
+            raise ValueError(f"row '{ascii(self.name)[1:-1]}' has changes, and its name cannot name a folder")
         return self
 
     @property

@@ -96,6 +96,7 @@ class TrainingSummary(_Summary):
         seconds: of training, the members' included.
         machine: the machine on which the training ended; members have their own.
         teacher: the fingerprint of the teacher.
+        improving: whether the last epoch of the schedule was the best, so that more epochs may help.
         uncalibrated: the reason why no probabilities were fitted to val; None if they were, or are not
             needed.
     """
@@ -119,6 +120,7 @@ class TrainingSummary(_Summary):
     monitor: str
     best: float
     best_val: dict[str, JsonValue]
+    improving: bool | None = None
     uncalibrated: str | None = None
 
     def save(self, folder: Path) -> None:

@@ -69,6 +69,8 @@ def train_composed(
     for member in member_recipes(recipe):
         member = with_concept_runs(member, out.parent.joinpath)
         members.append(finished_run(member, corpus, out / MEMBERS / member.name, train))
+    if is_combined(out, [member.folder for member in members]):
+        return Run.load(str(out))
     return combine_members(with_concept_runs(recipe, out.parent.joinpath), members, corpus, out, callbacks)
 
 
@@ -140,8 +142,6 @@ def combine_members(
     summary = summarize(run, corpus, task, history, about, gates)
     run = Run.load(str(out))
     finish(run, corpus, summary)
-    # Otherwise, if a member is trained again, fine-tuning would resume from it and ignore the new weights.
-    (out / CHECKPOINT).unlink(missing_ok=True)
     return run
 
 

@@ -29,6 +29,7 @@ from seesay.runs.summary import (
     MemberSummary,
     TrainingSummary,
 )
+from seesay.training.loop import CHECKPOINT
 from seesay.training.task import Task
 
 
@@ -65,6 +66,7 @@ def summarize(
         ),
         epochs=len(history) or None,
         best_epoch=best_epoch.epoch if best_epoch else None,
+        improving=best_epoch and best_epoch.ridge is None and best_epoch.epoch == run.recipe.schedule.epochs,
         seconds=round(seconds, 1),
         train=train,
         val=val,
@@ -108,7 +110,11 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
 
 
 def finish(run: Run, corpus: Corpus, summary: TrainingSummary) -> None:
-    """Calibrate and export a run; its summary, which says that it is finished, is written last."""
+    """Calibrate and export a run; then write its summary, which says that it is finished.
+
+    The checkpoint, several times as large as the weights, is deleted: a finished run is not resumed.
+    """
     summary = summary.model_copy(update={"uncalibrated": calibrate(run, corpus)})
     try_export(run)
     summary.save(run.folder)
+    (run.folder / CHECKPOINT).unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.config import RECIPE, RUN, VOCABULARY, RunConfig, run_recipe
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
+from seesay.runs.summary import is_finished
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.composed import MEMBERS, train_composed
@@ -49,8 +50,8 @@ def train(
     An encoder `concepts` without a run refers to the run `concepts` beside `out`.
 
     With `resume`, a run continues after its last finished epoch, and ends with exactly the weights of an
-    uninterrupted training. The members of a composed matcher are trained one after the other, in
-    `out/members`.
+    uninterrupted training; a finished run is returned as it is. The members of a composed matcher are trained
+    one after the other, in `out/members`.
 
     Args:
         recipe: the resolved recipe.
@@ -88,6 +89,10 @@ def _train(
     if resume and (out / RUN).is_file():
         recipe = run_recipe(out)  # it names the encoders that the run has stored
         check_start(recipe, named, out)
+    if is_finished(out):
+        learned = start_from.vocabulary if start_from is not None else None
+        check_words(out, learned or learned_words(recipe, corpus.split("train").texts())[0], corpus)
+        return Run.load(str(out))
     run, task = _begin(recipe, corpus, out, resume, start_from)
     with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
         if recipe.loss.loss_class.closed_form:
