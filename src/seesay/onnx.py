@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
 NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
+_OPSET, _BAG = 17, "aten::embedding_bag"
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
 
 
@@ -177,6 +178,8 @@ def trace(
         restore.callback(torch.backends.mha.set_fastpath_enabled, fused)
         # PyTorch 2.13 tests this function instead of calling it, and so prints the graph of a failed export.
         restore.enter_context(patch.object(torch._C, "_jit_is_onnx_log_enabled", None, create=True))
+        torch.onnx.register_custom_op_symbolic(_BAG, _bags, _OPSET)  # type: ignore[attr-defined]
+        restore.callback(torch.onnx.unregister_custom_op_symbolic, _BAG, _OPSET)  # type: ignore[attr-defined]
         # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
         # sizes that become constants.
         warnings.simplefilter("ignore")
@@ -187,10 +190,44 @@ def trace(
             input_names=list(inputs),
             output_names=list(outputs),
             dynamic_axes=axes,
-            opset_version=17,
+            opset_version=_OPSET,
             do_constant_folding=fold,
             dynamo=False,
         )
+
+
+def _bags(g: Any, table: Any, words: Any, starts: Any, scaled: Any, mode: Any, *rest: Any) -> Any:  # noqa: ARG001
+    """Write `embedding_bag` without the loop of PyTorch's own exporter; mode 0 is the sum, and 1 the mean."""
+    import torch
+    from torch.onnx.symbolic_helper import _maybe_get_const, _unimplemented
+
+    kind = _maybe_get_const(mode, "i")
+    if kind not in (0, 1):
+        return _unimplemented("embedding_bag", "with this mode")
+
+    def constant(value: Any) -> Any:
+        return g.op("Constant", value_t=torch.tensor(value))
+
+    count = g.op("Size", words)
+    places = g.op("Range", constant(0), count, constant(1))
+    begun = g.op(
+        "LessOrEqual", g.op("Unsqueeze", starts, constant([0])), g.op("Unsqueeze", places, constant([1]))
+    )
+    bags = g.op(
+        "Sub", g.op("ReduceSum", g.op("Cast", begun, to_i=7), constant([1]), keepdims_i=0), constant(1)
+    )
+    at = g.op("Unsqueeze", bags, constant([1]))
+    vectors = g.op("Gather", table, words)
+    width = g.op("Slice", g.op("Shape", vectors), constant([1]), constant([2]))
+    none = g.op("ConstantOfShape", g.op("Concat", g.op("Shape", starts), width, axis_i=0))
+    found = g.op("ScatterND", none, at, vectors, reduction_s="add")
+    if kind == 1:
+        ones = g.op("ConstantOfShape", g.op("Shape", words), value_t=torch.tensor([1.0]))
+        counts = g.op(
+            "ScatterND", g.op("ConstantOfShape", g.op("Shape", starts)), at, ones, reduction_s="add"
+        )
+        found = g.op("Div", found, g.op("Unsqueeze", g.op("Max", counts, constant(1.0)), constant([1])))
+    return found, None, None, None
 
 
 def onnx_session(
